@@ -21,6 +21,7 @@ ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestra
 MAY_OPEN_PATHS = {
     "report/formats/html_page/__init__.py": "our own style and script",
     "report/figure_pages.py": "our own style",
+    "report/terminal_escaping.py": "/dev/null, in place of a broken stream",
     "report/statistics/grafana_dashboard.py": "our own data",
     "app/review_inputs/advisory_copies.py": "a copy under our own name",
     "app/review_inputs/advisory_dump.py": "a dump that a person or the configuration in base names",
@@ -174,6 +175,14 @@ def attributes() -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
     }
+
+
+def test_one_module_prints() -> None:
+    writes = re.compile(r"\b(?:std(?:out|err)|_?stream)\.write\(|\bprint\(")
+    allowed = {"report/terminal_escaping.py", "report/tuning/scoring_text.py", "cli/main.py"}
+    above = ("adapters/", "app/", "cli/", "library/", "posting/", "report/", "service/", "web/")
+    found = {path.relative_to(ROOT).as_posix() for path in FILES if writes.search(path.read_text())}
+    assert {name for name in found if name.startswith(above)} == allowed
 
 
 def test_every_setting_is_read_by_something() -> None:

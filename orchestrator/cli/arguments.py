@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -62,10 +63,9 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice: {str(value)!r}{hint}{allowed}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        try:
-            super()._print_message(message, file)
-        except (AttributeError, BrokenPipeError):
-            return  # the stream is closed, or the reader of the pipe has exited
+        from orchestrator.report.terminal_escaping import emit
+
+        emit(message, sys.stderr if file is None else file)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and how to get help, and exit with code 2."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
-from orchestrator.cli.output import discard, emit
 from orchestrator.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -16,7 +15,7 @@ from orchestrator.errors import (
     DiffcourtError,
     OutputError,
 )
-from orchestrator.report.terminal_escaping import escape_unprintable, neutralize_ci_commands
+from orchestrator.report.terminal_escaping import discard, emit, emit_line
 
 _OUT_OF_RESOURCES = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
@@ -94,7 +93,7 @@ def _cwd_is_gone() -> bool:
 
 def _report_internal_error(error: Exception) -> int:
     if os.environ.get("DIFFCOURT_DEBUG") == "1":
-        sys.stderr.write(_without_secrets("".join(traceback.format_exception(error))))
+        emit(_without_secrets("".join(traceback.format_exception(error))), sys.stderr)
     _print_error(
         f"internal error, please report it: {type(error).__name__}: {error} "
         "(DIFFCOURT_DEBUG=1 shows where)"
@@ -104,9 +103,8 @@ def _report_internal_error(error: Exception) -> int:
 
 def _print_error(text: str) -> None:
     try:
-        line = neutralize_ci_commands(f"diffcourt: {escape_unprintable(_without_secrets(text))}")
-        print(line, file=sys.stderr, flush=True)
-    except (OSError, ValueError):
+        emit_line(f"diffcourt: {_without_secrets(text)}", sys.stderr)
+    except (OutputError, ValueError):
         discard(sys.stderr)  # the exit code is all that is left
 
 

@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if args == ["--version"]:
         try:
-            print(f"diffcourt {__version__}", flush=True)
+            print(f"diffcourt {__version__}", flush=True)  # noqa: T201 - quick, and a constant
         except OSError:
             pass  # argparse's own --version below handles closed pipes and full disks
         else:
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from orchestrator.cli.error_reporting import report_errors
     except KeyboardInterrupt:  # what reports errors is not loaded yet
-        print("diffcourt: interrupted", file=sys.stderr)
+        print("diffcourt: interrupted", file=sys.stderr)  # noqa: T201 - a constant
         return 130
 
     return report_errors(lambda: _dispatch(args), resumable=_find_command(args) in RESUMABLE)

@@ -10,43 +10,9 @@ from pathlib import Path
 from typing import TextIO
 
 from orchestrator.errors import InputError, OutputError
-from orchestrator.report.terminal_escaping import neutralize_ci_commands, quote_path
+from orchestrator.report.terminal_escaping import emit, quote_path
 
 MAX_WIDTH = 100
-
-
-def emit(text: str, stream: TextIO | None, *, commands: bool = False) -> None:
-    """Print text; a closed pipe is no error, since the exit code gives the outcome.
-
-    Commands to a CI runner are escaped, since the text may quote the change.
-
-    Args:
-        commands: leave them, since they are intended.
-
-    Raises:
-        OutputError: it cannot be written, for example because the disk is full.
-    """
-    if stream is None:  # closed by the parent process
-        return
-    try:
-        stream.write(text if commands else neutralize_ci_commands(text))
-        stream.flush()
-    except BrokenPipeError:
-        discard(stream)
-    except OSError as error:
-        discard(stream)
-        raise OutputError(f"cannot write the output: {error.strerror}") from None
-
-
-def discard(stream: TextIO | None) -> None:
-    """Redirect a broken stream to /dev/null, so that the flush at exit does not fail."""
-    try:
-        if stream is not None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
-    except (OSError, ValueError):
-        return  # it has no file descriptor, so nothing is flushed at exit
 
 
 def width_of(stream: TextIO | None) -> int:
@@ -54,13 +20,6 @@ def width_of(stream: TextIO | None) -> int:
     if stream is None or not stream.isatty():
         return 80
     return min(shutil.get_terminal_size().columns, MAX_WIDTH)
-
-
-def use_color(stream: TextIO | None) -> bool:
-    """Whether to print ANSI colors (https://no-color.org)."""
-    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
-        return False
-    return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
 
 
 def _leaves_checkout(path: Path) -> bool:
@@ -122,7 +81,7 @@ class OutputTarget:
             OutputError: it cannot be written.
         """
         if self.to_stdout:
-            emit(text, sys.stdout, commands=commands)
+            emit(text, sys.stdout, commands=commands, data=True)
             return
         try:
             if self._special:

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,11 +105,11 @@ def _tell(args: argparse.Namespace, access: Access) -> None:
     link = access.new_link()
     asks = not access.proxy and sys.stdin is not None and sys.stdin.isatty()
     if access.proxy:
-        emit(f"Serving {link} at 127.0.0.1:{access.port}. Ctrl-C ends it.\n", sys.stdout)
+        emit_line(f"Serving {link} at 127.0.0.1:{access.port}. Ctrl-C ends it.", sys.stdout)
     else:
-        emit(f"Open {link}\n", sys.stdout)
+        emit_line(f"Open {link}", sys.stdout)
         again = "Enter prints another one. " if asks else ""
-        emit(f"The link works once. {again}Ctrl-C ends it.\n", sys.stdout)
+        emit_line(f"The link works once. {again}Ctrl-C ends it.", sys.stdout)
     if args.open:
         import webbrowser
 
@@ -120,4 +120,4 @@ def _tell(args: argparse.Namespace, access: Access) -> None:
 
 def _print_links(access: Access) -> None:
     for _ in sys.stdin:
-        emit(f"Open {access.new_link()}\n", sys.stdout)
+        emit_line(f"Open {access.new_link()}", sys.stdout)

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.arguments import add_json_file, name_of
-from orchestrator.cli.output import emit, use_color, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
 from orchestrator.errors import InputError
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.types import Answer
@@ -169,7 +169,7 @@ def _traced(args: argparse.Namespace) -> Iterator[Callable[[Observer], Observer]
         yield live.follow if live is not None else lambda observer: observer
     finally:
         if live is not None and (failed := live.finish()):
-            emit(f"diffcourt: {escape_unprintable(failed)}\n", sys.stderr)
+            emit_line(f"diffcourt: {failed}", sys.stderr)
 
 
 def _print_report(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> None:

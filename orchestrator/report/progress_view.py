@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from orchestrator.engine.observer_events import Event, Observer, ignore_event
+from orchestrator.errors import OutputError
 from orchestrator.report.run_progress import RunProgress
-from orchestrator.report.terminal_escaping import escape_line, neutralize_ci_commands
+from orchestrator.report.terminal_escaping import emit, escape_line
 
 MAX_FAILURES = 50
 MAX_NOTES = 100
@@ -85,11 +86,8 @@ class PlainProgress:
             return
         indent = text[: len(text) - len(text.lstrip(" "))]
         try:
-            self._stream.write(
-                neutralize_ci_commands(f"{event.at:7.1f}s  {indent}{escape_line(text)}\n")
-            )
-            self._stream.flush()
-        except (OSError, ValueError):
+            emit(f"{event.at:7.1f}s  {indent}{escape_line(text)}\n", self._stream)
+        except (OutputError, ValueError):
             self._stream = None
 
 

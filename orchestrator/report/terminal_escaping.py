@@ -1,10 +1,14 @@
-"""Escapes external text, so that it can neither move the cursor nor forge a line of a report."""
+"""Prints text, and escapes external text: it can neither move the cursor nor forge a line."""
 
 import json
+import os
 import re
-from typing import Any
+from typing import Any, TextIO
+
+from orchestrator.errors import OutputError
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+_OUR_STYLE = re.compile(r"(\x1b\[(?:[012]|1;3[1-4])m)")
 _COMMAND_AT_LINE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 
 
@@ -61,3 +65,72 @@ def neutralize_ci_commands(text: str) -> str:
 def as_json(document: Any) -> str:
     """A document as indented JSON in ASCII, which every terminal and encoding can show."""
     return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"
+
+
+def make_printable(text: str, *, styles: bool = False) -> str:
+    """Lines as a terminal may show them, whatever is in them.
+
+    Only line feeds and tabs stay of what is unprintable.
+
+    Args:
+        styles: our own styles stay too.
+    """
+    text = text.replace("\r\n", "\n")
+    parts = _OUR_STYLE.split(text) if styles else [text]
+    parts[::2] = ["\n".join(map(_escape_but_tabs, part.split("\n"))) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _escape_but_tabs(line: str) -> str:
+    return "\t".join(map(escape_unprintable, line.split("\t")))
+
+
+def emit(text: str, stream: TextIO | None, *, commands: bool = False, data: bool = False) -> None:
+    """Print text; a closed pipe is no error, since the exit code gives the outcome.
+
+    This is the one place that prints, so nothing unprintable reaches a terminal or a job's log.
+
+    Args:
+        commands: leave commands to a CI runner, since they are intended.
+        data: a document for a program: it is left as it is, unless a terminal shows it.
+
+    Raises:
+        OutputError: it cannot be written, for example because the disk is full.
+    """
+    if stream is None:  # closed by the parent process
+        return
+    if not data or stream.isatty():
+        text = make_printable(text, styles=use_color(stream))
+    if not commands:
+        text = neutralize_ci_commands(text)
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        discard(stream)
+    except OSError as error:
+        discard(stream)
+        raise OutputError(f"cannot write the output: {error.strerror}") from None
+
+
+def emit_line(text: str, stream: TextIO | None) -> None:
+    """Print a text on one line: what it quotes cannot begin another."""
+    emit(f"{escape_unprintable(text)}\n", stream)
+
+
+def discard(stream: TextIO | None) -> None:
+    """Redirect a broken stream to /dev/null, so that the flush at exit does not fail."""
+    try:
+        if stream is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+    except (OSError, ValueError):
+        return  # it has no file descriptor, so nothing is flushed at exit
+
+
+def use_color(stream: TextIO | None) -> bool:
+    """Whether to print ANSI colors (https://no-color.org)."""
+    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
+        return False
+    return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}

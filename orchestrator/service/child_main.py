@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from orchestrator.errors import EXIT_INCOMPLETE, DiffcourtError
+from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.sandbox.kernel_calls import die_with_parent
 from orchestrator.service.child_requests import ChildRequest
 
@@ -27,5 +28,5 @@ def run_as_child(kind: type[T], work: Callable[[T], int]) -> int:
     try:
         return work(request)
     except DiffcourtError as error:
-        sys.stderr.write(f"{error}\n")
+        emit_line(str(error), sys.stderr)
         return error.exit_code

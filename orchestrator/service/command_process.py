@@ -22,6 +22,7 @@ from orchestrator.posting.answer_command import (
 )
 from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import FULL, PAUSE, POST, REVIEW, CommandRequest
 
@@ -74,7 +75,7 @@ def _verdict(request: CommandRequest) -> Verdict | None:
 def main(request: CommandRequest) -> int:
     """Answer; returns the exit code."""
     handled = answer(request)
-    sys.stderr.write(f"{handled.line}\n")
+    emit_line(handled.line, sys.stderr)
     return _LEFT.get(handled.command, EXIT_OK)
 
 

@@ -18,6 +18,7 @@ from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
+from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import ReviewRequest
 
@@ -52,7 +53,7 @@ def review(request: ReviewRequest) -> None:
         else:
             break
     if trace is not None and (problem := trace.finish()):
-        sys.stderr.write(f"{problem}\n")
+        emit_line(problem, sys.stderr)
 
 
 def _is_begun(repo: Path, run_id: str) -> bool:

@@ -5,8 +5,8 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cli.output import emit
 from orchestrator.code_review.verdict.model import Evidence, Rejected, Skipped
+from orchestrator.report.terminal_escaping import emit
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.test_runner_orders import obeyed
 from tests.report.verdict_samples import finding, verdict

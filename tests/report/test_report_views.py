@@ -105,8 +105,7 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
     view = PlainProgress(stream)
     for event in RUN:
         view(event)
-    with pytest.raises(BrokenPipeError):
-        stream.close()
+    stream.close()  # nothing is left that the pipe would refuse
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from functools import partial
 from msgspec import to_builtins
 
 from orchestrator.cli.error_reporting import report_errors
-from orchestrator.cli.output import emit
 from orchestrator.code_review.verdict.model import Evidence, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.errors import InputError
 from orchestrator.report.progress_view import PlainProgress
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, verdict
 

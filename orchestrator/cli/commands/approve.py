@@ -8,9 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo, add_run, amount
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, resume_command
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.human_decisions.approvals import PendingCall
@@ -55,11 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.call is None:
         pending = pending_calls(args.repo, args.run_id)
         for pending_call in pending:
-            emit(f"{pending_call.approval}  {_describe(pending_call)}\n", sys.stdout)
-            emit(
-                f"    run {pending_call.run_id}, call {escape_line(pending_call.call)}\n",
-                sys.stdout,
-            )
+            emit_line(f"{pending_call.approval}  {_describe(pending_call)}", sys.stdout)
+            emit_line(f"    run {pending_call.run_id}, call {pending_call.call}", sys.stdout)
         if not pending:
             emit("this run has no pending calls\n", sys.stdout)
         return EXIT_OK
@@ -73,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
         reason=args.reason,
     )
     outcome = "approved" if decided.decision.approved else "denied"
-    who, call = escape_unprintable(decided.decision.who), decided.pending
-    emit(f"{outcome} by {who} in run {call.run_id}: {_describe(call)}\n", sys.stdout)
-    emit(f"continue with: {resume_command(call.run_id, args.repo)}\n", sys.stdout)
+    who, call = decided.decision.who, decided.pending
+    emit_line(f"{outcome} by {who} in run {call.run_id}: {_describe(call)}", sys.stdout)
+    emit_line(f"continue with: {resume_command(call.run_id, args.repo)}", sys.stdout)
     return EXIT_OK
 
 
 def _describe(pending: PendingCall) -> str:
-    """Who requests which tool with which arguments, in one line that cannot control a terminal."""
+    """Who requests which tool with which arguments, in one line."""
     request = pending.request
     arguments = json.dumps(request["arguments"], sort_keys=True)
-    return escape_line(f"{request['agent']} requests {request['tool']} {arguments}")
+    return f"{request['agent']} requests {request['tool']} {arguments}"

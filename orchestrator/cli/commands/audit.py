@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, count
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit
 
 if TYPE_CHECKING:
     from orchestrator.engine.journal_verification import Anchor

@@ -4,9 +4,8 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.terminal_escaping import emit_line
 
 EXIT_CODES = """\
 exit codes:
@@ -35,12 +34,12 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.runs.cancellation import cancel_run
 
     done = cancel_run(args.repo, args.run_id, args.why)
-    who = escape_line(done.request.who)
+    who = done.request.who
     say, code = {
         "cancelled": (f"was cancelled by {who}", EXIT_OK),
         "ended": ("ended before it could be cancelled", EXIT_GATED),
         "running": (f"was asked by {who} to stop, and has not stopped yet", EXIT_INCOMPLETE),
     }[done.outcome]
     first = "" if done.own else f"{who} asked first: "
-    emit(f"{first}run {done.run_id} {say}; see: diffcourt show {done.run_id}\n", sys.stdout)
+    emit_line(f"{first}run {done.run_id} {say}; see: diffcourt show {done.run_id}", sys.stdout)
     return code

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_repo, did_you_mean
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
-from orchestrator.report.terminal_escaping import as_json, escape_unprintable
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.types import CatalogListing
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     elif not listing.problems:  # with errors nothing is loaded, and an empty list would mislead
         emit(_text(listing), sys.stdout)
     for problem in listing.problems:
-        emit(f"{escape_unprintable(str(problem))}\n", sys.stderr)
+        emit_line(str(problem), sys.stderr)
     return EXIT_USAGE if listing.problems else EXIT_OK
 
 
@@ -68,7 +68,7 @@ def _explain(name: str, rules: Mapping[str, Rule], *, json: bool) -> str:
         raise InputError(f"{name} marks findings of {whose}, which no rule here describes")
     if name not in rules:
         hint = did_you_mean(name, rules) or "; `diffcourt catalog --rules` prints all"
-        raise InputError(f"there is no rule {escape_unprintable(name)}{hint}")
+        raise InputError(f"there is no rule {name}{hint}")
     if json:
         return as_json(to_builtins(rules[name]))
     return render_rule_text(rules[name], width_of(sys.stdout))

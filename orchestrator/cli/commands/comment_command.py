@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import name_of
 from orchestrator.cli.commands.post import add_forge
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         answering = Answering(answering.forge, answering.clean, shipped_rules())
         handled = finish_command(event, answering, verdict)
     _set_outputs(handled, event.issue.number)
-    emit(f"{handled.line}\n", sys.stdout)
+    emit_line(handled.line, sys.stdout)
     return EXIT_OK
 
 

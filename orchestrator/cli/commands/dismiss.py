@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_decision, name_of
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

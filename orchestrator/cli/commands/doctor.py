@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_json_flag, add_repo
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit
 
 if TYPE_CHECKING:
     from orchestrator.app.installation_checks import Check

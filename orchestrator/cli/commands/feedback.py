@@ -7,9 +7,8 @@ import sys
 
 from orchestrator.app.human_decisions.feedback_notes import SAID
 from orchestrator.cli.arguments import add_repo, name_of
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.terminal_escaping import emit_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,5 +33,5 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.human_decisions.feedback_recording import record_feedback
 
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
-    emit(f"{escape_line(f'{given}, says {given.who}')}\n", sys.stdout)
+    emit_line(f"{given}, says {given.who}", sys.stdout)
     return EXIT_OK

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo
-from orchestrator.cli.output import emit
+from orchestrator.report.terminal_escaping import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import (
     escape_code_lines,

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,8 @@ def run(args: argparse.Namespace) -> int:
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
         lines.append(f"And: {system.comments_step}.")
-    emit("".join(f"{line}\n" for line in lines), sys.stdout)
+    for line in lines:
+        emit_line(line, sys.stdout)
     return EXIT_OK
 
 

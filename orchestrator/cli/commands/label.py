@@ -12,10 +12,10 @@ from msgspec import Struct, field, to_builtins
 
 from orchestrator.cli.arguments import add_repo, count, name_of
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric
-from orchestrator.cli.output import emit, use_color, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.cli.page_serving import add_serving_options, serve_parts
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable, use_color
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -91,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
     labels = read_labels([args.labels]) if args.labels.exists() else []
     todo = _list_questions(args, items, labels, args.rater)
     if args.list:
-        emit("".join(f"{escape_unprintable(q.item.id)}\n" for q in todo), sys.stdout)
+        for q in todo:
+            emit_line(q.item.id, sys.stdout)
         return EXIT_OK
     if args.web:
         return _serve(args, items, reviews)
@@ -190,7 +191,8 @@ class LabelingSession(Struct):
         self._end()
 
     def _end(self) -> None:
-        emit(f"{len(self.given)} labeled in this session; saved to {self.args.labels}\n", self.out)
+        done = f"{len(self.given)} labeled in this session; saved to {self.args.labels}"
+        emit_line(done, self.out)
 
     def _ask(self, at: int) -> int | None:
         """Ask for one item's label; returns the next index, or None to quit."""
@@ -216,7 +218,7 @@ class LabelingSession(Struct):
                 self._add_label(at, answers[answer], criteria, note)
                 return at + 1
             else:
-                emit(f"{answer!r} is not a valid answer\n", self.out)
+                emit_line(f"{answer!r} is not a valid answer", self.out)
 
     def _undo(self, at: int) -> int:
         """Undo the last label of this session."""

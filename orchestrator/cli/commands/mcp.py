@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_part, add_repo, name_of
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK
-from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
+from orchestrator.report.terminal_escaping import emit, escape_code_lines, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.mcp.acceptance import ServerInspection

@@ -7,9 +7,8 @@ import sys
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.arguments import add_repo, add_run, name_of
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.terminal_escaping import emit_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
         f"{verdict.run_id}: {verdict.verdict} is overridden to {verdict.override.verdict} for head "
         f"{verdict.override.head[:12]} by {verdict.override.by}: {verdict.override.reason}"
     )
-    emit(f"{escape_line(text)}\n", sys.stdout)
+    emit_line(text, sys.stdout)
     return EXIT_OK

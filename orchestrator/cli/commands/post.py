@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import count, name_of
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         trust_override=args.trust_override,
         suggest_fixes=args.suggest_fixes,
     )
-    emit(f"{_describe(receipt)}\n", sys.stdout)
+    emit_line(_describe(receipt), sys.stdout)
     return EXIT_OK
 
 

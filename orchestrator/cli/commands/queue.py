@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.arguments import add_json_flag, add_part, count, name_of
 from orchestrator.cli.commands.work import add_config, require_service
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,8 +6,9 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, name_of
-from orchestrator.cli.output import OutputTarget, emit
+from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,6 @@ def run(args: argparse.Namespace) -> int:
     """Write the patch, and say on standard error what it holds."""
     from orchestrator.app.memory.past_reviews import load_reviews
     from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
-    from orchestrator.report.terminal_escaping import escape_line
 
     target = OutputTarget(args.out, "--out")
     reviews = load_reviews(args.repo, args.runs)
@@ -50,5 +50,6 @@ def run(args: argparse.Namespace) -> int:
     lines = [*change.notes]
     if patch:
         lines.append("Read the patch, change what is wrong, git apply it, and commit it to base.")
-    emit("".join(f"{escape_line(line)}\n" for line in lines), sys.stderr)
+    for line in lines:
+        emit_line(line, sys.stderr)
     return EXIT_OK

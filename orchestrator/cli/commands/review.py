@@ -17,10 +17,10 @@ from orchestrator.cli.arguments import (
     name_of,
     ref,
 )
-from orchestrator.cli.output import emit, optional_target, width_of
+from orchestrator.cli.output import optional_target, width_of
 from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, quote_path
+from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.code_review.cost_estimate import Estimate

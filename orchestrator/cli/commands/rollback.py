@@ -4,9 +4,8 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK
-from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
+from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
     done = roll_back(args.repo, args.run_id, args.call, force=args.force)
     for call, restored in done.items():
-        emit(f"{escape_unprintable(call)}\n", sys.stdout)
+        emit_line(call, sys.stdout)
         lines = [f"    {quote_path(path)}\n" for path in restored.paths]
         for path in restored.kept:
             name = quote_path(path)

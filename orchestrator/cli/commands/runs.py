@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, amount, count
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, quote_path
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
@@ -81,7 +81,7 @@ def _list(args: argparse.Namespace) -> int:
     found, left = list_newest_runs(args.repo, most)
     _print(found, args.json)
     if left and not args.json:
-        emit(f"and {left:,} older runs; --limit {len(found) + left} lists all\n", sys.stdout)
+        emit_line(f"and {left:,} older runs; --limit {len(found) + left} lists all", sys.stdout)
     return EXIT_OK
 
 
@@ -102,7 +102,7 @@ def _prune(args: argparse.Namespace) -> int:
         _print(deleted, args.json)
     if not args.json:
         done = "would be deleted" if args.dry_run else "deleted"
-        emit(f"{len(deleted)} {'run' if len(deleted) == 1 else 'runs'} {done}\n", sys.stdout)
+        emit_line(f"{len(deleted)} {'run' if len(deleted) == 1 else 'runs'} {done}", sys.stdout)
     return EXIT_OK
 
 
@@ -123,4 +123,7 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _print_run_id(args: argparse.Namespace, run_id: str, line: str) -> None:
-    emit(as_json({"run_id": run_id}) if args.json else f"{line}\n", sys.stdout)
+    if args.json:
+        emit(as_json({"run_id": run_id}), sys.stdout)
+    else:
+        emit_line(line, sys.stdout)

@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

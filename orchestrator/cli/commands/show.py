@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_repo, add_run
-from orchestrator.cli.output import emit, use_color, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.types import ShownRun

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_json_flag, directory
-from orchestrator.cli.output import OutputTarget, emit, width_of
+from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, escape_unprintable
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.statistics.alerts import Alert
@@ -163,7 +163,8 @@ def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
             same = alert.state == "unknown" and why in shown
             shown[why] = f"{shown[why]}, {name}" if same else name
     if not args.json:
-        emit("".join(f"{names}: {why}\n" for why, names in shown.items()), sys.stdout)
+        for why, names in shown.items():
+            emit_line(f"{names}: {why}", sys.stdout)
     states = {alert.state for alert in alerts}
     if "firing" in states:
         return EXIT_GATED
@@ -175,7 +176,7 @@ def _notify(args: argparse.Namespace, alerts: list[Alert]) -> None:
     from orchestrator.app.notify.alerts import notify_of_alerts
 
     for line in notify_of_alerts(args.repo[0] if args.repo else None, alerts):
-        emit(f"diffcourt: {escape_unprintable(line)}\n", sys.stderr)
+        emit_line(f"diffcourt: {line}", sys.stderr)
 
 
 def _refuse_mixtures(args: argparse.Namespace) -> None:
@@ -213,5 +214,5 @@ def _print(args: argparse.Namespace, statistics: Statistics) -> None:
 def _report_broken(collected: Collected) -> int:
     """Print each damaged run; returns the exit code."""
     for broken in collected.broken:
-        emit(f"diffcourt: not counted: run {broken.run_id}: {broken.why}\n", sys.stderr)
+        emit_line(f"diffcourt: not counted: run {broken.run_id}: {broken.why}", sys.stderr)
     return EXIT_INCOMPLETE if collected.broken else EXIT_OK

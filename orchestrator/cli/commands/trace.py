@@ -4,8 +4,9 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
-from orchestrator.cli.output import OutputTarget, emit
+from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
         args.repo, args.run_id, file.write if file else args.to, content=args.with_content
     )
     said = sys.stderr if file and file.to_stdout else sys.stdout
-    emit(f"exported run {run_id}: {count} spans\n", said)
+    emit_line(f"exported run {run_id}: {count} spans", said)
     return EXIT_OK

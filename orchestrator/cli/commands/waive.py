@@ -7,8 +7,8 @@ import re
 import sys
 
 from orchestrator.cli.arguments import add_decision, name_of
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit
 
 _FINDING = re.compile(r"F\d+")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")

@@ -18,7 +18,7 @@ from orchestrator.report.formats.open_findings import (
     gaps,
     place_in_head,
 )
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, make_printable
 
 NAMED = 12
 """Characters of a finding's identity in the name of its test case."""
@@ -47,7 +47,7 @@ def render_junit(verdict: Verdict, _: Sources) -> str:
             cases.append(_finding_case(finding))
             _add(cases[-1], "skipped", f"waived: {finding.waiver}")
     for entry in gaps(verdict):
-        cases.append(_case(escape_unprintable(entry.path), entry.tool or "review"))
+        cases.append(_case(entry.path, entry.tool or "review"))
         _add(cases[-1], "error", describe_skip(entry))
     return _junit_document(cases)
 
@@ -85,7 +85,7 @@ def render_checkstyle(verdict: Verdict, _: Sources) -> str:
     for entry in gaps(verdict):
         error = {"severity": "warning", "message": describe_skip(entry)}
         error["source"] = "diffcourt.not-reviewed"
-        rows.append((Place(escape_unprintable(entry.path), 0, 0, 0), error))
+        rows.append((Place(entry.path, 0, 0, 0), error))
     root = ET.Element("checkstyle", {"version": "10.0"})
     for path, found in groupby(_by_path(rows), key=lambda row: row[0].path):
         file = ET.SubElement(root, "file", {"name": path})
@@ -111,6 +111,9 @@ def _checkstyle_row(finding: Finding) -> tuple[Place, dict[str, str]]:
 
 
 def _document(root: ET.Element) -> str:
+    for element in root.iter():  # no XML may hold control characters
+        element.attrib = {name: escape_unprintable(value) for name, value in element.attrib.items()}
+        element.text = make_printable(element.text) if element.text else None
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from orchestrator.app.rubric_scoring.item_judging import Estimate, Progress
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
 from orchestrator.report.text_layout import Page, format_duration
 from orchestrator.wording import count_noun
 
@@ -64,11 +64,11 @@ class ScoringProgress:
         part = progress.done * self._lines // progress.total
         ended = progress.done == progress.total
         if self._live:
-            self._stream.write(f"\r\x1b[2K{self.describe(progress)}" + ("\n" if ended else ""))
+            self._stream.write("\r\x1b[2K")
+            emit(self.describe(progress) + ("\n" if ended else ""), self._stream)
         elif part > self._part and progress.asked:
-            self._stream.write(self.describe(progress) + "\n")
+            emit_line(self.describe(progress), self._stream)
         self._part = part
-        self._stream.flush()
 
     def describe(self, progress: Progress) -> str:
         """``120 of 1,994 scored, 2 failed, about 11m 03s left``."""

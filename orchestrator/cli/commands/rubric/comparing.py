@@ -28,7 +28,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import emit, optional_target, use_color, width_of
+from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import (
     EXIT_GATED,
     EXIT_INCOMPLETE,
@@ -37,7 +37,7 @@ from orchestrator.errors import (
     BudgetExhausted,
     InputError,
 )
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit, use_color
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric

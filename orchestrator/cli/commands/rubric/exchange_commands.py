@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, write_text
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,12 +81,12 @@ def import_items(args: argparse.Namespace, out: TextIO) -> int:
     require_one_label_per_rater(found.labels)
     rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in found.items)
     write_text(args.out, "".join(rows))
-    emit(f"wrote {args.out}: {len(found.items)} items\n", out)
+    emit_line(f"wrote {args.out}: {len(found.items)} items", out)
     if args.labels:
         write_labels(args.labels, found.labels)
-        emit(f"wrote {args.labels}: {len(found.labels)} labels\n", out)
+        emit_line(f"wrote {args.labels}: {len(found.labels)} labels", out)
     elif found.labels:
-        emit(f"{len(found.labels)} labels not written; name a file with --labels\n", out)
+        emit_line(f"{len(found.labels)} labels not written; name a file with --labels", out)
     _list_unmapped(found.unmapped)
     return EXIT_OK
 
@@ -104,7 +103,7 @@ def export_items(args: argparse.Namespace, out: TextIO) -> int:
     labels = read_labels(args.labels) if args.labels else extract_labels(items, None)
     text, unmapped = write_foreign(items, labels, args.format, dict(args.map))
     write_text(args.out, text)
-    emit(f"wrote {args.out}: {len({i.id for i in items})} items, {len(labels)} labels\n", out)
+    emit_line(f"wrote {args.out}: {len({i.id for i in items})} items, {len(labels)} labels", out)
     _list_unmapped(unmapped)
     return EXIT_OK
 
@@ -112,6 +111,6 @@ def export_items(args: argparse.Namespace, out: TextIO) -> int:
 def _list_unmapped(unmapped: Iterable[str]) -> None:
     lines = list(unmapped)
     for line in lines[:_SHOWN]:
-        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
+        emit_line(f"not mapped: {line}", sys.stderr)
     if len(lines) > _SHOWN:
-        emit(f"not mapped: and {len(lines) - _SHOWN:,} more\n", sys.stderr)
+        emit_line(f"not mapped: and {len(lines) - _SHOWN:,} more", sys.stderr)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
 from orchestrator.cli.commands.post import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
-from orchestrator.cli.output import emit, optional_target, use_color, width_of
+from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, escape_line
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.memory.finding_feedback import Answer
@@ -70,8 +70,8 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     reviews = load_reviews(args.repo, args.runs)
     findings, why = collect_feedback(args.repo, reviews, _read_answers(args))
     if why:
-        note = f"what became of findings in the base branch is not known: {escape_line(why)}"
-        emit(f"{note}\n", sys.stderr)
+        note = f"what became of findings in the base branch is not known: {why}"
+        emit_line(note, sys.stderr)
     if args.out:
         rows = (json.dumps(one.to_row(), ensure_ascii=False) + "\n" for one in findings)
         write_text(args.out, "".join(rows))

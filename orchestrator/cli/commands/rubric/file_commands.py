@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, write_text
-from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
-from orchestrator.report.terminal_escaping import as_json, escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, escape_line
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Criterion, Group, Rubric
@@ -31,12 +30,12 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
         errors = find_errors(path)
         invalid = invalid or bool(errors)
         for error in errors:
-            emit(f"{escape_unprintable(str(error))}\n", sys.stderr)
+            emit_line(str(error), sys.stderr)
         if not errors:
             rubric = read_rubric(path)
-            emit(f"{escape_unprintable(str(path))}: {len(rubric.criteria)} criteria, valid\n", out)
+            emit_line(f"{path}: {len(rubric.criteria)} criteria, valid", out)
             for line in find_stale_inputs(rubric):
-                emit(f"{escape_unprintable(str(path))}: stale: {line}\n", out)
+                emit_line(f"{path}: stale: {line}", out)
     return EXIT_USAGE if invalid else EXIT_OK
 
 
@@ -111,7 +110,8 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 
     old, new = (read_rubric(find_rubric(name)) for name in (args.old, args.new))
     lines = describe_differences(old, new)
-    emit("".join(f"{escape_line(line)}\n" for line in lines), out)
+    for line in lines:
+        emit_line(line, out)
     return EXIT_GATED if lines else EXIT_OK
 
 
@@ -130,7 +130,7 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     if args.out.exists():
         raise InputError(f"{args.out}: already exists; choose another file")
     write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
-    emit(f"wrote {args.out}: {len(names)} criteria\n", out)
+    emit_line(f"wrote {args.out}: {len(names)} criteria", out)
     return EXIT_OK
 
 
@@ -143,12 +143,12 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
     found = IMPORTERS[args.format](_read_document(args.source), args.out.stem, args.threshold)
     write_rubric(args.out, found.rubric)
-    emit(f"wrote {args.out}: {len(found.rubric.criteria)} criteria\n", out)
+    emit_line(f"wrote {args.out}: {len(found.rubric.criteria)} criteria", out)
     if args.items and found.items:
         write_text(args.items, "".join(json.dumps(row) + "\n" for row in found.items))
-        emit(f"wrote {args.items}: {len(found.items)} scored item\n", out)
+        emit_line(f"wrote {args.items}: {len(found.items)} scored item", out)
     for line in found.unmapped:
-        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
+        emit_line(f"not mapped: {line}", sys.stderr)
     return EXIT_OK
 
 
@@ -170,7 +170,7 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
     emit(as_json(done.document), out)
     examples = [f"{c.id}: examples; no target has them" for c in rubric.criteria if c.examples]
     for line in (*done.unmapped, *examples):
-        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
+        emit_line(f"not mapped: {line}", sys.stderr)
     return EXIT_OK
 
 

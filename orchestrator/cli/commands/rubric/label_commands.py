@@ -18,9 +18,9 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
     write_text,
 )
-from orchestrator.cli.output import OutputTarget, emit, optional_target, use_color, width_of
+from orchestrator.cli.output import OutputTarget, optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit, use_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import amount, count, name_of
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judging import JudgingOptions
@@ -171,8 +171,8 @@ def _print_rows(rubric: Rubric, rows: tuple[Item, ...], out: TextIO) -> None:
         ok, total = decide_item(rubric, item.scores)
         shown = "  n/a " if total is None else f"{total:.4f}"
         number = f" (scoring {item.repeat + 1})" if item.repeat else ""
-        name = escape_unprintable(item.id) + number
-        emit(f"{'accept' if ok else 'reject'}  {shown}  {name}\n", out)
+        name = item.id + number
+        emit_line(f"{'accept' if ok else 'reject'}  {shown}  {name}", out)
 
 
 def _describe_noise(rubric: Rubric, rows: tuple[Item, ...], width: int) -> str:

@@ -24,9 +24,9 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     to_json_data,
 )
 from orchestrator.cli.commands.rubric.tuning import next_version_path
-from orchestrator.cli.output import emit, optional_target, use_color, width_of
+from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json
+from orchestrator.report.terminal_escaping import as_json, emit, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judging import Progress

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.commands.rubric.model_scoring import refuse_without_provider, score_by_model
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
-from orchestrator.cli.output import emit, width_of
+from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.judge_reliability import Scores
@@ -58,7 +58,7 @@ def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     _require_scores(rubric, items)
     if args.out:
         write_items(args.out, items)
-        emit(f"wrote {args.out}\n", out)
+        emit_line(f"wrote {args.out}", out)
         return EXIT_OK
     for item in items:
         _print_score(rubric, item, {}, "", args, out)
@@ -98,8 +98,8 @@ def _print_score(
     row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     decision = "accept" if ok else "reject"
-    line = f"{decision}  {shown}  {escape_unprintable(item.id)}{remark}"
-    emit((json.dumps(row) if args.json else line) + "\n", out)
+    line = f"{decision}  {shown}  {item.id}{remark}"
+    emit_line(json.dumps(row) if args.json else line, out)
 
 
 def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
@@ -119,7 +119,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
         if isinstance(run, Rescored):
             _print_run(rubric, run, args, out)
         else:
-            emit(f"not scored: {run.run_id}: {escape_line(run.why)}\n", sys.stderr)
+            emit_line(f"not scored: {run.run_id}: {run.why}", sys.stderr)
     if not found:
         emit("There are no finished runs. Start one with: diffcourt review\n", sys.stderr)
     if repeat and done:
