@@ -13,7 +13,7 @@ from orchestrator.app.intake import resolve_change
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.rollback import make_rollback
-from orchestrator.app.runs.stored_runs import load_verdict
+from orchestrator.app.runs.stored_runs import load_verdict, reviewed_here
 from orchestrator.app.types import ReviewOptions, is_program_run, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.findings.located_findings import ProposedFix
@@ -40,6 +40,10 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 
 TOPIC = "fix"
+_MISSING = (
+    "the change of this checkout has no such finding, or only agents report it; review here, or "
+    "name the reviewed base with --base"
+)
 
 
 class ChosenFixes(Struct, frozen=True):
@@ -47,11 +51,15 @@ class ChosenFixes(Struct, frozen=True):
 
     Attributes:
         left_out: finding's id → why.
+        names: the findings that a person named; empty for all.
+        proven_here: this machine proved them; else what the verdict says of them is a claim.
     """
 
     verdict: Verdict
     findings: tuple[Finding, ...]
     left_out: dict[str, str]
+    names: tuple[str, ...] = ()
+    proven_here: bool = True
 
 
 class Applied(Struct, frozen=True):
@@ -71,7 +79,11 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
         RunNotFound: no run has that name.
         InputError: it has no such finding, or a named one has no usable patch.
     """
-    verdict = load_verdict(repo, run_id)
+    own = reviewed_here(repo, run_id)
+    return replace(_choose(load_verdict(repo, run_id), names), proven_here=own)
+
+
+def _choose(verdict: Verdict, names: Sequence[str]) -> ChosenFixes:
     known = {finding.id: finding for finding in verdict.findings}
     chosen: list[Finding] = []
     left_out: dict[str, str] = {}
@@ -86,7 +98,29 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
             raise InputError(f"{name} cannot be fixed: {why}")
         elif known[name].fix:
             left_out[name] = why
-    return ChosenFixes(verdict, tuple(chosen), left_out)
+    return ChosenFixes(verdict, tuple(chosen), left_out, tuple(names))
+
+
+def prove_claims(repo: Path | None, fixes: ChosenFixes, base: str | None = None) -> ChosenFixes:
+    """The patches as this machine proves them, if they are of a verdict from elsewhere.
+
+    Neither the change nor the policy that the verdict names is used: its author chose them.
+
+    Args:
+        base: the git ref to compare HEAD with; None: as for a review.
+
+    Raises:
+        InputError: the change cannot be read, or the patch of a named finding is refused.
+    """
+    if fixes.proven_here or not fixes.findings:
+        return fixes
+    proven, again = prove_again(repo, fixes, base), list[Finding]()
+    for finding in fixes.findings:
+        claim = _fix(finding)
+        refused = Fix(state="refused", patch=claim.patch, source=claim.source, reason=_MISSING)
+        again.append(replace(finding, fix=proven.get(finding.id, refused)))
+    found = _choose(replace(fixes.verdict, findings=tuple(again)), fixes.names)
+    return replace(found, left_out={**fixes.left_out, **found.left_out})
 
 
 def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -> str:
@@ -143,11 +177,14 @@ def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
 def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
     """Write the patches to the work tree; ``diffcourt rollback`` takes them back.
 
-    A verdict that another clone made, such as a CI job's, has no run here that could record it.
+    A verdict that another clone made, such as a CI job's, has no run here that could record it; its
+    patches are proven first.
 
     Raises:
-        InputError: a patch does not apply or a file cannot be written; all files are restored.
+        InputError: a patch is refused, does not apply or a file cannot be written; all files are
+            restored.
     """
+    fixes = prove_claims(repo, fixes)
     root = state_directory.repo_root(repo or Path())
     folder = state_directory.state_dir(repo)
 
@@ -214,17 +251,25 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
     await files.commit(call)
 
 
-def prove_again(repo: Path | None, fixes: ChosenFixes) -> dict[str, Fix]:
-    """Prove the patches again on the change that the run reviewed; nothing is written.
+def prove_again(repo: Path | None, fixes: ChosenFixes, base: str | None = None) -> dict[str, Fix]:
+    """Prove the patches again, and no others; nothing is written.
+
+    Those of a run of this repository are proven on the change that it reviewed; those of a verdict
+    from elsewhere on HEAD, without code of the repository and without its paid models.
 
     Returns:
         Finding's id → its patch as proven now. Only analyzers run, so findings of agents alone are
         missing.
 
     Raises:
-        InputError: the run's change cannot be read any more.
+        InputError: the change cannot be read any more.
     """
     folder = state_directory.state_dir(repo)
+    if not fixes.proven_here:
+        options = ReviewOptions(
+            repo=repo, base=base, run_tests=False, run_analyzers=False, allow_spending=False
+        )
+        return anyio.run(_prove, replace(options, provider=OFFLINE), fixes, folder)
     with state_directory.open_run(repo, fixes.verdict.run_id) as (_, run):
         if is_program_run(run):
             raise InputError(f"{run.run_id} is not a review, so it has no patches")
@@ -261,12 +306,14 @@ async def _review(
             )
             for finding in fixes.findings
         }
+        state.only_written = True
         await state_machine.run(FLOW, state, journal, ignore_event)
         found = {one.fingerprint: one for one in state.synthesis.findings}
+    ids = {found[one.fingerprint].id: one.id for one in fixes.findings if one.fingerprint in found}
     return {
-        finding.id: again.fix
+        finding.id: replace(fix, excludes=tuple(ids[name] for name in fix.excludes if name in ids))
         for finding in fixes.findings
-        if (again := found.get(finding.fingerprint)) and again.fix
+        if (again := found.get(finding.fingerprint)) and (fix := again.fix)
     }
 
 

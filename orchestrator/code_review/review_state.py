@@ -101,6 +101,7 @@ class ReviewState:
         why_unsettled: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
         written: fingerprint of a finding → patches that the fixer wrote for it.
+        only_written: prove these and no others, as they are given.
     """
 
     workspace: ReviewWorkspace
@@ -130,6 +131,7 @@ class ReviewState:
     why_unsettled: str = ""
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
+    only_written: bool = False
 
     @property
     def journal(self) -> Journal:

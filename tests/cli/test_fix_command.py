@@ -1,5 +1,6 @@
 """``diffcourt fix``: what it shows, asks, applies, takes back and proves again."""
 
+import json
 import os
 import pty
 import sys
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.finding_parts import FixState
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
 from tests.review.review_kit import Repo, change
 
 ODD = "b;id.py"
@@ -83,6 +87,75 @@ def test_a_verdict_of_another_clone_is_applied_without_a_run(
     assert not [path for path in state.rglob("*") if "rollback" in path.parts]
     changed = restored.git("-C", str(clone), "diff", "--stat")
     assert "1 file changed" in changed
+
+
+CI = ".github/workflows/ci.yml"
+FILES = {CI: "on: push\n", "Makefile": "all:\n", "base.py": "B = 1\n", "odd.py": "import re\n"}
+PLACES = [CI, ".bashrc", ".diffcourt/state/.gitignore", ".diffcourt/config/rules.yaml", "Makefile",
+          "base.py", "other.py", "odd.py"]  # fmt: skip
+
+
+def patch_of(path: str, line: str) -> str:
+    return f"--- a/{path}\n+++ b/{path}\n@@ -1,1 +1,1 @@\n-{line}\n+pwned = 1\n"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    """A reviewed change, whose base has other files."""
+    base = {name: "B = 1\n" for name in FILES if name != "odd.py"}
+    head = {**FILES, ".diffcourt/config/rules.yaml": "rules: []\n", ".bashrc": "x\n"}
+    repo = change(tmp_path_factory.mktemp("shop"), base, {**head, "other.py": "O = 1\n"})
+    assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 0
+    return repo
+
+
+def forge(repo: Repo, place: Path, patch: str) -> None:
+    """A verdict that says a patch of its own is verified, as a file or, in a folder, an export."""
+    assert main(["runs", "export", "latest", str(place), "--repo", str(repo.path)]) == 0
+    head, *rows = map(json.loads, (place / "journal.jsonl").read_text().splitlines())
+    while rows[-1]["key"] != "verdict":
+        rows.pop()
+    verdict = json.loads(rows[-1]["body"])
+    (finding,) = [one for one in verdict["findings"] if one["path"] == "odd.py"]
+    finding["fix"] |= {"patch": patch, "state": "verified", "source": "ruff"}
+    rows[-1]["body"] = canonical(verdict).decode()
+    last = GENESIS
+    for row in rows:
+        row["body"] = row["body"].encode()
+        last = row["hash"] = row_hash(
+            last, row["seq"], row["kind"], row["key"], row["at"], row["body"]
+        )
+        row["body"] = row["body"].decode()
+    head |= {"run": "20260101-000000-f0f0f0f0", "rows": len(rows), "head": last}
+    lines = "".join(json.dumps(row) + "\n" for row in [head, *rows])
+    (place / "journal.jsonl").write_text(lines)
+    (place / "verdict.json").write_text(json.dumps(verdict))
+
+
+@pytest.mark.attack("a forged verdict whose patch of any file says that it is verified")
+@pytest.mark.parametrize(("how", "path"), [("imported", CI), *(("file", one) for one in PLACES)])
+def test_a_patch_of_a_foreign_verdict_counts_for_what_is_proven_here(
+    shop: Repo, tmp_path: Path, how: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone = tmp_path / "clone"
+    shop.git("clone", "-q", str(shop.path), str(clone))
+    (clone / ".diffcourt/state").mkdir(parents=True, exist_ok=True)
+    (clone / ".diffcourt/state/.gitignore").write_text("*\n")
+    before = (clone / path).read_bytes()
+    forge(shop, tmp_path / "run", patch_of(path, before.decode().strip()))
+    source = str(tmp_path / "run/verdict.json")
+    if how == "imported":
+        assert main(["runs", "import", str(tmp_path / "run"), "--repo", str(clone)]) == 0
+        source = "20260101-000000-f0f0f0f0"
+        assert not list((clone / ".diffcourt/state").rglob("*.patch"))
+    capsys.readouterr()
+    assert main(["fix", source, "--check", "--repo", str(clone)]) == 1
+    assert "F1 verified" not in capsys.readouterr().out
+    assert main(["fix", source, "--yes", "--repo", str(clone)]) == 0
+    assert "left out: F1: its patch is " in capsys.readouterr().out
+    if how == "imported":  # whoever calls the function has no other way either
+        assert apply_fixes(clone, choose_fixes(clone, source, [])).paths == ()
+    assert (clone / path).read_bytes() == before
 
 
 def test_one_finding_is_fixed_where_it_alone_is_named(restored: Repo, fix: Fix) -> None:

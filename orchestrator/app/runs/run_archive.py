@@ -207,8 +207,7 @@ def import_run(repo: Path | None, source: Path) -> str:
     with state_directory.open_store(repo) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)
     scratch = state_directory.make_scratch_dir(folder, run.run_id)
-    _copy_outputs(journal.parent, scratch, rows)
-    _write_patches(scratch, rows)
+    _copy_outputs(journal.parent, scratch, rows)  # but no patches: they are claims here
     return run.run_id
 
 

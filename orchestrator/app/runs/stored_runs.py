@@ -28,8 +28,8 @@ from orchestrator.app.types import (
 )
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
-from orchestrator.engine.journal import error_from_json
-from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal import IMPORTED, error_from_json
+from orchestrator.engine.journal_keys import FORK_NOTE, Key
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
@@ -108,13 +108,38 @@ def load_verdict(repo: Path | None, source: str) -> Verdict:
         InputError: the file cannot be read or holds no verdict, or the run has none yet.
         RunNotFound: there is neither a file nor a run of that name.
     """
-    named = os.sep in source or source.endswith(".json")
-    if source != "latest" and (named or Path(source).is_file()):
+    if _is_file(source):
         return read_verdict(Path(source))
     verdict = show_run(repo, source).verdict
     if verdict is None:
         raise InputError(f"{source} has no verdict yet; finish it with diffcourt resume {source}")
     return verdict
+
+
+def _is_file(source: str) -> bool:
+    named = os.sep in source or source.endswith(".json")
+    return source != "latest" and (named or Path(source).is_file())
+
+
+def reviewed_here(repo: Path | None, source: str) -> bool:
+    """Whether a verdict is of a run that this store recorded from its first row to its last.
+
+    That of a file, of an imported run or of a fork, which may be of an export, says what its author
+    likes.
+
+    Raises:
+        RunNotFound: there is neither a file nor a run of that name.
+    """
+    if _is_file(source):
+        return False
+    with state_directory.open_store(repo) as store:
+        return anyio.run(_reviewed_here, store, source)
+
+
+async def _reviewed_here(store: RunStore, name: str) -> bool:
+    run = state_directory.find_run(name, await store.runs())
+    foreign = (str(Key(IMPORTED, number=1)), FORK_NOTE)
+    return not [key for key in foreign if await store.find(run.run_id, key)]
 
 
 def show_run(repo: Path | None, run_id: str) -> ShownRun:

@@ -9,14 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo
-from orchestrator.report.terminal_escaping import emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import (
-    escape_code_lines,
-    escape_line,
-    escape_unprintable,
-    quote_path,
-)
+from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
@@ -24,6 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Finding
 
 _FINDING = re.compile(r"F\d+")
+_PATCH_LINE = (" ", "+", "-", "@", "\\")
+"""How a line begins that is not prose around the patch, which could look like ours."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,19 +40,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="change nothing: prove the patches again, and exit with 1 if one fails",
     )
+    parser.add_argument(
+        "--base",
+        metavar="REF",
+        help="compare HEAD with this to prove the patches of a file (default: as a review does)",
+    )
     add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the patches, then prove or apply them."""
-    from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes
+    from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes, prove_claims
 
     run_id, names = _split(args.names)
     fixes = choose_fixes(args.repo, run_id, names)
+    if args.base and fixes.proven_here:
+        raise InputError("--base is for a verdict from elsewhere; a run here knows its base")
+    if not args.check:
+        fixes = prove_claims(args.repo, fixes, args.base)
     _show(fixes)
     if not fixes.findings:
-        emit(
-            f"nothing to apply: the run {fixes.verdict.run_id} has no verified patch\n", sys.stdout
+        emit_line(
+            f"nothing to apply: the run {fixes.verdict.run_id} has no verified patch", sys.stdout
         )
         return EXIT_OK
     if args.check:
@@ -68,14 +73,14 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     applied = apply_fixes(args.repo, fixes)
     run_id = fixes.verdict.run_id
-    paths = escape_unprintable(shlex.join(applied.paths))
+    paths = shlex.join(applied.paths)
     ids = ", ".join(finding.id for finding in fixes.findings)
-    undo = f"  undo:   diffcourt rollback {run_id} {applied.call}\n" if applied.call else ""
-    emit(
-        f"Applied {count} ({ids}).\n"
-        f"  commit: git add -- {paths} && git commit -m 'Fix {ids} of the review'\n{undo}",
-        sys.stdout,
+    emit_line(f"Applied {count} ({ids}).", sys.stdout)
+    emit_line(
+        f"  commit: git add -- {paths} && git commit -m 'Fix {ids} of the review'", sys.stdout
     )
+    if applied.call:
+        emit_line(f"  undo:   diffcourt rollback {run_id} {applied.call}", sys.stdout)
     return EXIT_OK
 
 
@@ -93,15 +98,17 @@ def _patches(count: int) -> str:
 def _show(fixes: ChosenFixes) -> None:
     """Each finding with its patch, and what is left out."""
     for finding in fixes.findings:
-        emit(_heading(finding), sys.stdout)
+        for line in _heading(finding):
+            emit_line(line, sys.stdout)
         assert finding.fix is not None
-        rows = escape_code_lines(finding.fix.patch)
-        emit("".join(f"{row}\n" for row in rows) + "\n", sys.stdout)
+        rows = finding.fix.patch.rstrip("\n").split("\n")
+        shown = [row if row.startswith(_PATCH_LINE) else f"  {row}" for row in rows]
+        emit("\n".join(shown) + "\n\n", sys.stdout)
     for name, why in fixes.left_out.items():
-        emit(f"left out: {name}: {escape_line(why)}\n", sys.stdout)
+        emit_line(f"left out: {name}: {why}", sys.stdout)
 
 
-def _heading(finding: Finding) -> str:
+def _heading(finding: Finding) -> tuple[str, str]:
     from orchestrator.report.findings_text import name_provers
 
     fix = finding.fix
@@ -110,14 +117,14 @@ def _heading(finding: Finding) -> str:
     if fix.is_verified:
         proof = f"verified by {name_provers(finding)}"
     what = f"{finding.id} {quote_path(finding.path)}:{finding.start_line}: {finding.title}"
-    return f"{escape_line(what)}\n  {escape_line(proof)}\n"
+    return what, f"  {proof}"
 
 
 def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
     """Prove the patches again and print the results."""
     from orchestrator.app.apply_fixes import prove_again
 
-    proven = prove_again(args.repo, fixes)
+    proven = prove_again(args.repo, fixes, args.base)
     failed = False
     for finding in fixes.findings:
         fix = proven.get(finding.id)
@@ -126,7 +133,7 @@ def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
         else:
             word = fix.state + (f": {fix.reason}" if fix.reason else "")
         failed |= _holds_less(finding, fix)
-        emit(f"{finding.id} {escape_line(word)}\n", sys.stdout)
+        emit_line(f"{finding.id} {word}", sys.stdout)
     return EXIT_GATED if failed else EXIT_OK
 
 

@@ -67,7 +67,12 @@ async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
 
     The order is: the fixer's, analyzers' edits, templates, patches of other agents.
     """
-    due = [finding for finding in state.synthesis.findings if finding.state == "open"]
+    due = [
+        finding
+        for finding in state.synthesis.findings
+        if finding.state == "open"
+        if not state.only_written or finding.fingerprint in state.written
+    ]
     templates = await _from_templates(state, due)
     found: dict[str, tuple[ProposedFix, ...]] = {}
     for finding in due:
@@ -160,12 +165,15 @@ async def _prove_first(
 ) -> None:
     """Prove the proposals for one finding until one is verified."""
     best: Fix | None = None
+    given = {one.patch for one in state.written.get(fingerprint, ())}
     for proposal in proposals:
         try:
             patch = proposal.patch or await _as_patch(state, proposal)
         except PatchRefused as refusal:
             made = Fix(state="refused", patch="", source=proposal.source, reason=str(refusal))
         else:
+            if state.only_written and patch not in given:
+                continue
             proof = await _prove(state, [ProposedPatch(fingerprint, patch)])
             made = _as_fix(proof, patch, proposal.source)
             if proposal.patch:

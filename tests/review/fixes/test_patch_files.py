@@ -56,12 +56,13 @@ def test_git_applies_the_patches_of_a_run_and_they_go_where_the_run_goes(tmp_pat
     assert (repo.path / "b.py").read_text() == ""
 
     export_run(repo.path, found.run_id, tmp_path / "exported")
-    (tmp_path / "exported/fixes/all.patch").write_text("altered\n")
+    for one in kept:
+        there = tmp_path / "exported" / one.path
+        assert there.read_bytes() == (run / one.path).read_bytes()
     other = change(tmp_path / "other", {}, {"src/a.py": HEAD})
     import_run(other.path, tmp_path / "exported")
-    for one in kept:
-        there = other.path / ".diffcourt/state/runs" / found.run_id / one.path
-        assert there.read_bytes() == (run / one.path).read_bytes()
+    # Who made the export says that they are proven; `diffcourt fix` proves them there.
+    assert not (other.path / ".diffcourt/state/runs" / found.run_id / "fixes").exists()
     prune_runs(repo.path, 0, None)
     assert not run.exists()
 
