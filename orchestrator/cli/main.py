@@ -6,6 +6,7 @@ A subcommand is an entry in ``COMMAND_GROUPS``. Its module has ``add_arguments(p
 
 from __future__ import annotations
 
+import os
 import sys
 
 from orchestrator import __version__
@@ -83,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 below ``--fail-on``, 1 at or above it, 2 wrong usage, configuration or
         input, 3 incomplete or failed, 130 interrupted.
     """
+    _search_no_working_directory()
     args = list(sys.argv[1:] if argv is None else argv)
     if args == ["--version"]:
         try:
@@ -98,6 +100,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
     return report_errors(lambda: _dispatch(args), resumable=_find_command(args) in RESUMABLE)
+
+
+def _search_no_working_directory() -> None:
+    """Remove the empty and relative entries of search paths: they can name a hostile checkout.
+
+    Libraries start programs by name, such as ``uname``. What Python imported before this function
+    came from the unchanged path.
+    """
+    for name in ("PATH", "PYTHONPATH"):
+        entries = os.environ.get(name, "").split(os.pathsep)
+        kept = [entry for entry in entries if os.path.isabs(entry)]
+        if kept == entries:
+            continue
+        os.environ.pop(name, None)  # without PATH, the system's own directories are searched
+        if kept:
+            os.environ[name] = os.pathsep.join(kept)
+        if name == "PYTHONPATH" and entries != [""]:
+            try:
+                removed = {os.path.abspath(entry) for entry in entries} - set(kept)
+            except FileNotFoundError:  # the working directory has been removed
+                continue
+            sys.path[:] = [entry for entry in sys.path if entry not in removed]
 
 
 def _find_command(args: list[str]) -> str:

@@ -6,13 +6,13 @@ waiting for the kernel, thirty times in a review.
 """
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.namespace_verification import describe_request
 from orchestrator.sandbox.process_confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
+from orchestrator.sandbox.process_start import find_program
 
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 ALLOW_NAMESPACES = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
@@ -33,7 +33,7 @@ _CAPABILITIES = {
 
 def find_bwrap() -> str | None:
     """Path of ``bwrap``, in system directories only; None when it is not installed."""
-    return shutil.which("bwrap", path=os.pathsep.join(_DIRECTORIES))
+    return find_program("bwrap", os.pathsep.join(_DIRECTORIES))
 
 
 def _asked(

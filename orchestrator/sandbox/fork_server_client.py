@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_M
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes, kill_process_group
 from orchestrator.sandbox.launcher_client import PACKAGE, Level, installation_directories
 from orchestrator.sandbox.process_confinement import is_available, system_rules
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.run_program import clean_environment
 
 MAIN = Path(__file__).with_name("fork_server_main.py")
@@ -98,19 +98,17 @@ class ForkServer:
         self._cgroup, self._oom_kills = Cgroup(shared_limits()), 0
         cgroup_files = self._cgroup.procs_files
         try:
-            self._process = subprocess.Popen(
+            self._process = start_process(
                 [
-                    *(*prefix, sys.executable, "-I", str(MAIN), str(home), numbers, confinement),
+                    *(*prefix, *ISOLATED_PYTHON, str(MAIN), str(home), numbers, confinement),
                     *(",".join(map(str, cgroup_files)),),
                     namespaces,
                     *modules,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
                 env=clean_environment(),
                 pass_fds=[*theirs, *cgroup_files],
-                start_new_session=True,
             )
         except OSError as error:
             self._release()

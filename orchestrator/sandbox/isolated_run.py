@@ -7,7 +7,6 @@ import resource
 import select
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -21,9 +20,10 @@ from orchestrator.engine.program_output_collection import ProgramOutput, record_
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.launcher_client import PACKAGE, SAFE_PATH, installation_directories
+from orchestrator.sandbox.launcher_client import PACKAGE, installation_directories
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import user_number
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
 from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("change_code_main.py")
@@ -158,15 +158,10 @@ class _IsolatedRun:
             ours.callback(os.close, unblock)
             theirs.callback(os.close, block)
             kernel_calls.hide_from_other_processes()
-            process = subprocess.Popen(
+            process = start_process(
                 self._command(user, info_in, block, status_in),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
                 env=_ENVIRONMENT,
-                cwd="/",
                 pass_fds=[info_in, block, status_in, *self._cgroup.procs_files],
-                start_new_session=True,
             )
             for printed, stream in ((self._stdout, process.stdout), (self._stderr, process.stderr)):
                 printed.read_in_thread(stream)
@@ -204,7 +199,7 @@ class _IsolatedRun:
         }
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
-            *(sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
+            *(*ISOLATED_PYTHON, "-S", str(MAIN), str(PACKAGE.parent)),
             bubblewrap.namespace_request(reads, self._writes),
             *("" if user is None else str(user), "" if self._reads else "unix"),
             *(str(status), str(self._tree)),

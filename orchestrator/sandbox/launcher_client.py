@@ -16,11 +16,11 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
 from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
-SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
 START_SECONDS = 30.0
 END_SECONDS = 2.0
 
@@ -74,15 +74,11 @@ class Launcher:
         hide_from_other_processes()
         try:
             with self._child_control:
-                self._process = subprocess.Popen(
+                self._process = start_process(
                     self._command(cgroup_files),
-                    stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
                     env={"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8"},
-                    cwd="/",
                     pass_fds=[self._child_control.fileno(), *cgroup_files],
-                    start_new_session=True,
                 )
         except (OSError, SandboxError) as error:
             self._error = str(error)
@@ -107,7 +103,7 @@ class Launcher:
             prefix = bubblewrap.namespace_command(bwrap, reads, writes)
             namespaces = bubblewrap.namespace_request(reads, writes)
         return [
-            *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
+            *(*prefix, *ISOLATED_PYTHON, "-S", str(MAIN), str(PACKAGE.parent)),
             *(str(self._child_control.fileno()), str(scratch_directory.canary_file())),
             *(self._level, namespaces, ",".join(map(str, cgroup_files))),
             *installation_directories(),

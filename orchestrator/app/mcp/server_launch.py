@@ -20,7 +20,8 @@ from orchestrator.errors import SandboxError
 from orchestrator.mcp_client.server_config import Connect, ReportEnd
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_process_group
-from orchestrator.sandbox.run_program import find_program, start_unconfined
+from orchestrator.sandbox.process_start import find_program
+from orchestrator.sandbox.run_program import start_unconfined
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -83,11 +84,11 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     """The command with the absolute path of its program."""
     path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
-    found = find_program(program, path) if os.sep not in program else program
+    if os.sep in program and not os.path.isabs(program):
+        raise SandboxError(f"{program} must be a name or an absolute path")
+    found = find_program(program, path)
     if found is None:
         raise SandboxError(f"{program} is not installed")
-    if not os.path.isabs(found):
-        raise SandboxError(f"{program} must be a name or an absolute path")
     root = repo.absolute()
     argv = [found, *command[1:]]
     for word in argv:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import smtplib
 import ssl
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from orchestrator.catalog.notify_channels import Channel
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import DiffcourtError
 from orchestrator.optional_dependencies import install_command
+from orchestrator.sandbox.process_start import find_program, run_process
 
 ATTEMPTS = 3
 FIRST_WAIT = 0.5
@@ -63,7 +65,7 @@ async def send(channel: Channel, message: Message, environment: Mapping[str, str
 
 async def _send_once(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
     if channel.command:
-        await _run_command(channel, message)
+        await _run_command(channel, message, environment)
     elif channel.email:
         await to_thread.run_sync(_mail, channel, message, environment, abandon_on_cancel=True)
     elif channel.apprise_env:
@@ -73,15 +75,19 @@ async def _send_once(channel: Channel, message: Message, environment: Mapping[st
         await _post(channel, message, environment)
 
 
-async def _run_command(channel: Channel, message: Message) -> None:
+async def _run_command(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+    name, *arguments = channel.command
+    program = find_program(name, environment.get("PATH", os.defpath))
+    if program is None:
+        raise NotSent(f"{name} cannot be started: no such program on PATH, or no absolute path")
     given = json.dumps(to_builtins(message)).encode()
     try:
-        done = await anyio.run_process(channel.command, input=given, check=False)
+        done = await run_process((program, *arguments), env=environment, given=given)
     except OSError as error:
-        raise NotSent(f"{channel.command[0]} cannot be started: {error.strerror}") from None
+        raise NotSent(f"{name} cannot be started: {error.strerror}") from None
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise NotSent(f"{channel.command[0]} ended with {done.returncode}: {''.join(said[-1:])}")
+        raise NotSent(f"{name} ended with {done.returncode}: {''.join(said[-1:])}")
 
 
 async def _post(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:

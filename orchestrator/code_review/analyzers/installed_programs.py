@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from orchestrator.code_review.analyzers import program_execution
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.process_confinement import program_files
-from orchestrator.sandbox.run_program import find_program
+from orchestrator.sandbox.process_start import SAFE_PATH, find_program
 
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")

@@ -12,8 +12,9 @@ from typing import Any
 
 from orchestrator.errors import SandboxError
 from orchestrator.optional_dependencies import ANALYZERS, install_command
+from orchestrator.sandbox.process_start import find_program
 from orchestrator.sandbox.program_permissions import Limits, Permissions
-from orchestrator.sandbox.run_program import find_program, run
+from orchestrator.sandbox.run_program import run
 
 MAX_ARGV_BYTES = 100_000  # of file names in one run
 MAX_FILES = 10_000  # in one run

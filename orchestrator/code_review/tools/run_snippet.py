@@ -7,7 +7,6 @@ this repository's code to run, and it cannot write the tree.
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -15,6 +14,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON
 from orchestrator.sandbox.program_permissions import Limits
 
 RUN_SNIPPET = "run_snippet"
@@ -90,7 +90,8 @@ class RunSnippet:
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
         head, _ = await self._workspace.side("head", regular)
         tree = head.root.resolve()
-        argv = [sys.executable, "-I", "-S", "-B", "-u", "-X", "utf8", "-c", RUNNER, str(tree), code]
+        options = ("-S", "-B", "-u", "-X", "utf8")
+        argv = [*ISOLATED_PYTHON, *options, "-c", RUNNER, str(tree), code]
         try:
             done = await run_isolated(argv, tree, limits=LIMITS, read_only=True)
             how = f"exit status {done.code}"

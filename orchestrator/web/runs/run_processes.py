@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from orchestrator.app.human_decisions.approvals import ACTING_FOR
 from orchestrator.errors import EXIT_INCOMPLETE
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.web.access import PROXY_SECRET
 
 LAST_CHARACTERS = 600
@@ -46,18 +46,14 @@ class RunProcesses:
             if known is not None and known.code is None:
                 return False
             state = self._states[run_id] = ProcessState()
-        command = [sys.executable, "-m", "orchestrator", "resume", run_id, "--repo", str(repo)]
+        command = (*ISOLATED_PYTHON, "-m", "orchestrator", "resume", run_id)
+        options = ("--repo", str(repo.absolute()), "--quiet", *more)
         environment = {name: value for name, value in os.environ.items() if name != PROXY_SECRET}
         if person:
             environment[ACTING_FOR] = person
         try:
-            process = subprocess.Popen(
-                [*command, "--quiet", *more],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
+            process = start_process(
+                (*command, *options), env=environment, stdout=subprocess.DEVNULL
             )
         except OSError as error:
             state.code, state.said = EXIT_INCOMPLETE, f"it could not be started: {error.strerror}"

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.errors import InputError
-from orchestrator.sandbox.launcher_client import SAFE_PATH
-from orchestrator.sandbox.run_program import find_program
+from orchestrator.sandbox.process_start import SAFE_PATH, find_program
 
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
 MINIMUM = (2, 31)

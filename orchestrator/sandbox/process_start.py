@@ -1,0 +1,126 @@
+"""Starts every process of ours, so that none finds a program or a module in a checkout.
+
+A checkout holds what the author of a change wrote, and it often is the working directory. So a
+program is named by its absolute path, Python does not import from the working directory or from
+what its variables name, and a process works in ``/`` unless it is told otherwise.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+from anyio.abc import Process
+
+SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
+ISOLATED_PYTHON = (sys.executable, "-I")
+"""Our interpreter, without its variables, the user's packages and the working directory."""
+
+CONFIGURED_PYTHON = (sys.executable, "-P", "-s")
+"""The same with its variables, for an environment in which nothing is inherited."""
+
+
+def absolute_entries(path: str) -> str:
+    """A search path written as in ``PATH`` without its empty and relative entries.
+
+    They would find files in the working directory.
+    """
+    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
+
+
+def find_program(name: str, path: str) -> str | None:
+    """The absolute path of a program; None when there is none.
+
+    Args:
+        name: looked up in the absolute entries of ``path``; or an absolute path.
+        path: written as in ``PATH``.
+    """
+    if os.sep in name and not os.path.isabs(name):
+        return None
+    return shutil.which(name, path=absolute_entries(path))
+
+
+def _command(argv: Sequence[str]) -> list[str]:
+    if not os.path.isabs(argv[0]):
+        raise ValueError(f"a program must be named by its absolute path: {argv[0]!r}")
+    return list(argv)
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables without the name of this working directory; PATH has absolute entries only."""
+    env = {name: value for name, value in given.items() if name not in {"PWD", "OLDPWD"}}
+    # An empty PATH means the working directory.
+    return {**env, "PATH": absolute_entries(env.get("PATH", "")) or SAFE_PATH}
+
+
+def start_process(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    pass_fds: Sequence[int] = (),
+) -> "subprocess.Popen[bytes]":
+    """Start a process in ``/`` and a session of its own; its standard error is a pipe.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    return subprocess.Popen(
+        _command(argv),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=_environment(env),
+        cwd="/",
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+
+
+async def start_asyncio_process(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+) -> asyncio.subprocess.Process:
+    """``start_process`` for asyncio."""
+    return await asyncio.create_subprocess_exec(
+        *_command(argv),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=_environment(env),
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+async def open_process(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Process:
+    """``start_process`` for any event loop, in a directory of ours, with three pipes."""
+    return await anyio.open_process(
+        _command(argv), env=_environment(env), cwd=cwd, start_new_session=True
+    )
+
+
+async def run_process(
+    argv: Sequence[str], *, env: Mapping[str, str], given: bytes
+) -> "subprocess.CompletedProcess[bytes]":
+    """``start_process`` for any event loop, to its end; the caller checks the exit code.
+
+    Args:
+        given: its standard input.
+    """
+    return await anyio.run_process(
+        _command(argv),
+        input=given,
+        check=False,
+        env=_environment(env),
+        cwd="/",
+        start_new_session=True,
+    )
