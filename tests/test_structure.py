@@ -109,6 +109,25 @@ OF_OS = METHODS | {
     "replace", "remove", "makedirs", "walk", "truncate",
 }  # fmt: skip
 OF_SHUTIL = {"copy", "copy2", "copyfile", "copytree", "move", "rmtree"}
+STARTERS = re.compile(
+    r"subprocess\.(?:run|call|check_call|check_output|getoutput|getstatusoutput|Popen)"
+    r"|asyncio\.(?:subprocess\.)?create_subprocess_\w+|(?:\w+\.)*subprocess_(?:exec|shell)"
+    r"|anyio\.(?:run_process|open_process|to_process\.\w+)"
+    r"|trio\.(?:run_process|lowlevel\.open_process)"
+    r"|os\.(?:exec\w+|spawn\w+|posix_spawn\w*|popen|system|startfile|fork|forkpty)"
+    r"|pty\.(?:fork|spawn)|multiprocessing\.\w+|(?:concurrent\.futures\.)?ProcessPoolExecutor"
+    r"|shutil\.which|webbrowser\.\w+|ctypes\.util\.find_library"
+    r"|platform\.(?:platform|processor|uname)|sys\.executable"
+)
+"""Whatever starts a process, looks a program up, or names our interpreter."""
+MAY_START = {
+    "sandbox/process_start.py": "every process of ours",
+    "sandbox/launcher_main.py": "what it is told to, by an absolute path, once it is confined",
+    "sandbox/fork_server_main.py": "forks of itself, once they are confined",
+    "sandbox/change_code_main.py": "becomes a program in namespaces, on a path of the system's",
+    "code_review/analyzers/program_execution.py": "the directory of our interpreter",
+    "cli/page_serving.py": "the person's browser, on a PATH that the command has cleaned",
+}
 ENGINE_MAY_NOT = {"asyncio", "sqlite3", "socket", "subprocess", "threading", "urllib"}
 
 
@@ -224,6 +243,50 @@ def modules() -> list[tuple[str, ast.Module]]:
 
 def test_only_these_modules_open_files_by_other_means_than_the_path_policy() -> None:
     assert MAY_OPEN_PATHS.keys() == {name for name, tree in modules() if any(opens(tree))}
+
+
+def starts(tree: ast.Module) -> Iterator[str]:
+    """Whatever a module names, other than as a type, that starts or finds a program."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.asname: one.name for one in node.names if one.asname}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    types = {
+        id(part)
+        for node in ast.walk(tree)
+        for found in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if found is not None
+        for part in ast.walk(found)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and id(node) not in types:
+            first, *rest = ast.unparse(node).split(".")
+            if STARTERS.fullmatch(".".join([names.get(first, first), *rest])):
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import subprocess as s\ns.run([])", ["s.run"]),
+        ("from subprocess import Popen as P\nP([])", ["P"]),
+        ("from anyio import open_process\nstart = open_process", ["open_process"]),
+        ("import asyncio\nasyncio.create_subprocess_exec", ["asyncio.create_subprocess_exec"]),
+        ("import asyncio.subprocess as a\na.create_subprocess_shell", ["a.create_subprocess_shell"]),
+        ("import os\nos.execvp(a, b)", ["os.execvp"]),
+        ("from concurrent.futures import ProcessPoolExecutor as E\nE()", ["E"]),
+        ("import subprocess\np: subprocess.Popen[bytes]\nx = subprocess.PIPE", []),
+    ],
+)
+def test_the_start_of_a_process_is_seen_under_any_name(text: str, found: list[str]) -> None:
+    assert list(starts(ast.parse(text))) == found
+
+
+@pytest.mark.attack("a process of ours that looks for a program or a module in the checkout")
+def test_only_these_modules_start_processes_or_look_for_programs() -> None:
+    assert MAY_START.keys() == {name for name, tree in modules() if any(starts(tree))}
 
 
 @pytest.mark.parametrize("package", ["checks/taint", "code_review/findings", "engine"])

@@ -1,7 +1,14 @@
 #!/bin/sh
 # Review a repository: review.sh REPO BASE HEAD [OPTION...]. With no BASE and no HEAD: the newest commit.
 # It ends with 0 once a verdict is there, or, with --fail-on among the options, as `diffcourt review` does.
-set -u
+set -uf
+# An empty or relative entry of PATH could be the repository under review.
+kept= IFS=:
+for entry in $PATH; do
+    case $entry in /*) kept=$kept${kept:+:}$entry ;; esac
+done
+PATH=$kept
+unset IFS
 repo=$1 base=$2 head=$3 gate=
 shift 3
 for option; do

@@ -14,7 +14,7 @@ import anyio
 from orchestrator.sandbox.run_program import start_unconfined
 
 async def start():
-    command = ["sh", "-c", "exec 2>&1; tr '\\\\0' ' ' < /proc/$PPID/environ"]
+    command = ["/bin/sh", "-c", "exec 2>&1; tr '\\\\0' ' ' < /proc/$PPID/environ"]
     process = await start_unconfined(command, cwd=Path("/"), env={})
     async for data in process.stdout:
         print(data.decode())

@@ -46,6 +46,7 @@ class Service:
         stalled: float = 6.0,
     ) -> None:
         self.address, self.folder, self.forge = address, folder, forge
+        self.cwd, self.path = folder, os.environ["PATH"]  # of the server and the workers
         self._asked: psycopg.Connection[dict[str, Any]] | None = None
         self._waits = False
         self.server_pid = 0
@@ -226,12 +227,12 @@ class Service:
         home.mkdir(exist_ok=True)
         with (self.folder / f"worker-{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "orchestrator", *words, "--config", str(self.config)],
+                [Path(sys.executable).with_name("diffcourt"), *words, "--config", self.config],
                 stdout=log,
                 stderr=log,
-                cwd=self.folder,
+                cwd=self.cwd,
                 env={
-                    "PATH": os.environ["PATH"],
+                    "PATH": self.path,
                     "HOME": str(home),
                     "SERVICE_DATABASE": self.address,
                     "SERVICE_SECRET": SECRET,

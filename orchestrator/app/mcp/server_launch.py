@@ -84,11 +84,11 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     """The command with the absolute path of its program."""
     path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
-    if os.sep in program and not os.path.isabs(program):
-        raise SandboxError(f"{program} must be a name or an absolute path")
-    found = find_program(program, path)
+    found = find_program(program, path) if os.sep not in program else program
     if found is None:
         raise SandboxError(f"{program} is not installed")
+    if not os.path.isabs(found):
+        raise SandboxError(f"{program} must be a name or an absolute path")
     root = repo.absolute()
     argv = [found, *command[1:]]
     for word in argv:
