@@ -1,4 +1,7 @@
-"""``python -m orchestrator`` is the ``diffcourt`` command."""
+"""``python -I -m orchestrator`` is the ``diffcourt`` command.
+
+Without ``-I`` Python would import the modules of the working directory: often a checkout.
+"""
 
 import sys
 

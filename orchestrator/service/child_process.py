@@ -43,7 +43,7 @@ async def run_child(
     """Run a module in a new process and wait for its end.
 
     Args:
-        module: run with ``python -m``.
+        module: run with ``python -P -m``.
         request: its standard input.
         environment: all of its variables, so that those of Python are the operator's.
         still_own: whether this worker still owns the job; called periodically.

@@ -3,8 +3,8 @@
 It rejects what the real services reject, and replies from a script. For tests, and for development
 without an API key::
 
-    python -P -m orchestrator.testing.model_server --script script.json
-    python -P -m orchestrator.testing.model_server --by-hand requests
+    python -I -m orchestrator.testing.model_server --script script.json
+    python -I -m orchestrator.testing.model_server --by-hand requests
 
 An agent is identified by the first line of its system prompt. A request for which the script has no
 line left, and lines that are unused at the end, are errors.
@@ -247,7 +247,7 @@ async def _serve_until_signal(server: ModelServer, port: int) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until interrupted; exit code 1 when lines are unused or a request was invalid."""
-    parser = argparse.ArgumentParser(prog="python -P -m orchestrator.testing.model_server")
+    parser = argparse.ArgumentParser(prog="python -I -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=8377)
     source = parser.add_mutually_exclusive_group()
     source.add_argument(

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -20,6 +21,10 @@ import pytest
 from orchestrator.cli.main import main
 from tests.plain_http import PLAIN
 from tests.review.review_kit import Repo, change
+
+if TYPE_CHECKING:
+    from tests.service.service_kit import Service
+    from tests.stores.postgres_server import Server
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -34,7 +39,7 @@ MODULES = {
 }
 PACKAGES = ("orchestrator", "venv", "pip", "ensurepip", "msgspec")
 PROGRAMS = {
-    *(file.name for file in BIN.iterdir()),
+    *("diffcourt", "ruff", "typos", "zizmor", "oxlint", "hadolint", "shellcheck", "mcp-server-time"),
     *("git", "git-remote-http", "sh", "bash", "env", "python", "python3", "node", "uname", "bwrap"),
     *("rg", "make", "mktemp", "rm", "cat", "gcc", "cc", "ld", "objdump", "ldconfig", "pg_ctl"),
     *("xdg-open", "www-browser", "firefox", "ssh", "gpg", "pip", "pipx", "uv", "docker"),
@@ -219,24 +224,19 @@ def refusing_model() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_library_of_a_provider_runs_nothing_of_the_checkout(
-    hostile: Hostile, provider: str
-) -> None:
+def test_a_library_of_a_provider_runs_nothing_of_the_checkout(hostile: Hostile) -> None:
     """OpenAI's asks ``uname`` for the processor, by that name."""
     with refusing_model() as url:
-        name = provider.upper()
-        given = {f"{name}_API_KEY": "a-key", f"{name}_BASE_URL": url, "DIFFCOURT_MODEL": "1"}
-        review = (DIFFCOURT, "review", "--base", "HEAD~1", "--provider", provider)
-        done = hostile.run(*review, "--no-cache", **given)
-    assert f"{name}_API_KEY" in done.stderr, done.stderr
+        review = (DIFFCOURT, "review", "--base", "HEAD~1", "--provider", "openai")
+        done = hostile.run(*review, OPENAI_API_KEY="a-key", OPENAI_BASE_URL=url)
+    assert "OPENAI_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("path", [".", ":/nonexistent", "/nonexistent:", "src:./lib/..", "::"])
 def test_a_relative_python_path_ends_before_libraries_are_imported(
     tmp_path: Path, path: str
 ) -> None:
-    """What Python imports at its start is beyond our reach: ``docs/paths.md`` says so."""
+    """What Python imports at its start is beyond our reach: ``docs/sandbox.md`` says so."""
     ran = tmp_path / "ran"
     repo = Repo(tmp_path / "checkout")
     module = f"open({str(ran)!r}, 'a').write(__file__)\n"
@@ -244,3 +244,26 @@ def test_a_relative_python_path_ends_before_libraries_are_imported(
     env = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": path}
     subprocess.run([DIFFCOURT, "runs"], cwd=repo.path, env=env, timeout=60, check=True)
     assert not ran.exists()
+
+
+@pytest.fixture
+def service(postgres: "Server", tmp_path: Path) -> "Iterator[Service]":
+    pytest.importorskip("procrastinate")
+    from tests.posting.forge_server import serving
+    from tests.posting.forgejo_server import ForgejoServer
+    from tests.service.service_kit import Service
+
+    with serving(ForgejoServer()) as forge:
+        yield Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+
+
+def test_server_and_worker_run_nothing_of_the_directory_they_start_in(
+    hostile: Hostile, service: "Service"
+) -> None:
+    service.cwd, service.path = hostile.repo.path, HOSTILE_PATH
+    service.push()
+    with service.server() as url, service.worker():
+        assert httpx2.get(f"{url}/readyz", verify=PLAIN).status_code == 200
+        service.wait(service.is_posted)
+    assert service.statuses()[-1] == "failure"
+    hostile.nothing_ran()
