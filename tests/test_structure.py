@@ -247,7 +247,7 @@ def test_only_these_modules_open_files_by_other_means_than_the_path_policy() -> 
 
 def starts(tree: ast.Module) -> Iterator[str]:
     """Whatever a module names, other than as a type, that starts or finds a program."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {one.asname: one.name for one in node.names if one.asname}
@@ -274,7 +274,10 @@ def starts(tree: ast.Module) -> Iterator[str]:
         ("from subprocess import Popen as P\nP([])", ["P"]),
         ("from anyio import open_process\nstart = open_process", ["open_process"]),
         ("import asyncio\nasyncio.create_subprocess_exec", ["asyncio.create_subprocess_exec"]),
-        ("import asyncio.subprocess as a\na.create_subprocess_shell", ["a.create_subprocess_shell"]),
+        (
+            "import asyncio.subprocess as a\na.create_subprocess_shell",
+            ["a.create_subprocess_shell"],
+        ),
         ("import os\nos.execvp(a, b)", ["os.execvp"]),
         ("from concurrent.futures import ProcessPoolExecutor as E\nE()", ["E"]),
         ("import subprocess\np: subprocess.Popen[bytes]\nx = subprocess.PIPE", []),

@@ -39,7 +39,16 @@ MODULES = {
 }
 PACKAGES = ("orchestrator", "venv", "pip", "ensurepip", "msgspec")
 PROGRAMS = {
-    *("diffcourt", "ruff", "typos", "zizmor", "oxlint", "hadolint", "shellcheck", "mcp-server-time"),
+    *(
+        "diffcourt",
+        "ruff",
+        "typos",
+        "zizmor",
+        "oxlint",
+        "hadolint",
+        "shellcheck",
+        "mcp-server-time",
+    ),
     *("git", "git-remote-http", "sh", "bash", "env", "python", "python3", "node", "uname", "bwrap"),
     *("rg", "make", "mktemp", "rm", "cat", "gcc", "cc", "ld", "objdump", "ldconfig", "pg_ctl"),
     *("xdg-open", "www-browser", "firefox", "ssh", "gpg", "pip", "pipx", "uv", "docker"),
@@ -139,9 +148,7 @@ def test_a_review_finds_nothing_in_the_checkout_and_is_complete(hostile: Hostile
         ("mcp", "accept", "time"), ("fix", "latest", "--yes"), ("stats",),
     ],
 )  # fmt: skip
-def test_a_command_runs_nothing_of_the_checkout(
-    hostile: Hostile, command: tuple[str, ...]
-) -> None:
+def test_a_command_runs_nothing_of_the_checkout(hostile: Hostile, command: tuple[str, ...]) -> None:
     done = hostile.run(DIFFCOURT, *command)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
@@ -183,7 +190,7 @@ def test_a_run_that_a_page_continues_runs_nothing_of_the_checkout(
     def state() -> str:
         main(["runs", "--json", "--repo", str(hostile.repo.path)])
         found = json.loads(capsys.readouterr().out)
-        return next(one["state"] for one in found if one["run_id"] == run_id)
+        return str(next(one["state"] for one in found if one["run_id"] == run_id))
 
     with hostile.start(DIFFCOURT, "view") as pages:
         try:

@@ -49,6 +49,12 @@ def test_every_file_that_the_documentation_names_exists() -> None:
         assert (ROOT / "orchestrator" / name).exists(), name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_python_import_from_the_working_directory(page: Path) -> None:
+    """It would run the modules of a checkout in place of ours."""
+    assert not re.search(r"python[\d.]* -m (?:orchestrator|venv|pip\b|build)", page.read_text())
+
+
 def test_every_command_in_the_readme_exists() -> None:
     for name in re.findall(
         r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE
