@@ -44,12 +44,15 @@ def main() -> None:
         start = time.perf_counter()
         guard.detect(code)
         print(f"{name}: {len(code) / 1e6 / (time.perf_counter() - start):.2f} MB/s of our own code")
-    for count in (1, 10, 50):
-        redact = Redactor("sk-" + secrets.token_urlsafe(32) for _ in range(count))
-        start = time.perf_counter()
-        redact(code)
-        speed = len(code) / 1e6 / (time.perf_counter() - start)
-        print(f"own secrets, {count} of them: {speed:.1f} MB/s")
+    page = "<p class='a'><b>one</b> &amp; <a href='/p?a=1&b=2'>two %20</a></p>\n" * 14_000
+    russian = "Съешь ещё этих мягких французских булок, да выпей чаю.\n" * 18_000
+    for what, text in (("our own code", code), ("HTML", page), ("Russian", russian)):
+        for count in (1, 10, 50):
+            redact = Redactor("sk-" + secrets.token_urlsafe(32) for _ in range(count))
+            start = time.perf_counter()
+            redact(text)
+            speed = len(text) / 1e6 / (time.perf_counter() - start)
+            print(f"own secrets, {count} of them: {speed:.1f} MB/s of {what}")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,32 @@
 """Redaction of the process's own secrets in text and documents, in whatever encoding they appear.
 
-A text is normalized before the search: escapes are resolved, compatible forms of letters
-(full-width, mathematical) become ASCII, everything but ASCII letters and digits is removed, and
-case is folded. So a secret is found verbatim, with any white space, punctuation, quotes or
-zero-width characters between its parts, URL-encoded, and escaped as in JSON, HTML or source code.
-Reversed, as hex and as base64 at any offset are further forms that are searched for. A text without
-a match costs one pass and one search per form.
+Secrets are searched for in the readings of a text (``secret_forms``), with everything removed that
+may stand between letters, and case folded. A text without a match costs one pass for each reading
+that applies to it, however many secrets there are.
 
 A long secret is also searched for by halves: a secret that is split in two leaves one of them
 whole. Parts of any size are found across neighboring strings of a document.
 """
 
-import base64
 import json
 import re
-import string
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, reduce
+from itertools import product
 
+from orchestrator.engine.secret_forms import (
+    KINDS,
+    LETTERS,
+    MAIN,
+    NUMBERS,
+    PRINTED,
+    READINGS,
+    Step,
+    fold,
+    forms,
+    number_forms,
+)
 from orchestrator.engine.types import Json
 
 REDACTED = "[redacted]"
@@ -33,122 +40,124 @@ SHORTEST_WORD = 12
 FILTERED_TEXTS = 128
 """Texts whose filtered form is remembered: journal and requests have the same ones."""
 
+AROUND = 1024
+"""Characters before and after a notation that are read with it."""
+
 _SMALLEST_INT, _LARGEST_INT = 10 ** (SHORTEST - 1), 1 << 4096
 """Other numbers are not looked at: they are too short, or longer than Python writes as text."""
 
-_ALNUM = string.ascii_letters + string.digits
-_PRINTED = "".join(c for c in map(chr, range(33, 127)) if c not in "\"'`+,\\")
-# Each alternative begins with a literal: such a pattern is searched for seven times as fast.
-_ESCAPE = re.compile(
-    r"%([0-9A-Fa-f]{2})"  # URL
-    # JSON, source
-    r"|\\\\{0,3}u00([0-9A-Fa-f]{2})|\\\\{0,3}x([0-9A-Fa-f]{2})|\\\\{0,3}U000000([0-9A-Fa-f]{2})"
-    r"|\\\\{0,3}[ux]\{0{0,6}([0-9A-Fa-f]{2})\}|\\\\{0,3}[nrt]"
-    r"|\\\\{0,3}([01][0-7]{2}|[4-7][0-7])"
-    # HTML, where the semicolon may be missing
-    r"|&#[xX]0{0,6}([0-9A-Fa-f]{2})(?![0-9A-Fa-f]);?|&#0{0,6}([0-9]{2,3})(?![0-9]);?"
-    r"|&(amp|lt|gt|quot|apos);"
-    r"|0x(?=[0-9A-Fa-f]{2})"  # before hex
-)
-_BASES = (0, 16, 16, 16, 16, 16, 8, 16, 10)
-"""Of the number in each group of ``_ESCAPE``, from 1."""
-
-_ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_OTHER_SCRIPTS = re.compile(r"[^\x00-\x7f]+")
 _JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|-?[0-9][0-9.eE+-]*', re.DOTALL)
 
 
-class _Compatible(dict[int, str]):
-    """The ASCII form of a character, such as of a full-width or mathematical letter."""
+class _Parts:
+    """Byte strings that are all searched for in one pass over a text.
 
-    def __missing__(self, code: int) -> str:
-        compatible = unicodedata.normalize("NFKC", chr(code))
-        self[code] = compatible.encode("ascii", "ignore").decode()
-        return self[code]
+    A part of 2 W - 1 bytes contains W bytes that begin at a multiple of W in the text. Only those
+    are looked up, as integers. The parts all of whose integers occur are then searched for.
 
+    Args:
+        width: W, 4 or 8. With few kinds of bytes, integers of four occur anywhere.
+    """
 
-_COMPATIBLE = _Compatible()
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._all: set[int] = set()
+        self._by_first: dict[int, set[tuple[frozenset[int], bytes]]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._all)
 
-def _in_ascii(text: str) -> str:
-    """The text in ASCII by compatibility (NFKC); characters without such a form are removed."""
-    if unicodedata.is_normalized("NFKC", text):
-        return text.encode("ascii", "ignore").decode()
-    return _OTHER_SCRIPTS.sub(lambda found: found.group().translate(_COMPATIBLE), text)
-
-
-def _resolved(escape: re.Match[str]) -> str:
-    kind = escape.lastindex
-    if kind is None:
-        if escape.group() == "0x" and escape.string[escape.start() - 1 : escape.start()].isalnum():
-            return "0x"  # the middle of another token
-        return ""
-    if kind == len(_BASES):
-        return _ENTITIES[escape.group(kind)]
-    code = int(escape.group(kind), _BASES[kind])
-    return chr(code) if 0 < code < 128 else ""
-
-
-class _View:
-    """Texts in normalized form, with the position of each character in the original."""
-
-    def __init__(self, kept: str) -> None:
-        self._kept = kept
-        self._gone = bytes(code for code in range(128) if chr(code) not in kept)
-        self._token = re.compile(f"{_ESCAPE.pattern}|[{re.escape(kept)}]")
-
-    def of(self, text: str) -> bytes:
-        """What is left of a text."""
-        text = text if text.isascii() else _in_ascii(text)
-        if "%" in text or "\\" in text or "&" in text or "0x" in text:
-            text = _ESCAPE.sub(_resolved, text)
-        return text.encode("ascii").translate(None, self._gone).lower()
-
-    def spans(self, text: str, sought: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """The spans of a text in which any of the parts occurs."""
-        left = self.of(text) if sought else b""
-        found = [part for part in sought if part in left]
-        if not found:
+    def add(self, part: bytes) -> None:
+        """Add a part; one that is too short is ignored."""
+        if len(part) < max(SHORTEST, 2 * self._width - 1):
             return
-        left, places = self._placed(text)
-        for part in found:
-            at = left.find(part)
-            while at >= 0:
-                yield places[at][0], places[at + len(part) - 1][1]
-                at = left.find(part, at + 1)
+        for at in range(self._width):
+            integers = self._integers(part[at:])
+            self._by_first.setdefault(integers[0], set()).add((frozenset(integers), part))
+            self._all.update(integers)
 
-    def _placed(self, text: str) -> tuple[bytes, list[tuple[int, int]]]:
-        """What is left of a text, and where in it each character stands (start, end)."""
+    def find(self, text: bytes) -> list[bytes]:
+        """The parts that a text contains."""
+        hits = self._all.intersection(self._integers(text))
+        entries = (entry for hit in hits for entry in self._by_first.get(hit, ()))
+        return [part for part in {part for all_, part in entries if all_ <= hits} if part in text]
+
+    def _integers(self, text: bytes) -> Sequence[int]:
+        whole = memoryview(text[: len(text) // self._width * self._width])
+        return whole.cast("I" if self._width == 4 else "Q")
+
+
+_GONE = [bytes(code for code in range(128) if chr(code) not in kept) for kept in KINDS]
+
+
+def _left(text: str, kind: int) -> bytes:
+    return text.encode("ascii").translate(None, _GONE[kind]).lower()
+
+
+Places = list[tuple[int, int]]
+"""Where in the original text each character stands (start, end)."""
+
+
+def _resolved(shown: str, places: Places, steps: Iterable[Step]) -> tuple[str, Places]:
+    for step in steps:
         left: list[str] = []
-        places: list[tuple[int, int]] = []
-        shown = text if text.isascii() else "".join(map(_in_ascii, text))
-        for token in self._token.finditer(shown):
-            (start, end), written = token.span(), token.group()
-            if len(written) > 1 and (sign := _resolved(token)) != written:
-                left.append(sign if sign and sign in self._kept else "")
-                places.extend([(start, end)] * len(left[-1]))
-            else:
-                left.append(written)
-                places.extend((at, at + 1) for at in range(start, end))
-        if shown is not text:
-            origin = [at for at, char in enumerate(text) for _ in _in_ascii(char)]
-            places = [(origin[start], origin[end - 1] + 1) for start, end in places]
-        return "".join(left).encode().lower(), places
+        moved: Places = []
+        done = 0
+        for found in step.pattern.finditer(shown):
+            left += [shown[done : found.start()], sign := step.written(found)]
+            moved += places[done : found.start()]
+            done = found.end()
+            moved += [(places[found.start()][0], places[done - 1][1])] * len(sign)
+        shown, places = "".join((*left, shown[done:])), moved + places[done:]
+    return shown, places
 
 
-_VIEWS = _View(_ALNUM), _View(_PRINTED)
+def _windows(text: str, sign: re.Pattern[str]) -> Iterator[slice]:
+    """The parts of a text around all places of a notation."""
+    start = end = at = 0
+    while found := sign.search(text, at):
+        if found.start() - AROUND > end:
+            if end:
+                yield slice(start, end)
+            start = found.start() - AROUND
+        end = found.end() + 4 * AROUND
+        at = max(found.end(), end - AROUND)
+    if end:
+        yield slice(start, end)
 
 
-def _forms(secret: str) -> Iterator[str]:
-    """The forms of a secret that normalization does not cover."""
-    raw = secret.encode("utf-8", "surrogateescape")
-    # The second and third tell of secrets that themselves look like escapes.
-    yield from (secret, secret.replace("%", "%25"), json.dumps(secret)[1:-1])
-    yield from (secret[::-1], raw.hex())
-    for before, mixed in enumerate((0, 2, 3)):
-        # The digits that do not depend on what stands before and after it.
-        digits = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
-        yield digits[mixed : -1 if (before + len(raw)) % 3 else None]
+def _resolve(text: str, steps: Iterable[Step]) -> str:
+    return reduce(lambda shown, step: step(shown), steps, text)
+
+
+def _find(text: str, sought: Sequence[_Parts]) -> Iterator[tuple[int, int]]:
+    """The spans of a text in which any of the parts of each kind occurs."""
+    folded = fold(text)
+    main = _resolve(folded, MAIN)
+
+    @cache
+    def placed(of_main: bool) -> tuple[str, Places]:
+        signs = list(map(fold, text))
+        places = [(at, at + 1) for at, sign in enumerate(signs) for _ in sign]
+        return _resolved("".join(signs), places, MAIN if of_main else ())
+
+    for reading in READINGS:
+        read = main if reading.of_main else folded
+        windows = _windows(read, reading.sign) if reading.sign else [slice(0, len(read))]
+        for window, kind in product(windows, reading.kinds):
+            if not sought[kind]:
+                continue
+            left = _left(_resolve(read[window], reading.steps), kind)
+            if not (parts := sought[kind].find(left)):
+                continue
+            whole, places = placed(reading.of_main)
+            shown, places = _resolved(whole[window], places[window], reading.steps)
+            kept = [at for at, sign in zip(places, shown, strict=True) if sign in KINDS[kind]]
+            for part in parts:
+                at = left.find(part)
+                while at >= 0:
+                    yield kept[at][0], kept[at + len(part) - 1][1]
+                    at = left.find(part, at + 1)
 
 
 def _parts(form: bytes) -> Iterator[bytes]:
@@ -170,7 +179,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._sought: tuple[dict[bytes, None], ...] = tuple({} for _ in _VIEWS)
+        self._sought = [_Parts(8 if kind == NUMBERS else 4) for kind in range(len(KINDS))]
         self._filters: list[Callable[[str], str]] = []
         self.add(secrets)
 
@@ -184,11 +193,15 @@ class Redactor:
     def add(self, secrets: Iterable[str]) -> None:
         """Add secrets to redact."""
         for secret in filter(is_secret, map(str.strip, secrets)):
-            for form in _forms(secret):
+            for number in number_forms(secret):
+                self._sought[NUMBERS].add(number.encode())
+            for form in forms(secret):
+                shown = _resolve(fold(form), MAIN)
                 # A secret of few letters and digits is distinguished by its punctuation.
-                for view, sought in zip(_VIEWS, self._sought, strict=True):
-                    if len(left := view.of(form)) >= SHORTEST:
-                        sought.update(dict.fromkeys(_parts(left)))
+                for kind in (LETTERS, PRINTED):
+                    if len(left := _left(shown, kind)) >= SHORTEST:
+                        for part in _parts(left):
+                            self._sought[kind].add(part)
                         break
 
     def __bool__(self) -> bool:
@@ -236,8 +249,7 @@ class Redactor:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """The spans of secrets, in order and without overlaps."""
         merged: list[tuple[int, int]] = []
-        pairs = zip(_VIEWS, self._sought, strict=True)
-        for start, end in sorted(span for view, parts in pairs for span in view.spans(text, parts)):
+        for start, end in sorted(_find(text, self._sought)):
             if merged and start <= merged[-1][1] + 1:
                 merged[-1] = merged[-1][0], max(end, merged[-1][1])
             else:

@@ -2,21 +2,27 @@
 
 import base64
 import json
+import random
 import time
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
-from tests.torture.own_secrets import ENCODINGS, leaks
+from tests.torture.own_secrets import ENCODINGS, leaks, secret_of
 
 OF_ASCII = {
     "url", "unicode", "source", "html", "upper", "html open", "html hex", "octal", "long unicode",
-    "braces", "full width", "bold",
+    "braces", "full width", "bold", "tag characters", "tag characters in JSON",
+    "full width in source", "css", "css long", "named characters",
 }  # fmt: skip
 SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
 
 
+@pytest.mark.attack("own secret in another encoding")
 @pytest.mark.parametrize("secret", [SECRET, "p@$$-w0rd!", "hunter-22", "aß9%z-z/é7z!q4"])
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_a_secret_is_redacted_in_every_encoding(name: str, secret: str) -> None:
@@ -28,6 +34,57 @@ def test_a_secret_is_redacted_in_every_encoding(name: str, secret: str) -> None:
     assert shown.startswith("before <")
     assert shown.endswith("> after")
     assert REDACTED in shown
+
+
+@pytest.mark.attack("own secret in another encoding")
+@given(st.integers(0, 1 << 32), st.sampled_from(sorted(ENCODINGS)))
+def test_no_encoding_of_a_random_secret_survives_in_a_text(seed: int, name: str) -> None:
+    secret = secret_of(random.Random(seed))
+    shown = Redactor([secret])(f"Before, {name}: <{ENCODINGS[name](secret)}> and after.")
+    assert leaks(shown, secret) == []
+    assert REDACTED in shown
+    assert shown.startswith(f"Before, {name}: <")
+    assert shown.endswith("> and after.")
+
+
+@pytest.mark.parametrize("before", range(5))
+@pytest.mark.parametrize(
+    "encode",
+    [base64.b32encode, base64.b32hexencode, base64.b85encode, base64.a85encode],
+    ids=lambda encode: encode.__name__,
+)
+def test_a_secret_is_found_at_any_place_of_base32_and_base85(
+    encode: Callable[[bytes], bytes], before: int
+) -> None:
+    encoded = encode(f"{'u' * before}{SECRET}{'w' * 9}".encode()).decode()
+    shown = Redactor([SECRET])(f"<{encoded}>")
+    assert REDACTED in shown
+    assert not any(encoded[at : at + 12] in shown for at in range(8, 26))
+
+
+ORDINARY = {
+    "code": "def f(x): return chr(115) + '\\u0073' if x < y and z > 1 else {'a': [115, 107, 45]}\n",
+    "page": "<p class='a'>sk-<b>live</b>-&amp;&nbsp;Zk9 <a href='/?a=1&b=2'>%20x</a></p>\n",
+    "Russian": "Съешь ещё этих мягких французских булок, да выпей чаю.\n",
+    "dump": "00000010: 736b 2d6c 6976 652d  sk-live-\n00000020: 7a7a 7a7a\n",
+    "terminal": "\x1b[31mred\x1b[0m \\73 \\x1b U+0073 \N{TAG LATIN SMALL LETTER S}\n",
+}
+
+
+@pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY)
+def test_ordinary_text_in_the_same_notations_stays(text: str) -> None:
+    assert Redactor([SECRET])(text * 200) == text * 200
+
+
+def test_many_secrets_take_hardly_longer_than_one() -> None:
+    text = "".join(ORDINARY.values()) * 400
+    times = []
+    for count in (1, 40):
+        redact = Redactor(f"sk-{n:03}-{SECRET[::-1]}" for n in range(count))
+        start = time.process_time()
+        redact(text)
+        times.append(time.process_time() - start)
+    assert times[1] < 5 * times[0] + 0.2
 
 
 def test_parts_in_neighboring_strings_and_keys() -> None:
@@ -90,7 +147,25 @@ def test_a_lone_surrogate_beside_a_secret_stays() -> None:
     assert Redactor([SECRET])("\udcff" + SECRET) == "\udcff" + REDACTED
 
 
-@pytest.mark.parametrize("text", ["\\" * 200_000, "&#0" * 70_000, "%4" * 100_000, "0x" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\" * 200_000,
+        "&#0" * 70_000,
+        "%4" * 100_000,
+        "0x" * 100_000,
+        "<a" * 100_000,
+        "\x1b]" * 100_000,
+        "\n00000000 73 " * 20_000,
+        "%81" * 70_000,
+        "&a" * 100_000,
+        "\n0000:" + " 73" * 70_000,
+        "\\N{A" * 50_000,
+        "é" * 200_000,
+        "\\73 " * 50_000,
+    ],
+    ids=lambda text: ascii(text[:6]),
+)
 def test_no_text_takes_quadratic_time(text: str) -> None:
     start = time.process_time()
     Redactor([SECRET])(text)
@@ -160,7 +235,7 @@ def test_a_cut_through_an_escape_of_json_takes_the_whole_string() -> None:
         f'{{"t": "{REDACTED}", "n": 7}}',
     )
     shown = Redactor(["20acde9h4kz"])(r'{"t": "x\u20acde9h4kz", "n": 7}')
-    assert json.loads(shown) == {"t": REDACTED, "n": 7}
+    assert json.loads(shown) == {"t": f"x{REDACTED}", "n": 7}
 
 
 def test_text_in_other_scripts_is_not_redacted() -> None:

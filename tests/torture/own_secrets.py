@@ -9,9 +9,11 @@ import json
 import random
 import string
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import anyio
 from msgspec import to_builtins
@@ -45,6 +47,37 @@ def _bold(char: str) -> str:
     return char
 
 
+def _bytes(row: bytes) -> str:
+    return f"{row[:8].hex(' ')}  {row[8:].hex(' ')}".rstrip()
+
+
+def _words(row: bytes) -> str:
+    row += bytes(len(row) % 2)
+    return " ".join(f"{row[at + 1]:02x}{row[at]:02x}" for at in range(0, len(row), 2))
+
+
+def _dump(
+    secret: str, body: Callable[[bytes], str], *, after: str = "", spelled: bool = False
+) -> str:
+    """A secret with other bytes around it, as a program prints them: 16 in a line."""
+    raw = f"key={secret};".encode()
+    rows = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+    ends = [f"  |{row.decode('ascii', 'replace')}|" if spelled else "" for row in rows]
+    lines = [
+        f"{at * 16:08x}{after} {body(row)}{end}"
+        for at, (row, end) in enumerate(zip(rows, ends, strict=True))
+    ]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+_ENTITIES = {
+    "-": "&hyphen;", "_": "&lowbar;", ".": "&period;", "!": "&excl;", "$": "&dollar;", "#": "&num;",
+    "%": "&percnt;", "&": "&amp;", "/": "&sol;", "@": "&commat;", "a": "&aopf;", "b": "&bfr;",
+    "c": "&Copf;", "k": "&kscr;", "z": "&zopf;",
+}  # fmt: skip
+_CYRILLIC = str.maketrans("aAeEoOpPcCyYxXiIsSjBHKMT", "аАеЕоОрРсСуУхХіІѕЅјВНКМТ")
+_GREEK = str.maketrans("oOvABEHIKMNPTXYZ", "οΟνΑΒΕΗΙΚΜΝΡΤΧΥΖ")
+
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "verbatim": str,
     "base64": lambda s: _b64(s, ""),
@@ -70,6 +103,42 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "braces": lambda s: "".join(f"\\u{{{ord(c):x}}}" for c in s),
     "full width": lambda s: "".join(chr(ord(c) + 0xFEE0) for c in s),
     "bold": lambda s: "".join(_bold(c) for c in s),
+    "html names": lambda s: "".join(_ENTITIES.get(c, c) for c in s) + "&zwnj;",
+    "html between": "&#8203;".join,
+    "unicode between": "\\u200b".join,
+    "code points": lambda s: " ".join(f"U+{ord(c):04X}" for c in s),
+    "css": lambda s: "".join(f"\\{ord(c):x} " for c in s),
+    "css long": lambda s: "".join(f"\\{ord(c):06x}" for c in s),
+    "named characters": lambda s: "".join(f"\\N{{{unicodedata.name(c)}}}" for c in s),
+    "tags between": "<b></b>".join,
+    "tags around": lambda s: "".join(f"<i class='x'>{c}</i>" for c in s),
+    "terminal codes": lambda s: "".join(f"\x1b[3{n % 8}m{c}" for n, c in enumerate(s)),
+    "terminal codes in source": lambda s: "".join(f"{c}\\x1b[0m" for c in s),
+    "tag characters": lambda s: "".join(chr(0xE0000 + ord(c)) for c in s),
+    "tag characters in JSON": lambda s: json.dumps("".join(chr(0xE0000 + ord(c)) for c in s)),
+    "Cyrillic": lambda s: s.translate(_CYRILLIC),
+    "Greek": lambda s: s.translate(_GREEK),
+    "Cyrillic in URL": lambda s: quote(s.translate(_CYRILLIC)),
+    "full width in source": lambda s: json.dumps("".join(chr(ord(c) + 0xFEE0) for c in s)),
+    "marks": lambda s: unicodedata.normalize("NFC", "\u0301".join(s)),
+    "base32": lambda s: base64.b32encode(f"u:{s}".encode()).decode(),
+    "base32hex": lambda s: base64.b32hexencode(f"key={s}".encode()).decode(),
+    "base85": lambda s: base64.b85encode(f"{s}".encode()).decode(),
+    "ascii85": lambda s: base64.a85encode(f"key={s}".encode(), wrapcol=20).decode(),
+    "base64 of UTF-16": lambda s: base64.b64encode(f"k={s}".encode("utf-16-le")).decode(),
+    "UTF-16": lambda s: s.encode("utf-16-be").hex(),
+    "UTF-16 little": lambda s: s.encode("utf-16-le").hex(" "),
+    "decimal list": lambda s: json.dumps(list(s.encode())),
+    "octal list": lambda s: ", ".join(f"0o{b:o}" for b in s.encode()),
+    "octal of od": lambda s: " ".join(f"{b:03o}" for b in s.encode()),
+    "binary list": lambda s: " ".join(f"{b:08b}" for b in s.encode()),
+    "calls": lambda s: "+".join(f"chr({b})" for b in s.encode()),
+    "calls of hex": lambda s: " & ".join(f"Chr(0X{b:X})" for b in s.encode()),
+    "hexdump -C": lambda s: _dump(s, _bytes, spelled=True),
+    "xxd": lambda s: _dump(s, lambda row: row.hex(" ", -2), after=":"),
+    "od -x": lambda s: _dump(s, _words),
+    "od -b": lambda s: _dump(s, lambda row: " ".join(f"{b:03o}" for b in row)),
+    "od -c": lambda s: _dump(s, lambda row: "   ".join(row.decode())),
     "reversed": lambda s: s[::-1],
     "upper": str.upper,
     "spaced": " ".join,
