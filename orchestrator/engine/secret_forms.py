@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 _LOOK_ALIKES = {
     # Cyrillic, Greek, Armenian, letters that Unicode does not decompose, and small capitals.
-    "абвгезікмнопрстухчьѕјһӏԁԍԛԝѵ": "a6bre3ikmhonpctyx4bsjhldgqwv",
+    "абв": "a6b",
+    "гезікмнопрстухчьѕјһӏԁԍԛԝѵ": "re3ikmhonpctyx4bsjhldgqwv",
     "АВЕЅІЈКМНОРСТУХЗЬԌԚԜѴ": "ABESIJKMHOPCTYX3bGQWV",
     "αβγεηικμνορστυχωϲϳ": "abyenikuvopotuxwcj",
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ": "ABEZHIKMNOPTYXCJ",
