@@ -19,6 +19,8 @@ from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
 
 DIRECTORY = "config/rules"
+MALICIOUS_CODE = 506
+"""The CWE of rules about code that hides, downloads or sends away what nobody asked for."""
 
 
 class Example(Strict, frozen=True):
@@ -56,6 +58,16 @@ class Rule(Strict, frozen=True, kw_only=True):
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
     arguable: bool = False
+
+    def __post_init__(self) -> None:
+        # Test runners, builders of documentation and installers run files of every kind.
+        if self.is_malicious and self.not_in:
+            raise ValueError(f"not_in is not allowed with CWE-{MALICIOUS_CODE}: it holds everywhere")
+
+    @property
+    def is_malicious(self) -> bool:
+        """Whether it is about malicious code, which no kind of file excuses."""
+        return MALICIOUS_CODE in self.cwe
 
     @property
     def category(self) -> str:

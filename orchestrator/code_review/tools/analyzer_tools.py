@@ -43,8 +43,6 @@ SECONDS = 120.0
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
 SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
-MALICIOUS_CODE = 506
-"""What is reported in vendored and generated files, whose minor defects are not the change's."""
 LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
 SHOWN_FIELDS = (
@@ -129,7 +127,7 @@ def _without_minor(
         if rule is None:
             return False
         severity = rule.severity_of(raw)
-        return severity in SEVERE or (severity == "medium" and MALICIOUS_CODE in rule.cwe)
+        return severity in SEVERE or (severity == "medium" and rule.is_malicious)
 
     return replace(
         report,
