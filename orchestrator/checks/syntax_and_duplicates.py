@@ -16,6 +16,7 @@ from orchestrator.checks.check_io import (
     RawFinding,
     Source,
     check_files,
+    load_toml,
 )
 from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
@@ -163,7 +164,7 @@ def _twice(source: Source) -> Iterator[RawFinding]:
 
 def _toml(source: Source) -> Iterator[RawFinding]:
     try:
-        tomllib.loads(source.text.removeprefix("\ufeff"))
+        load_toml(source.text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         _refuse_template(source, "TOML")
         place = re.search(r"at line (\d+)", str(error))

@@ -62,7 +62,8 @@ class Rule(Strict, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # Test runners, builders of documentation and installers run files of every kind.
         if self.is_malicious and self.not_in:
-            raise ValueError(f"not_in is not allowed with CWE-{MALICIOUS_CODE}: it holds everywhere")
+            what = f"not_in is not allowed with CWE-{MALICIOUS_CODE}"
+            raise ValueError(f"{what}, which holds everywhere")
 
     @property
     def is_malicious(self) -> bool:

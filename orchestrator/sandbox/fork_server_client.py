@@ -39,6 +39,8 @@ class WorkerEndedError(Exception):
             super().__init__("could not be confined; `diffcourt doctor` says what is possible here")
         elif code == OUT_OF_MEMORY:
             super().__init__(f"needed more than {MEMORY >> 20} MiB of memory")
+        elif code == -signal.SIGPROF:
+            super().__init__("took too much processor time for one file")
         elif code < 0:
             super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
         else:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.parsers import expat
 
-from orchestrator.checks.dependencies.lock_entry import load_toml
+from orchestrator.checks.check_io import load_toml
 from orchestrator.checks.dependencies.manifest_entry import (
     Dependency,
     Manifest,

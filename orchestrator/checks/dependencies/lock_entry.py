@@ -1,28 +1,11 @@
 """One package of a lock file, in a common form for all kinds of lock files."""
 
 import re
-import tomllib
 from typing import Any
 
 from msgspec import Struct
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
-
-
-# Parsing a key takes quadratic time in its parts.
-_LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
-
-
-def load_toml(text: str) -> dict[str, Any]:
-    """Parse TOML in bounded time.
-
-    Raises:
-        TOMLDecodeError: it is none.
-        RecursionError: it is nested too deeply, or has keys of hundreds of parts.
-    """
-    if _LONG_KEY.search(text):
-        raise RecursionError
-    return tomllib.loads(text)
 
 
 class Entry(Struct, frozen=True):

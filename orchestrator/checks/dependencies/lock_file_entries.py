@@ -6,9 +6,9 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from orchestrator.checks.check_io import Gap
+from orchestrator.checks.check_io import Gap, load_toml
 from orchestrator.checks.dependencies import line_lock_files
-from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests, load_toml
+from orchestrator.checks.dependencies.lock_entry import URL, Entry, digests
 
 _JSON_COMMA = re.compile(r"(\"(?:[^\"\\]|\\.?)*(?:\"|\Z))|,(?=\s*[}\]])", re.DOTALL)
 """Strings, of which one without an end goes on to the text's, and needless commas."""

@@ -10,9 +10,9 @@ from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from typing import Any
 
-from orchestrator.checks.check_io import Gap
+from orchestrator.checks.check_io import Gap, load_toml
 from orchestrator.checks.dependencies import jvm_manifests, package_sources
-from orchestrator.checks.dependencies.lock_entry import Entry, load_toml
+from orchestrator.checks.dependencies.lock_entry import Entry
 from orchestrator.checks.dependencies.manifest_entry import Dependency, Manifest, manifest
 
 _REQUIREMENTS = re.compile(

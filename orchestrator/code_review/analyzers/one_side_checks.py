@@ -18,6 +18,8 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 SECONDS = 60.0
+FILE_SECONDS = 5.0
+"""Processor time that a check may take for one file."""
 BATCH = 200
 WHOLE_TREE_BATCH = 500  # each call reads the whole tree again
 """Files per call: a file that breaks its parser costs no more than its batch."""
@@ -63,6 +65,9 @@ async def call_check_in_batches(
 ) -> tuple[list[T], dict[str, str]]:
     """Run a check over files, many in one call; a batch that fails is split to find the culprit.
 
+    A batch of ``BATCH`` files is split into single files at once, so that a file that breaks the
+    check costs its time twice.
+
     Args:
         job: all parts of the job but ``paths``.
         size: how many files go into one call.
@@ -76,14 +81,14 @@ async def call_check_in_batches(
     while batches:
         batch = batches.pop()
         try:
-            whole = {**job, "paths": batch}
+            whole = {**job, "paths": batch, "file_seconds": FILE_SECONDS}
             replies.append(await call_check(pool, function, whole, seconds, reply_type))
         except SandboxError as error:
             if len(batch) == 1:
                 errors[batch[0]] = str(error)
             else:
-                middle = len(batch) // 2
-                batches += [batch[:middle], batch[middle:]]
+                part = 1 if size == BATCH else len(batch) // 2
+                batches += [batch[at : at + part] for at in range(0, len(batch), part)]
     return replies, errors
 
 

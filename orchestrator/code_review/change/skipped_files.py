@@ -105,6 +105,12 @@ _NAMED = 3  # files in a note
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
+MOST_NESTED, MOST_CONTINUED = 2_000, 5_000
+_ONLY_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
+_CONTINUED = re.compile(rb"(?:^[^\n]*+(?:(?<=\\)|(?<=\\\r))\n)++", re.MULTILINE)
+_COLORS = b"\x1b["  # a terminal's, in recorded output
+
+
 class ContentInfo(Struct, frozen=True):
     """What one blob is like.
 
@@ -114,6 +120,7 @@ class ContentInfo(Struct, frozen=True):
         binary: why it is no text, else None.
         generated: its first lines say so.
         long_lines: it has a line of 500 bytes or more, as minified code does.
+        bomb: why no parser may have it, else empty.
         target: the first bytes, for a link's target.
     """
 
@@ -122,7 +129,26 @@ class ContentInfo(Struct, frozen=True):
     binary: str | None = None
     generated: bool = False
     long_lines: bool = False
+    bomb: str = ""
     target: bytes = b""
+
+
+def _bomb(data: bytes) -> str:
+    """Why a text would break parsers, whatever its language; empty: it would not.
+
+    Of 101,352 files of distributions none comes near: brackets in texts count as well.
+    """
+    if sum(map(data.count, (b"(", b"[", b"{"))) > MOST_NESTED:
+        level = 0
+        for bracket in data.replace(_COLORS, b"").translate(None, _ONLY_BRACKETS):
+            level = level + 1 if bracket in b"([{" else max(level - 1, 0)
+            if level > MOST_NESTED:
+                return f"nested too deeply to be parsed: over {MOST_NESTED} open brackets"
+    continued = data.count(b"\\\n") + data.count(b"\\\r\n") > MOST_CONTINUED
+    runs = _CONTINUED.finditer(data) if continued else ()
+    if any(run[0].count(b"\n") > MOST_CONTINUED for run in runs):
+        return f"too long to be parsed: a line continued over more than {MOST_CONTINUED} lines"
+    return ""
 
 
 def _binary_reason(data: bytes) -> str | None:
@@ -151,6 +177,7 @@ def inspect_content(data: bytes) -> ContentInfo:
         lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
         generated=_GENERATED.search(head) is not None,
         long_lines=_LONG_LINE.search(data) is not None,
+        bomb=_bomb(data),
         target=data[:_KEPT],
     )
 
@@ -283,6 +310,8 @@ def classify(
     if _LFS_POINTER.fullmatch(now.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
         return replace(file, kind="binary", size=now.size, skip=_IN_LFS, gap=gap)
+    if bomb := now.bomb or (was and was.bomb):
+        return replace(file, size=now.size, skip=bomb, gap=True)
     by_policy = _by_policy(file, was, now, policy)
     if by_policy == _NEWLY_MINIFIED and file.new_blob:
         return replace(file, size=now.size, skip=by_policy, gap=True)

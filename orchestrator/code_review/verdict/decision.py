@@ -60,7 +60,12 @@ def matches(path: str, pattern: str) -> bool:
 
 def concerned(rule: CheckRule, paths: Iterable[str]) -> list[str]:
     """Those of the files for which a check is required."""
-    return [path for path in paths if any(matches(path, pattern) for pattern in rule.when)]
+    return list(_matching(tuple(rule.when), tuple(paths)))
+
+
+@lru_cache(maxsize=64)  # planning asks for each check again and again, of all files of the change
+def _matching(patterns: tuple[str, ...], paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path for path in paths if any(matches(path, pattern) for pattern in patterns))
 
 
 def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:

@@ -26,6 +26,26 @@ async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
     assert "enclosing_scopes:run sent a malformed reply" in errors["a.py"]
 
 
+@pytest.mark.attack("file that takes a parser minutes")
+async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_side_checks, "FILE_SECONDS", 0.5)
+    names = [f"{number}.yaml" for number in range(8)]
+    for name in names:
+        (tmp_path / name).write_text("a: 1\na: 2\n")
+    (tmp_path / "3.yaml").write_text("a: " + "[" * 200_000)
+    job = {"root": str(tmp_path)}
+    async with WorkerPool(1, prefix=PREFIX, reads=[tmp_path]) as pool:
+        replies, errors = await call_check_in_batches(
+            pool, "syntax_and_duplicates:run", job, names, 60, CheckReply
+        )
+    name = "syntax_and_duplicates"
+    assert errors == {"3.yaml": f"{name}: the worker took too much processor time for one file"}
+    assert {path for reply in replies for path in reply.examined} == {*names} - {"3.yaml"}
+    assert sum(len(reply.findings) for reply in replies) == 7
+
+
 async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
