@@ -5,6 +5,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -22,6 +23,7 @@ from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_tree_cache import all_blocks, parse, walk
 
+_SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
@@ -85,7 +87,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
             raise Gap("JSON with comments in a file that must be plain JSON") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
         yield RawFinding("json", source.path, min(error.lineno, last), f"not JSON: {error.msg}")
-    for key in dict.fromkeys(twice):
+    for key in islice(dict.fromkeys(twice), _SHOWN):  # each is looked for in the whole file
         spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
         places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
         if places:

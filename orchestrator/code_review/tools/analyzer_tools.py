@@ -84,7 +84,7 @@ def select(
         if file is None:
             scope.gaps[path] = "not a changed file"
         elif _left_out(workspace, file, by) or not (
-            by.wants(path) or by.wants(file.old_path or path)
+            by.wants(path) or (file.old_path and by.wants(file.old_path))
         ):
             continue
         elif workspace.searched_only(file):
