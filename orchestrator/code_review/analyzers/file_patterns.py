@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from orchestrator.checks.script_languages import RUBY_FILES, SHELL_FILES
 
@@ -132,5 +131,5 @@ _NO_SCRIPT = re.compile(
 
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
-    pure = PurePosixPath(path)
-    return not (pure.suffix or pure.name.startswith(".") or _NO_SCRIPT.fullmatch(pure.name))
+    name = path.rpartition("/")[2]
+    return "." not in name and _NO_SCRIPT.fullmatch(name) is None
