@@ -132,4 +132,5 @@ _NO_SCRIPT = re.compile(
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     name = path.rpartition("/")[2]
-    return "." not in name and _NO_SCRIPT.fullmatch(name) is None
+    has_suffix = 0 < name.rfind(".") < len(name) - 1
+    return not (has_suffix or name.startswith(".") or _NO_SCRIPT.fullmatch(name))
