@@ -20,6 +20,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
 from orchestrator.app import check_worker_startup
+from orchestrator.ci_systems import CI_SYSTEMS
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from tests.kept_workers import KeptWorkers
@@ -202,7 +203,8 @@ def _seal_environment(patch: pytest.MonkeyPatch) -> None:
             patch.delenv(name)
         if name.startswith(("GITHUB_", "CI_MERGE_REQUEST_")):
             patch.delenv(name)  # of the pull request that runs the suite
-    patch.delenv("CI", raising=False)  # CI may run tests and spend
+    for name in {name for system in CI_SYSTEMS for name in system.markers}:
+        patch.delenv(name, raising=False)  # CI may run tests and spend
 
 
 @pytest.fixture(scope="session", autouse=True)

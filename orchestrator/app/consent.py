@@ -1,7 +1,9 @@
 """Consent: what base's configuration may do on this machine, as the user who runs it allows.
 
-Base may belong to somebody else. So running its commands, spending money and starting its MCP
-servers each need consent: an option of the command, an environment variable or, where noted, CI.
+Base may belong to somebody else. So running its commands, spending money, notifying over its
+channels and starting its MCP servers each need a consent of their own, and none implies another.
+A consent is an option of the command, an environment variable or, where noted, a job of a known CI
+system, whose owner wrote both the job and base.
 """
 
 import os
@@ -15,6 +17,7 @@ from msgspec.structs import replace
 from orchestrator.app.audit.signing_keys import KEY_FILE
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.data_directories import user_directory
 from orchestrator.errors import InputError
 
@@ -30,14 +33,12 @@ RUN_ANALYZERS = "DIFFCOURT_RUN_ANALYZERS"
 ALLOW_SPENDING = "DIFFCOURT_ALLOW_SPENDING"
 """Environment variable: 1 lets base choose a paid provider and raise bounds, 0 does not."""
 
+ALLOW_NOTIFYING = "DIFFCOURT_NOTIFY"
+"""Environment variable: 1 uses base's channels outside of CI too, 0 notifies nobody."""
+
 HOW_TO_ALLOW_SPENDING = f"allow it with --allow-spending or {ALLOW_SPENDING}=1"
 
 _ANSWERS = {"1": True, "true": True, "0": False, "false": False}
-
-
-def is_ci(environment: Mapping[str, str]) -> bool:
-    """Whether the environment variable CI is set, as CI systems do."""
-    return bool(environment.get("CI"))
 
 
 def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
@@ -60,8 +61,13 @@ def decide_consent(options: ReviewOptions, environment: Mapping[str, str]) -> Re
         "allow_spending": ALLOW_SPENDING,
     }
     _refuse_misspelled(environment, variables.values())
-    undecided = [name for name in variables if getattr(options, name) is None]
-    return replace(options, **{name: _answer(variables[name], environment) for name in undecided})
+    ci = find_ci_system(environment) is not None
+    decided = {}
+    for name, variable in variables.items():
+        if getattr(options, name) is None:
+            answer = read_answer(variable, environment)
+            decided[name] = ci if answer is None else answer
+    return replace(options, **decided)
 
 
 def _refuse_misspelled(environment: Mapping[str, str], names: Collection[str]) -> None:
@@ -74,11 +80,16 @@ def _refuse_misspelled(environment: Mapping[str, str], names: Collection[str]) -
             raise InputError(f"there is no variable {given[:60]}; did you mean {near[0]}?")
 
 
-def _answer(variable: str, environment: Mapping[str, str]) -> bool:
+def read_answer(variable: str, environment: Mapping[str, str]) -> bool | None:
+    """What an environment variable allows or forbids; None when it is not set.
+
+    Raises:
+        InputError: it is neither 1 nor 0.
+    """
     given = environment.get(variable, "").strip().lower()
     if given and given not in _ANSWERS:
         raise InputError(f"{variable} must be 1 or 0, not {given[:20]!r}")
-    return _ANSWERS[given] if given else is_ci(environment)
+    return _ANSWERS.get(given)
 
 
 def private_paths(repo: Path | None, environment: Mapping[str, str]) -> tuple[Path, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, is_ci, private_paths
+from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, private_paths
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import GUARDS, SETTINGS
@@ -21,6 +21,7 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
@@ -35,8 +36,8 @@ TIER = "DIFFCOURT_TIER"
 
 
 def detect_environment() -> Environment:
-    """``ci`` if the environment variable CI is set, as in CI systems; else ``local``."""
-    return "ci" if is_ci(os.environ) else "local"
+    """``ci`` in a job of a known CI system; else ``local``."""
+    return "ci" if find_ci_system(os.environ) else "local"
 
 
 def detect_author_tier() -> str:

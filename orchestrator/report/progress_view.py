@@ -4,6 +4,7 @@ import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.errors import OutputError
 from orchestrator.report.run_progress import RunProgress
@@ -98,7 +99,7 @@ def choose_progress_view(
     if quiet or stream is None:
         return nullcontext(ignore_event)
     plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
-    if plain_terminal or os.environ.get("CI") or not stream.isatty():
+    if plain_terminal or find_ci_system(os.environ) or not stream.isatty():
         return nullcontext(PlainProgress(stream))
     # rich costs 150 ms, and only a terminal needs it
     from orchestrator.report.live_progress import LiveProgress  # noqa: PLC0415

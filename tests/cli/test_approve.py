@@ -253,12 +253,13 @@ def test_an_approval_ends_when_a_file_of_the_work_tree_changes(
 
 def test_who_decides_is_the_user_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     name = pwd.getpwuid(os.getuid()).pw_name
-    monkeypatch.delenv("CI", raising=False)
     for variable in ("USER", "LOGNAME", "GITHUB_ACTOR"):
         monkeypatch.setenv(variable, "mallory")
     assert current_user().startswith(f"{name} on ")
     assert "mallory" not in current_user()
     monkeypatch.setenv("CI", "true")
+    assert "mallory" not in current_user()
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert current_user().endswith(" (according to CI: mallory)")
 
 

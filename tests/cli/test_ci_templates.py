@@ -59,6 +59,7 @@ class Job:
             "HOME": str(path / "home"),
             "PYTHONPATH": str(ROOT),
             "CI": "true",
+            "GITHUB_ACTIONS": "true",
             "RUNNER_TEMP": str(path / "runner"),
             "GITHUB_OUTPUT": str(path / "output"),
             "SOURCE": str(self.source.path),

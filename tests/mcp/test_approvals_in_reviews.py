@@ -14,7 +14,7 @@ from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue
 from tests.mcp.test_reviews import REPORT, config, generalist
-from tests.review.review_kit import Repo
+from tests.review.review_kit import Repo, in_ci
 
 ARGUMENTS = {"text": "deploy \x1b[2J"}
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -23,7 +23,6 @@ SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n
 def make_repo(folder: Path, monkeypatch: pytest.MonkeyPatch, **base: str) -> Repo:
     """A change with a defect, under a base whose agent may call a tool of a server."""
     monkeypatch.setenv("DIFFCOURT_MCP", "rogue")
-    monkeypatch.delenv("CI", raising=False)
     repo = Repo(folder / "repo")
     repo.commit(
         {
@@ -96,7 +95,7 @@ def test_a_person_can_confirm_a_sensitive_tool_and_ci_refuses_it(
     servers = rogue(tmp_path, "plain", tags=["network"])
     repo = make_repo(tmp_path, monkeypatch, mcp=config({"rogue": servers}))
     if environment == "ci":
-        monkeypatch.setenv("CI", "true")
+        in_ci(monkeypatch)
     ask = tool_call_reply(("rogue__say", ARGUMENTS))
     use_model(monkeypatch, ask, text_reply(REPORT), text_reply(REPORT))
     words = ["--base", "HEAD~1", "--provider", "anthropic"]

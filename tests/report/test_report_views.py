@@ -114,13 +114,13 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
         ({"TERM": "xterm"}, LiveProgress),
         ({"TERM": "dumb"}, PlainProgress),
         ({"TERM": None}, PlainProgress),
-        ({"TERM": "xterm", "CI": "true"}, PlainProgress),
+        ({"TERM": "xterm", "CI": "false"}, LiveProgress),
+        ({"TERM": "xterm", "CI": "true", "CIRCLECI": "true"}, PlainProgress),
     ],
 )
 def test_the_view_fits_the_terminal(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str | None], expected: type
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
     for name, value in environment.items():
         if value is None:
             monkeypatch.delenv(name, raising=False)
@@ -161,7 +161,7 @@ def on_a_terminal(ending: str) -> str:
     """What a terminal of 24 lines receives from a live view."""
     ours, theirs = pty.openpty()
     code = SCRIPT.format(here=str(Path(__file__).parent), ending=ending)
-    environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}}
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     environment |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), "COLUMNS": "80", "LINES": "24"}
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stderr=theirs, env=environment

@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
@@ -43,6 +44,12 @@ from tests.review import first_commits
 SHORT_LIVED = ("-c", "maintenance.auto=false", "-c", "core.fsync=none")
 """What a repository that lives as long as a test does not need takes half the time of a commit."""
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid", *SHORT_LIVED)
+
+
+def in_ci(patch: pytest.MonkeyPatch) -> None:
+    """Set what GitHub Actions sets."""
+    patch.setenv("CI", "true")
+    patch.setenv("GITHUB_ACTIONS", "true")
 
 
 class Repo:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import has_ended, require_not_ended
 from orchestrator.app.types import is_program_run, review_options
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
 from orchestrator.engine.approvals import (
@@ -32,9 +33,6 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, RunLocked, approve_command
 from orchestrator.stores.base import RunStore
-
-CI_USERS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "BUILD_REQUESTEDFOR", "CIRCLE_USERNAME")
-"""Environment variables in which CI systems name the user who started a job."""
 
 WAIT_SECONDS = 3.0
 """How long a decision waits while another process writes the run."""
@@ -99,8 +97,9 @@ def _own_user() -> str:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:  # a user without an entry in passwd
         name = f"user {uid}"
-    claimed = next((value for at in CI_USERS if (value := os.environ.get(at))), "")
-    ci = f" (according to CI: {claimed})" if claimed and os.environ.get("CI") else ""
+    system = find_ci_system(os.environ)
+    claimed = os.environ.get(system.user, "") if system else ""
+    ci = f" (according to CI: {claimed})" if claimed else ""
     return f"{name} on {socket.gethostname()}{ci}"
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app.consent import is_ci
+from orchestrator.app.consent import ALLOW_NOTIFYING, read_answer
 from orchestrator.app.notify.messages import Message, messages_of
 from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.catalog.notify_channels import Channel, NotifyFile, read_channels
 from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.verdict.model import Verdict
@@ -25,10 +26,7 @@ from orchestrator.engine.journal_keys import NOTIFY, Key
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Level
-from orchestrator.errors import DiffcourtError, InputError, Refused
-
-ALLOWED = "DIFFCOURT_NOTIFY"
-"""Environment variable: 1 uses base's channels outside of CI too, 0 tells nobody anything."""
+from orchestrator.errors import DiffcourtError, Refused
 
 OWN_FILE = "notify.yaml"
 LONGEST_SECONDS = 30.0
@@ -99,15 +97,13 @@ async def find_channels(
 
     Raises:
         ConfigError: an error in one of the files.
-        InputError: ``DIFFCOURT_NOTIFY`` is neither 0 nor 1.
+        InputError: ``DIFFCOURT_NOTIFY`` is neither 1 nor 0.
     """
-    wish = environment.get(ALLOWED, "").strip()
-    if wish not in {"", "0", "1"}:
-        raise InputError(f"{ALLOWED} must be 0 or 1; it is {wish!r}")
-    if wish == "0":
+    wish = read_answer(ALLOW_NOTIFYING, environment)
+    if wish is False:
         return {}
     base: dict[str, Channel] = {}
-    if commit is not None and (wish == "1" or is_ci(environment)):
+    if commit is not None and (wish or find_ci_system(environment)):
         async with Objects(await Git.open(repo or Path())) as objects:
             base = read_channels(await read_base_layers(objects, commit))
     return {**base, **dict(_own_channels(environment))}

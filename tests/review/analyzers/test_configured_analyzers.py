@@ -29,7 +29,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
-from tests.review.review_kit import change, options
+from tests.review.review_kit import change, in_ci, options
 
 GRUMBLE = """\
 import json, os, sys
@@ -332,7 +332,7 @@ def test_an_analyzer_runs_only_where_the_user_allows_it(
     monkeypatch.setenv("DIFFCOURT_RUN_ANALYZERS", "1")
     assert found(review(tmp_path / "said", allowed=None))
     monkeypatch.delenv("DIFFCOURT_RUN_ANALYZERS")
-    monkeypatch.setenv("CI", "true")
+    in_ci(monkeypatch)
     assert found(review(tmp_path / "ci", allowed=None))
 
 

@@ -25,7 +25,7 @@ from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, TimeUp, run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Limits
-from tests.review.review_kit import change, options
+from tests.review.review_kit import change, in_ci, options
 
 RULES = {"qa.tests-fail", "qa.flaky-test"}
 REPORT = """\
@@ -386,11 +386,11 @@ def test_the_repositorys_command_runs_only_where_somebody_or_ci_allowed_it(
 
     assert why() == {NOT_ALLOWED}
     assert why(run_tests=True) == {f"{NOT_RUN}{NO_SANDBOX}"}
-    monkeypatch.setenv("CI", "true")
+    in_ci(monkeypatch)
     assert why() == {f"{NOT_RUN}{NO_SANDBOX}"}
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "0")
     assert why() == {NOT_ALLOWED}
-    monkeypatch.delenv("CI")
+    monkeypatch.delenv("GITHUB_ACTIONS")
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
     assert why() == {f"{NOT_RUN}{NO_SANDBOX}"}
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "perhaps")

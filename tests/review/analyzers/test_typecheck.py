@@ -15,7 +15,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from tests.review.review_kit import change, options
+from tests.review.review_kit import change, in_ci, options
 
 REQUIRED = "required_checks:\n  - {name: types-fit, tools: [typecheck], when: ['**/*.py']}\n"
 OLD = "\n\ndef old() -> str:\n    return 1\n"
@@ -173,7 +173,7 @@ def test_it_runs_only_where_the_user_allows_it_and_a_required_check_says_why_not
     missing = gap(review(tmp_path / "missing", BASE, HEAD, **given))
     assert missing.startswith("no-such-checker is not installed")
     assert "remove it from `typecheck`" in missing
-    monkeypatch.setenv("CI", "true")
+    in_ci(monkeypatch)
     assert gap(review(tmp_path / "ci", BASE, HEAD, allowed=None, **given)) == missing
     try:
         assert gap(review(tmp_path / "off", BASE, HEAD, sandbox="off", **given)) == NO_SANDBOX
