@@ -40,9 +40,12 @@ class RepositoryCache:
         self._root = root.absolute()
 
     def place(self, change: StoredChange) -> Path:
-        """The clone of a change's repository."""
+        """The directory that holds the clone of a change's repository, as ``.git``.
+
+        A bare repository at its top would not be found where the cache lies in a work tree.
+        """
         name = f"{change.forge}\0{change.installation}\0{change.repository}"
-        return self._root / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.git"
+        return self._root / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     async def fetch(self, change: StoredChange, kind: str, token: str) -> str:
         """Fetch base and head of a change's run into the clone; returns base's commit id.
@@ -55,7 +58,7 @@ class RepositoryCache:
             FetchFailed: the forge does not answer, or has no such repository or commit.
         """
         place = self.place(change)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         lock = await asyncio.to_thread(_lock, place.with_suffix(".lock"))
         try:
             await self._prepare(place, change.clone_url)
@@ -74,8 +77,8 @@ class RepositoryCache:
 
     async def _prepare(self, place: Path, address: str) -> None:
         """Create the clone if necessary, with the repository's address as its origin."""
-        if not (place / "HEAD").exists():
-            await _git(self._root, "init", "--quiet", "--bare", str(place))
+        if not (place / ".git" / "HEAD").exists():
+            await _git(place, "init", "--quiet", "--bare")
         await _git(place, "config", "remote.origin.url", address)
 
 
@@ -101,14 +104,15 @@ async def _has(place: Path, commit: str) -> bool:
 
 
 async def _git(place: Path, *arguments: str, token: str = "") -> bytes:
-    """Run git in a directory; returns what it printed.
+    """Run git for the clone in a directory; returns what it printed.
 
     Raises:
         FetchFailed: it failed; says why without the token.
         InputError: git is not installed.
     """
+    git_dir = place / ".git"
     process = await start_asyncio_process(
-        (find_git(), "-C", str(place), *arguments), env=_environment(token)
+        (find_git(), f"--git-dir={git_dir}", *arguments), env=_environment(token)
     )
     try:
         stdout, stderr = await asyncio.wait_for(process.communicate(), FETCH_SECONDS)

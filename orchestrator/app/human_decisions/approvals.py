@@ -19,6 +19,7 @@ from orchestrator.app.runs.verdict_recording import has_ended, require_not_ended
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
 from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
@@ -115,11 +116,10 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
     repo = Path(options["repo"] or ".")
     if not (options["has_diff"] or options["worktree"]):
         return await (await Git.open(repo)).commit(options["head"] or "HEAD")
-    if not state_directory.inside_repository(repo):
+    found = find_repository(repo)
+    if found is None or found.work_tree is None:
         return reviewed
     git = await Git.open(repo)
-    if await git.run("rev-parse", "--is-bare-repository") == b"true\n":
-        return reviewed
     with tempfile.TemporaryDirectory() as scratch:
         _, tree, _ = await snapshot_worktree(git, repo, Path(scratch))
     return f"{reviewed}+{tree}"

@@ -20,7 +20,7 @@ from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
 from orchestrator.code_review.change.git.index_file import tracks_below
-from orchestrator.code_review.change.git.repository_layout import is_git_dir, repository_directories
+from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -70,13 +70,12 @@ def state_dir(repo: Path | None) -> Path:
 def _ensure_untracked(root: Path) -> None:
     if not os.path.lexists(root / STATE):
         return
-    for git_dir in repository_directories(root)[1:2]:  # its own, and not one shared
-        if tracks_below(git_dir, STATE.as_posix()):
-            raise InputError(
-                f"git tracks {STATE} of {root}, so its runs may come from somebody else; run git "
-                "rm -r "
-                f"--cached {STATE} there, and delete that directory unless its runs are yours"
-            )
+    found = find_repository(root)
+    if found is not None and tracks_below(found.git_dir, STATE.as_posix()):
+        raise InputError(
+            f"git tracks {STATE} of {root}, so its runs may come from somebody else; run git rm -r "
+            f"--cached {STATE} there, and delete that directory unless its runs are yours"
+        )
 
 
 def _prepare_directory(above: Path, below: str) -> None:
@@ -96,21 +95,17 @@ def _prepare_directory(above: Path, below: str) -> None:
 
 def inside_repository(start: Path) -> bool:
     """Whether a directory lies in a git repository."""
-    return _find_root(start.absolute()) is not None
+    return find_repository(start) is not None
 
 
 def repo_root(start: Path) -> Path:
-    """The top directory of the repository that contains ``start``, or ``start`` itself."""
-    start = start.absolute()
-    return _find_root(start) or start
+    """The top directory of the repository that contains ``start``, or ``start`` itself.
 
-
-def _find_root(start: Path) -> Path | None:
-    """The nearest parent that has a git directory or is a bare repository; None without one."""
-    for up in (start, *start.parents):
-        if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
-            return up
-    return None
+    Raises:
+        InputError: ``.git`` names the repository of another directory.
+    """
+    found = find_repository(start)
+    return found.root if found else start.absolute()
 
 
 @contextmanager

@@ -56,23 +56,17 @@ def _write_alternates(objects: Path, line: bytes) -> None:
 
 
 async def _find_top(repo: Path) -> Path:
-    """The work tree that a directory lies in."""
-    found = await discover(repo, "--show-toplevel")
-    if found.code:
+    """The work tree that a directory lies in: never another one that ``core.worktree`` names."""
+    found, done = await discover(repo, "--show-toplevel")
+    if found.work_tree is None or done.code:
         raise InputError(f"{shorten(str(repo))} is not in a work tree; name two commits instead")
-    top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
-    if not _holds_its_repository(top, resolve_path(repo)):
+    named = os.fsdecode(done.stdout.removesuffix(b"\n"))
+    if resolve_path(Path(named)) != found.work_tree:
         raise InputError(
-            f"core.worktree of {shorten(str(repo))} is {shorten(str(top))}; "
+            f"core.worktree of {shorten(str(repo))} is {shorten(named)}; "
             "unset core.worktree there, or name two commits"
         )
-    return top
-
-
-def _holds_its_repository(top: Path, place: Path) -> bool:
-    """Whether a work tree is the directory in which its repository was found from a place."""
-    found = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
-    return top.resolve() == found.resolve()
+    return found.work_tree
 
 
 async def _checkout(git: Git, top: Path) -> Git:

@@ -21,6 +21,8 @@ from orchestrator.code_review.change.git.hardening import (
     hardened_options,
 )
 from orchestrator.code_review.change.git.repository_layout import (
+    Repository,
+    find_repository,
     git_directories,
     is_directory,
     is_shallow_clone,
@@ -35,6 +37,8 @@ from orchestrator.sandbox.run_program import CompletedProgram, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
 LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
+
+_NO_REPOSITORY = "is not a git repository, or may not be read"
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -95,14 +99,22 @@ async def _execute(
         raise InputError(f"this repository could not be read: {error}") from None
 
 
-async def discover(repo: Path, *arguments: str) -> CompletedProgram:
-    """Run ``git rev-parse`` in the repository that contains a directory."""
-    place = resolve_path(repo)
-    if not is_directory(place):
+async def discover(repo: Path, *arguments: str) -> tuple[Repository, CompletedProgram]:
+    """Run ``git rev-parse`` in the repository that contains a directory.
+
+    Raises:
+        InputError: no such directory, or no repository there that is its own.
+    """
+    if not is_directory(resolve_path(repo)):
         raise InputError(f"{shorten(str(repo))} is not a directory; name a repository with --repo")
-    directories = repository_directories(place) or (place,)  # without one, git reports the error
-    argv = [find_git(directories), *hardened_options(), "rev-parse", *arguments]
-    return await _execute(argv, Permissions(directories), place)
+    found = find_repository(repo)
+    if found is None:
+        raise InputError(f"{shorten(str(repo))} {_NO_REPOSITORY}")
+    directories = repository_directories(repo)
+    git = (find_git(directories), *hardened_options(), f"--git-dir={found.git_dir}")
+    cwd = found.work_tree or found.git_dir
+    cwd = cwd if is_directory(cwd) else found.root  # git reports what is wrong with .git
+    return found, await _execute([*git, "rev-parse", *arguments], Permissions(directories), cwd)
 
 
 async def check_git_version() -> str:
@@ -152,15 +164,12 @@ class Git(Struct, frozen=True):
             InputError: no such directory, no repository there, no git, or one too old.
         """
         find_git(repository_directories(resolve_path(repo)))  # before any is started
-        _, found = await run_both(check_git_version, partial(discover, repo, "--absolute-git-dir"))
-        if found.code:
-            hint = (
-                "" if b"not a git repository" in found.stderr else f" ({_error_text(found.stderr)})"
-            )
-            raise InputError(
-                f"{shorten(str(repo))} is not a git repository, or may not be read{hint}"
-            )
-        return cls(Path(os.fsdecode(found.stdout.removesuffix(b"\n"))))
+        _, (found, done) = await run_both(check_git_version, partial(discover, repo, "--git-dir"))
+        if done.code:
+            known = b"not a git repository" in done.stderr
+            hint = "" if known else f" ({_error_text(done.stderr)})"
+            raise InputError(f"{shorten(str(repo))} {_NO_REPOSITORY}{hint}")
+        return cls(found.git_dir)
 
     @classmethod
     def of(cls, change: Change) -> "Git":

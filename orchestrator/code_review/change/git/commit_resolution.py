@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.code_review.change.git.commands import OID, Git, discover, is_valid_argument
 
@@ -39,11 +40,12 @@ async def open_repository(repo: Path, base: str | None, head: str | None) -> Ope
     if all(is_valid_argument(name) and _is_plain(name) for name in names):
         commits = [f"{name}^{{commit}}" for name in names]
         top = ["--show-toplevel"] if head is None else []
-        completed = await discover(repo, *_GIT_DIR, *top, *commits, "--")
+        found, completed = await discover(repo, *_GIT_DIR, *top, *commits, "--")
         plain = not completed.code and b"is ambiguous" not in completed.stderr
-        found = _parse_rev_parse(completed.stdout, bool(top), len(names)) if plain else None
-        if found is not None:
-            return found
+        parsed = _parse_rev_parse(completed.stdout, bool(top), len(names)) if plain else None
+        if parsed is not None:
+            own = parsed.top is None or parsed.top == found.work_tree
+            return parsed if own else replace(parsed, top=None)
     return OpenedRepository(await Git.open(repo))
 
 

@@ -1,13 +1,17 @@
-"""The directories of a repository that git must be able to open.
+"""Which repository a directory belongs to, and the directories that git must be able to open.
 
-Only for saying what a call may touch: git itself decides what is a repository. The files that say
-so may be somebody else's, so that what they name must at least look like what they say it is.
+git does not search here: it is told the git directory. What it would find may be somebody else's. A
+change can bring the files of a git directory (``HEAD``, ``objects``, ``refs``, ``config``), and an
+archive a ``.git`` that names the repository of another directory.
 """
 
 import os
 from pathlib import Path
 
+from msgspec import Struct
+
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY
+from orchestrator.errors import InputError
 from orchestrator.sandbox.safe_paths import read_safely
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
@@ -27,18 +31,71 @@ def is_directory(path: Path) -> bool:
     return os.path.isdir(path)
 
 
-def repository_directories(place: Path) -> tuple[Path, ...]:
-    """The directories of the repository that a directory lies in; none when there is none."""
+class Repository(Struct, frozen=True):
+    """A repository, as a directory in it leads to it.
+
+    Attributes:
+        root: the directory that holds ``.git``; of a bare repository, itself.
+        git_dir: its git directory.
+        work_tree: ``root``, unless the repository is bare or the directory lies in ``git_dir``.
+    """
+
+    root: Path
+    git_dir: Path
+    work_tree: Path | None = None
+
+
+def find_repository(place: Path) -> Repository | None:
+    """The repository that a directory lies in; None when there is none.
+
+    It is that of the nearest ``.git``. A directory that is a git directory itself counts only where
+    there is no ``.git`` above it: in a work tree it is part of what is reviewed.
+
+    Raises:
+        InputError: ``.git`` names the repository of another directory.
+    """
+    place = resolve_path(place)
     for folder in (place, *place.parents):
-        entry = folder / ".git"
-        if os.path.isdir(entry):  # unlike a Path it takes what may not be looked at for missing
-            return (folder, *git_directories(entry))
-        named = _read_path_file(folder, ".git", b"gitdir:")
-        if named is not None:
-            return (folder, *git_directories(named))
-        if is_git_dir(folder):
-            return git_directories(folder)
-    return ()
+        if os.path.lexists(folder / ".git"):
+            git_dir = _own_git_dir(folder)
+            work_tree = None if place.is_relative_to(git_dir) else folder
+            return Repository(folder, git_dir, work_tree)
+    return Repository(place, place) if is_git_dir(place) else None
+
+
+def _own_git_dir(folder: Path) -> Path:
+    """The git directory of a directory with ``.git``, which may be no valid one.
+
+    Raises:
+        InputError: it belongs to another directory.
+    """
+    entry = folder / ".git"
+    named = _read_path_file(folder, ".git", b"gitdir:")
+    git_dir = resolve_path(named or entry)
+    if os.path.lexists(git_dir / "commondir"):  # of a linked work tree: git makes it so
+        back = _read_path_file(git_dir, "gitdir", b"")
+        below = git_dir.parent.name == "worktrees" and _common_directory(git_dir)
+        own = below == git_dir.parent.parent and back and resolve_path(back) == entry
+    else:
+        own = git_dir == entry or git_dir.name != ".git"
+    if not own:
+        raise InputError(
+            f"{entry} names {git_dir}, which is the repository of another directory; if this is a "
+            "linked work tree that was moved, run git worktree repair there"
+        )
+    return git_dir
+
+
+def repository_directories(place: Path) -> tuple[Path, ...]:
+    """The directories of the repository that a directory lies in; none when there is none.
+
+    Raises:
+        InputError: as ``find_repository``.
+    """
+    found = find_repository(place)
+    if found is None:
+        return ()
+    return tuple(dict.fromkeys((found.root, *git_directories(found.git_dir))))
 
 
 def git_directories(git_dir: Path) -> tuple[Path, ...]:
