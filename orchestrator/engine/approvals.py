@@ -5,10 +5,15 @@ A call that waits is a note ``asked/N/CALL`` in the journal; what a person decid
 state of the world that was shown. The next row under the call's key uses it up, so it cannot be
 used twice. An approval is also claimed outside the journal before the call starts, because somebody
 could restore an older copy of the journal.
+
+Clocks can be put back, so time alone does not decide: that an approval was found to have expired is
+a note ``expired/N/CALL`` and a claim, and one from the future is refused.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct, to_builtins
 
@@ -17,10 +22,13 @@ from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, GuardedCall, UsedApprovals
 from orchestrator.engine.types import Json
-from orchestrator.errors import ApprovalPending, Denied, InputError
+from orchestrator.errors import ApprovalPending, Denied, InputError, StoreError
 
 ASKED = "asked"
+EXPIRED = "expired"
 DEFAULT_VALID_SECONDS = 24 * 3600.0
+SKEW_SECONDS = 60.0
+"""By so much the clock of who approves may be ahead of the clock of who performs the call."""
 
 
 class Decision(Struct, frozen=True):
@@ -57,6 +65,11 @@ def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
     """The calls that wait for a person: call → what is asked, with its digest."""
     latest = {Key.parse(key).subject: body for key, body in journal.notes(ASKED).items()}
     return {call: body for call, body in latest.items() if not journal.recorded(call)}
+
+
+def is_future(decision: Mapping[str, Any], now: float) -> bool:
+    """Whether a decision was made later than now, by more than two clocks may differ."""
+    return bool(now < decision["at"] - SKEW_SECONDS)
 
 
 def record_decision(
@@ -142,7 +155,13 @@ class RecordedApprovals:
         if not decided["approved"]:
             why = f": {reason}" if (reason := decided.get("reason")) else ""
             raise Denied(f"{decided['who']} has denied {call.tool.name}{why}")
-        if self._clock.now() > decided["until"]:
+        now = self._clock.now()
+        if is_future(decided, now):
+            return "the approval is not valid: by this machine's clock it was given in the future"
+        expired = {body["id"] for body in self._journal.notes(EXPIRED).values()}
+        if decided["id"] in expired or now > decided["until"]:
+            if decided["id"] not in expired:
+                await self._record_expiry(decided["id"], ref)
             return "the approval is no longer valid: it has expired"
         if self._used is not None and not await self._used.claim(decided["id"]):
             return (
@@ -150,3 +169,11 @@ class RecordedApprovals:
                 "approve it again only if it did not"
             )
         return ""
+
+    async def _record_expiry(self, decision: str, ref: str) -> None:
+        """Record that an approval has expired, here and where older journals are recognized."""
+        self._journal.add_note(EXPIRED, {"id": decision}, ref)
+        await self._journal.flush()
+        if self._used is not None:
+            with suppress(StoreError):  # without the log, no call that needs it can start either
+                await self._used.claim(decision)

@@ -1,9 +1,11 @@
 """What cannot be undone waits for a person: who decides once, about exactly one request, in time."""
 
+import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -212,6 +214,71 @@ async def test_an_approval_ends_with_its_time(desk: Desk) -> None:
         await desk.ask()
     await desk.say(approved=True, seconds=60)
     assert (await desk.ask()).ok
+
+
+@pytest.mark.attack("an expired approval, after the clock was put back")
+@pytest.mark.parametrize("back", [1.0, 61.0, 119.0, 30 * 86400.0])
+async def test_an_expired_approval_never_lives_again(desk: Desk, back: float) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True, seconds=60)
+    desk.clock.at += 120
+    for moved in (0.0, -back, 0.0):
+        desk.clock.at += moved
+        with pytest.raises(ApprovalPending, match="has expired|given in the future"):
+            await desk.ask()
+    assert desk.tool.started == []
+    await desk.say(approved=True, seconds=60)
+    assert (await desk.ask()).ok
+
+
+@pytest.mark.attack("a copy of the journal from before an approval was found to have expired")
+async def test_the_log_of_used_approvals_remembers_an_expired_one(desk: Desk) -> None:
+    class Used:
+        claimed: ClassVar[list[str]] = []
+
+        async def claim(self, approval: str) -> bool:
+            self.claimed.append(approval)
+            return self.claimed.count(approval) == 1
+
+    async def ask(store: MemoryStore) -> ToolResult:
+        async with open_memory_journal(store) as journal:
+            approver = RecordedApprovals(journal, desk.clock, desk.where, Used())
+            runtime = make_runtime(journal, NOBODY, desk.tool, policy=ANY, approver=approver)
+            wish = ToolCall("c", "deploy", {"text": "v1"})
+            return await runtime.executor.call(spec("a", "deploy"), wish, "k", account())
+
+    with pytest.raises(ApprovalPending):
+        await ask(desk.store)
+    await _decide_again(desk, "k", desk.clock.now())
+    older = copy.deepcopy(desk.store)
+    desk.clock.at += 120
+    with pytest.raises(ApprovalPending, match="has expired"):
+        await ask(desk.store)
+    desk.clock.at -= 119
+    with pytest.raises(ApprovalPending, match="already used"):
+        await ask(older)
+    assert desk.tool.started == []
+
+
+@pytest.mark.attack("an approval that is dated in the future")
+@pytest.mark.parametrize(
+    ("ahead", "valid"), [(0.0, True), (60.0, True), (61.0, False), (86400.0, False)]
+)
+async def test_an_approval_from_the_future_is_refused_beyond_the_skew(
+    desk: Desk, ahead: float, valid: bool
+) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    desk.clock.at += ahead
+    await desk.say(approved=True, seconds=3600)
+    desk.clock.at -= ahead
+    if valid:
+        assert (await desk.ask()).ok
+        return
+    with pytest.raises(ApprovalPending, match="by this machine's clock it was given in the future"):
+        await desk.ask()
+    assert desk.tool.started == []
 
 
 async def test_an_approval_is_valid_at_its_last_instant(desk: Desk) -> None:

@@ -25,6 +25,7 @@ from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
     Decision,
     approval_id,
+    is_future,
     pending_approvals,
     record_decision,
 )
@@ -249,7 +250,9 @@ def _require_first(journal: Journal, pending: PendingCall, who: str, now: float)
         InputError: somebody else has; says who, what and when.
     """
     known = journal.decisions.get(pending.call)
-    if known is None or known["request"] != pending.request["request"] or now > known["until"]:
+    if known is None or known["request"] != pending.request["request"]:
+        return
+    if is_future(known, now) or now > known["until"]:
         return
     if known["who"] != who:
         raise InputError(

@@ -37,6 +37,7 @@ NOTES = {
     GUARDS: "guard",
     "asked": "approval.requested",
     "approval": "approval.decided",
+    "expired": "approval.expired",
     "breaker": "breaker",
     "waiting": "waiting",
     CANCELLED: "cancelled",

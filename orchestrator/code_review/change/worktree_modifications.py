@@ -1,31 +1,40 @@
-"""Which tracked files differ on disk, found by hashing all of them.
+"""What is on disk at the paths of an index or a tree, found by reading all of it.
 
 Flags, sizes and times of the repository's index are not taken over: they can say of any file that
-it is unchanged. Files are hashed by threads of this process; git, which knows filters, hashes only
-those whose bytes are not those of the blob.
+it is unchanged. git reads no file either: attributes (``ident``, ``eol``, ``filter``,
+``working-tree-encoding``) and settings make it see other bytes than those on disk, which run.
 """
 
 import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import TypeVar
 
 from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.git.commands import Git, git_error
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
-from orchestrator.engine.task_groups import run_both
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
-_EXECUTABLE = b"100755"
-_FILES = {b"100644", _EXECUTABLE}
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+GONE = b"000000"
+SUBMODULE = b"160000"
+OTHER = b""
+"""The mode of what git does not know, such as a pipe."""
+
+LINK = b"120000"
+_EXECUTABLE, _FILE = b"100755", b"100644"
+_FILES = {_FILE, _EXECUTABLE}
 _MERGED = b"0"
 _LEFT_OUT = b"S"  # git's letter for a file outside of a sparse checkout
 _LFS_BYTES = 1024
@@ -38,17 +47,162 @@ _BATCH = 64  # files that a thread takes at once
 
 
 class TrackedFile(Struct, frozen=True):
-    """An entry of an index, or of a tree.
+    """An entry of an index, or of a tree; a path alone is that of a new file.
 
     Attributes:
         left_out: it lies outside of a sparse checkout.
     """
 
     path: bytes
-    mode: bytes
-    oid: bytes
+    mode: bytes = OTHER
+    oid: bytes = b""
     stage: bytes = _MERGED
     left_out: bool = False
+
+
+class WorkTree(Struct, frozen=True):
+    """A work tree to read.
+
+    Attributes:
+        top: its directory.
+        sha256: object ids are SHA-256, not SHA-1.
+        modes: its file system keeps whether a file is executable (``core.fileMode``).
+    """
+
+    top: Path
+    sha256: bool
+    modes: bool
+
+    @classmethod
+    async def open(cls, git: Git, top: Path) -> "WorkTree":
+        """The work tree of a repository, as its configuration describes it."""
+        keys = r"^(core\.filemode|extensions\.objectformat)$"
+        listed = await git.attempt("config", "--null", "--get-regexp", keys)
+        pairs = (line.partition(b"\n") for line in listed.stdout.lower().split(b"\0"))
+        known = {key: value for key, _, value in pairs}
+        modes = known.get(b"core.filemode") not in {b"false", b"no", b"off", b"0"}
+        return cls(top, known.get(b"extensions.objectformat") == b"sha256", modes)
+
+    def hash_blob(self, size: int) -> "hashlib._Hash":
+        """The hash of a blob of a size, to be updated with its bytes."""
+        new = hashlib.sha256 if self.sha256 else hashlib.sha1
+        return new(b"blob %d\0" % size, usedforsecurity=False)
+
+    def blob_id(self, data: bytes) -> bytes:
+        """The id of a blob."""
+        hashed = self.hash_blob(len(data))
+        hashed.update(data)
+        return hashed.hexdigest().encode()
+
+    async def find_differing(self, git: Git, tracked: Sequence[TrackedFile]) -> dict[bytes, bytes]:
+        """The paths at which something else is on disk, with its mode.
+
+        A file that a sparse checkout leaves out, or whose contents are those that a Git LFS pointer
+        names, does not differ, and no directory differs from a submodule.
+
+        Args:
+            git: reads the repository's objects.
+        """
+        found = await self._each(tracked, self._look)
+        differing = {
+            file.path: mode
+            for file, mode in zip(tracked, found, strict=True)
+            if mode is not None and not (mode == GONE and file.left_out)
+        }
+        if not differing:
+            return {}
+        entry_of = {file.path: file for file in tracked}
+        return await _without_unchanged_lfs(git, self.top, differing, entry_of)
+
+    async def read_links(self, paths: Sequence[bytes]) -> list[bytes]:
+        """The targets of symbolic links; empty where there is none any more."""
+        return await self._each(paths, self._read_link)
+
+    async def find_line_end_changes(
+        self, tracked: Sequence[TrackedFile], modes: Mapping[bytes, bytes]
+    ) -> set[bytes]:
+        """Of the paths, those whose files would be as tracked if each CR LF were a LF."""
+        same = [file for file in tracked if modes.get(file.path) == file.mode in _FILES]
+        found = await self._each(same, self._differs_in_line_ends)
+        return {file.path for file, only in zip(same, found, strict=True) if only}
+
+    async def _each(
+        self, items: Sequence[ItemT], work: Callable[[SafeDirectory, ItemT, Event], ResultT]
+    ) -> list[ResultT]:
+        """The results for all items, in threads that end with a cancellation."""
+        stop = Event()
+        batches = [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
+
+        def run() -> list[ResultT]:
+            threads = min(_THREADS, os.cpu_count() or 1)
+            with SafeDirectory(self.top) as tree, ThreadPoolExecutor(threads) as pool:
+
+                def work_off(batch: Sequence[ItemT]) -> list[ResultT]:
+                    return [work(tree, item, stop) for item in batch if not stop.is_set()]
+
+                return [result for results in pool.map(work_off, batches) for result in results]
+
+        if not items:
+            return []
+        try:
+            return await to_thread.run_sync(run, abandon_on_cancel=True)
+        finally:
+            stop.set()
+
+    def _look(self, tree: SafeDirectory, file: TrackedFile, stop: Event) -> bytes | None:
+        """The mode of what is on disk; None where it is as tracked."""
+        try:
+            descriptor = tree.open(os.fsdecode(file.path))
+        except OSError:
+            return self._look_at_no_file(tree, file)
+        try:
+            about = os.fstat(descriptor)
+            mode = _EXECUTABLE if about.st_mode & stat.S_IXUSR else _FILE
+            if not self.modes:
+                mode = file.mode if file.mode in _FILES else _FILE
+            if mode != file.mode or file.stage != _MERGED:
+                return mode
+            hashed = self.hash_blob(about.st_size)
+            for piece in _pieces(descriptor, stop):
+                hashed.update(piece)
+            return None if hashed.hexdigest().encode() == file.oid else mode
+        except OSError:
+            return _FILE  # reading it again tells why
+        finally:
+            os.close(descriptor)
+
+    def _look_at_no_file(self, tree: SafeDirectory, file: TrackedFile) -> bytes | None:
+        try:
+            with tree.parent(os.fsdecode(file.path)) as (directory, name):
+                mode = os.lstat(name, dir_fd=directory).st_mode
+        except OSError:
+            return GONE
+        if stat.S_ISLNK(mode):
+            same = file.mode == LINK and file.stage == _MERGED
+            target = self._read_link(tree, file.path, Event()) if same else b""
+            return None if same and self.blob_id(target) == file.oid else LINK
+        if stat.S_ISDIR(mode):
+            return None if file.mode == SUBMODULE else GONE
+        return _FILE if stat.S_ISREG(mode) else OTHER
+
+    def _read_link(self, tree: SafeDirectory, path: bytes, _: Event) -> bytes:
+        try:
+            with tree.parent(os.fsdecode(path)) as (directory, name):
+                return os.fsencode(os.readlink(name, dir_fd=directory))
+        except OSError:
+            return b""
+
+    def _differs_in_line_ends(self, tree: SafeDirectory, file: TrackedFile, _: Event) -> bool:
+        try:
+            data = tree.read(os.fsdecode(file.path), BIG_FILE_BYTES)
+        except OSError:
+            return False
+        return b"\r\n" in data and self.blob_id(data.replace(b"\r\n", b"\n")) == file.oid
+
+
+def _pieces(descriptor: int, stop: Event) -> Iterator[bytes]:
+    while not stop.is_set() and (piece := os.read(descriptor, _PIECE)):
+        yield piece
 
 
 async def list_index(git: Git) -> list[TrackedFile]:
@@ -61,97 +215,6 @@ async def list_index(git: Git) -> list[TrackedFile]:
         for about, _, path in records
         for letter, mode, oid, stage in [about.split(b" ")]
     ]
-
-
-async def find_differing_files(
-    git: Git, work: Git, tracked: Sequence[TrackedFile]
-) -> dict[bytes, bytes]:
-    """Fill the index of ``work`` with entries, and find those whose files differ on disk.
-
-    Args:
-        git: reads the repository's objects.
-        work: the same with its work tree and an index that does not exist yet.
-        tracked: the entries.
-
-    Returns:
-        Path → the mode on disk, ``000000`` when gone. A file that a sparse checkout leaves out does
-        not differ.
-    """
-    lines = (b"%s %s %s\t%s\0" % (file.mode, file.oid, file.stage, file.path) for file in tracked)
-    stop = Event()
-    hashed = partial(
-        to_thread.run_sync, _find_same, work.cwd, tracked, stop, abandon_on_cancel=True
-    )
-    filled = partial(work.run, "update-index", "-z", "--index-info", stdin=b"".join(lines))
-    try:
-        same, _ = await run_both(hashed, filled)
-    finally:
-        stop.set()
-    if len(same) == len(tracked):
-        return {}
-    # git does not look at these again, not even where a file's time lies in the future.
-    paths = b"".join(path + b"\0" for path in same)
-    await work.run("update-index", "--assume-unchanged", "-z", "--stdin", stdin=paths)
-    refreshed = await work.attempt("update-index", "-q", "--unmerged", "--refresh")
-    if refreshed.code not in {0, 1}:  # 1: there are files that differ
-        raise git_error("reading the work tree", refreshed)
-    output = await work.run(
-        "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
-        "--ignore-submodules=dirty",
-    )  # fmt: skip
-    fields = output.split(b"\0")
-    entry_of = {file.path: file for file in tracked}
-    touched: dict[bytes, bytes] = {}
-    for about, path in zip(fields[0::2], fields[1::2], strict=False):
-        mode, letter = about.split(b" ")[1], about[-1:]
-        if letter != b"D":
-            touched[path] = mode
-        elif not entry_of[path].left_out:
-            touched[path] = b"000000"
-    return await _without_unchanged_lfs(git, work.cwd, touched, entry_of)
-
-
-def _find_same(root: Path, tracked: Sequence[TrackedFile], stop: Event) -> list[bytes]:
-    """The paths of files whose bytes are those of their blob, with the same mode."""
-    files = [file for file in tracked if file.mode in _FILES and file.stage == _MERGED]
-    batches = [files[at : at + _BATCH] for at in range(0, len(files), _BATCH)]
-    threads = min(_THREADS, os.cpu_count() or 1)
-    with SafeDirectory(root) as tree, ThreadPoolExecutor(threads) as pool:
-        found = pool.map(lambda batch: list(_same_of(tree, batch, stop)), batches)
-        return [path for batch in found for path in batch]
-
-
-def _same_of(tree: SafeDirectory, files: Sequence[TrackedFile], stop: Event) -> Iterator[bytes]:
-    for file in files:
-        if stop.is_set():
-            return
-        try:
-            descriptor = tree.open(os.fsdecode(file.path))
-        except OSError:
-            continue  # git says what is there instead
-        try:
-            if _is_same(descriptor, file, stop):
-                yield file.path
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
-
-
-def _is_same(descriptor: int, file: TrackedFile, stop: Event) -> bool:
-    about = os.fstat(descriptor)
-    if bool(about.st_mode & stat.S_IXUSR) != (file.mode == _EXECUTABLE):
-        return False
-    new = hashlib.sha1 if len(file.oid) == 40 else hashlib.sha256
-    digest = new(b"blob %d\0" % about.st_size, usedforsecurity=False)
-    rest = about.st_size
-    while rest > 0 and not stop.is_set():
-        piece = os.read(descriptor, min(rest, _PIECE))
-        if not piece:
-            break
-        digest.update(piece)
-        rest -= len(piece)
-    return digest.hexdigest().encode() == file.oid and not os.read(descriptor, 1)
 
 
 async def _without_unchanged_lfs(

@@ -1,29 +1,44 @@
 """A tree object of the work tree, made without touching the repository's index or objects."""
 
+import math
 import os
-import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from orchestrator.code_review.change.file_export import make_directory, temporary_directory
+from orchestrator.code_review.change.file_export import (
+    make_directory,
+    temporary_directory,
+    write_files,
+)
 from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
 from orchestrator.code_review.change.git.objects import Objects
-from orchestrator.code_review.change.git.repository_layout import STATE, resolve_path
+from orchestrator.code_review.change.git.repository_layout import STATE, is_directory, resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.change.patch.file_names import quote
 from orchestrator.code_review.change.worktree_modifications import (
+    GONE,
+    LINK,
+    OTHER,
+    SUBMODULE,
     TrackedFile,
-    find_differing_files,
+    WorkTree,
     list_index,
 )
+from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError, StoreError
+from orchestrator.wording import name_some
 
-_SUBMODULE = b"160000"
 NOTE_SECONDS = 5.0
 """For finding out whether there are changes that are not committed."""
+
+_LIKELY = 128
+"""So many of the newest files are looked at first: they tell soon that there are changes."""
 
 _UNREVIEWED = "are not reviewed (--worktree)"
 _UNCOMMITTED = f"the work tree has changes that are not committed; they {_UNREVIEWED}"
@@ -31,7 +46,6 @@ _NOT_COMPARED = (
     f"the work tree could not be compared with HEAD within {NOTE_SECONDS:g} s; changes in it that "
     f"are not committed {_UNREVIEWED}"
 )
-_NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
 
 
 async def open_extra_store(git: Git, scratch: Path) -> Git:
@@ -69,15 +83,6 @@ async def _find_top(repo: Path) -> Path:
     return found.work_tree
 
 
-async def _checkout(git: Git, top: Path) -> Git:
-    """The same repository with its work tree, and with every filter driver emptied."""
-    listed = await git.attempt("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
-    names = {os.fsdecode(key).rpartition(".")[0] for key in listed.stdout.split(b"\0") if key}
-    ends = ("clean", "smudge", "process", "required")
-    drivers = tuple(f"{name}.{end}" for name in sorted(names) for end in ends)
-    return replace(git, work_tree=top, drivers=drivers)
-
-
 async def note_uncommitted_changes(
     objects: Objects, repo: Path, top: Path | None, head_tree: str
 ) -> str | None:
@@ -98,34 +103,62 @@ async def note_uncommitted_changes(
 async def _is_dirty(objects: Objects, repo: Path, top: Path | None, head_tree: str) -> bool:
     git = objects.git
     try:
-        work = await _checkout(git, top or await _find_top(repo))
+        tree = await WorkTree.open(git, top or await _find_top(repo))
     except InputError:
         return False
     listed = await list_tree(objects, head_tree)  # bounded, where git's comparison with it is not
-    # Without optional locks it writes nothing, and its permissions would not let it.
-    status = await replace(work, index=git.git_dir / "index").attempt(
-        "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
-        "--no-renames",
-    )  # fmt: skip
-    if status.code or status.stdout:
+    index = await list_index(git)
+    left_out = {file.path for file in index if file.left_out}
+    tracked = [
+        TrackedFile(path, mode.encode(), oid.encode(), left_out=path in left_out)
+        for name, (mode, oid) in listed.items()
+        for path in [os.fsencode(name)]
+    ]
+    staged = {(file.path, file.mode, file.oid) for file in index}
+    if staged != {(file.path, file.mode, file.oid) for file in tracked}:
         return True
     # The index can be made to say so; what HEAD holds and the files on disk can not.
-    left_out = {file.path for file in await list_index(git) if file.left_out}
-    tracked = [
-        TrackedFile(
-            os.fsencode(path), mode.encode(), oid.encode(), left_out=os.fsencode(path) in left_out
-        )
-        for path, (mode, oid) in listed.items()
-    ]
+    tracked = await to_thread.run_sync(_newest_first, tree.top, tracked)
+    for part in (tracked[:_LIKELY], tracked[_LIKELY:]):
+        differing = await tree.find_differing(git, part)
+        if differing.keys() - await tree.find_line_end_changes(part, differing):
+            return True
+    return await _has_moved_submodules(git, tree.top, tracked)
+
+
+def _newest_first(top: Path, files: Sequence[TrackedFile]) -> list[TrackedFile]:
+    """Files in the order in which a change of them is likely."""
+
+    def age(file: TrackedFile) -> float:
+        try:
+            return -os.lstat(os.path.join(os.fsencode(top), file.path)).st_mtime
+        except OSError:
+            return -math.inf
+
+    return sorted(files, key=age)
+
+
+async def _has_moved_submodules(git: Git, top: Path, tracked: Sequence[TrackedFile]) -> bool:
+    links = [file for file in tracked if file.mode == SUBMODULE]
+    if not links:
+        return False
     with temporary_directory() as folder:
-        own = replace(work, index=folder / "index")
-        return bool(await find_differing_files(git, own, tracked))
+        work = replace(git, work_tree=top, index=folder / "index")
+        await _write_entries(work, links)
+        done = await work.attempt("diff-files", "--quiet", "--ignore-submodules=dirty")
+    return bool(done.code)
+
+
+async def _write_entries(work: Git, files: Iterable[TrackedFile]) -> None:
+    """Add entries to the index, or remove those of mode 0."""
+    lines = (b"%s %s %s\t%s\0" % (file.mode, file.oid, file.stage, file.path) for file in files)
+    await work.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
 
 
 async def snapshot_worktree(
     git: Git, repo: Path, scratch: Path
 ) -> tuple[Git, str, tuple[str, ...]]:
-    """Write the work tree as a tree object below ``scratch``.
+    """Write the work tree as a tree object below ``scratch``, with the bytes that are on disk.
 
     Args:
         git: the repository.
@@ -133,53 +166,77 @@ async def snapshot_worktree(
         scratch: a directory of this run's own.
 
     Returns:
-        The git that reads the tree, its id, and sentences on what is not in it.
+        The git that reads the tree, its id, and sentences on what is not in it, or surprises.
     """
     store = await open_extra_store(git, scratch)
-    work = await _checkout(store, await _find_top(repo))
+    top = await _find_top(repo)
+    work = replace(store, work_tree=top)
     assert work.index is not None
     work.index.unlink(missing_ok=True)
-    touched = await find_differing_files(git, work, await list_index(git))
+    tree, tracked = await WorkTree.open(git, top), await list_index(git)
+    differing, _ = await run_both(
+        partial(tree.find_differing, git, tracked), partial(_write_entries, work, tracked)
+    )
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
-    gone, fresh, notes = await to_thread.run_sync(_sort_paths, work.cwd, touched, new)
-    if gone:
-        removed = b"".join(b"0 %s\t%s\0" % (_NULL.encode(), path) for path in gone)
-        await work.run("update-index", "-z", "--index-info", stdin=removed)
-    if fresh:
-        paths = b"".join(path + b"\0" for path in fresh)
-        await _add(work, paths)
-    tree = (await work.run("write-tree", "--missing-ok")).decode().strip()
-    return replace(store, index=None), tree, tuple(notes)
+    files = [TrackedFile(path) for path in new if not path.endswith(b"/")]
+    found = {**differing, **await tree.find_differing(git, files)}
+    modes = {path: mode for path, mode in found.items() if mode not in {GONE, OTHER}}
+    ids = await _store_contents(work, tree, modes, scratch)
+    null = b"0" * (64 if tree.sha256 else 40)
+    gone = [TrackedFile(path, b"0", null) for path in found if path not in modes]
+    fresh = [TrackedFile(path, mode, ids[path]) for path, mode in modes.items()]
+    if gone or fresh:
+        await _write_entries(work, [*gone, *fresh])
+    links = [file.path for file in tracked if file.mode == SUBMODULE and file.path not in found]
+    present = [path for path in links if is_directory(top / os.fsdecode(path))]
+    if present:  # git enters the commits that are checked out in them
+        paths = b"".join(path + b"\0" for path in present)
+        await work.run("update-index", "-z", "--stdin", stdin=paths)
+    written = (await work.run("write-tree", "--missing-ok")).decode().strip()
+    line_ends = await tree.find_line_end_changes(tracked, modes)
+    return replace(store, index=None), written, tuple(_notes(new, found, line_ends))
 
 
-async def _add(work: Git, paths: bytes) -> None:
-    done = await work.attempt("update-index", "--add", "--replace", "-z", "--stdin", stdin=paths)
-    if done.code:
+async def _store_contents(
+    work: Git, tree: WorkTree, modes: Mapping[bytes, bytes], scratch: Path
+) -> dict[bytes, bytes]:
+    """Write what is on disk at some paths as blobs; returns path → id.
+
+    Raises:
+        InputError: a file cannot be read.
+        StoreError: the disk is full.
+    """
+    files = [path for path, mode in modes.items() if mode != LINK]
+    links = [path for path, mode in modes.items() if mode == LINK]
+    targets = await tree.read_links(links)
+    folder = resolve_path(scratch) / "links"
+    named = [(str(number), target) for number, target in enumerate(targets)]
+    await to_thread.run_sync(write_files, folder, named)
+    copies = [os.fsencode(folder / name) for name, _ in named]
+    # git opens the files by their names and reads no attributes.
+    done = await work.attempt(
+        "hash-object", "-w", "--no-filters", "--stdin-paths",
+        stdin=b"".join(quote(path) + b"\n" for path in [*files, *copies]),
+    )  # fmt: skip
+    ids = done.stdout.split()
+    if done.code or len(ids) != len(modes):
         hint = "; make it readable, or run again when nothing writes to it"
         raise git_error("reading the work tree", done, hint)
+    return dict(zip([*files, *links], ids, strict=True))
 
 
-def _sort_paths(
-    root: Path, touched: dict[bytes, bytes], new: list[bytes]
-) -> tuple[list[bytes], list[bytes], list[str]]:
-    """Part the paths into those to drop and those to add; the rest is noted."""
-    gone, fresh, notes = [], [], []
-    for path in [*touched, *new]:
-        shown = shorten(os.fsdecode(path))
+def _notes(
+    new: Iterable[bytes], found: Mapping[bytes, bytes], line_ends: Collection[bytes]
+) -> Iterator[str]:
+    for path in new:
         if path.endswith(b"/"):
-            notes.append(f"{shown} is a repository of its own and not part of this change")
-            continue
-        try:
-            mode = os.lstat(os.path.join(os.fsencode(root), path)).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            gone.append(path)
-            continue
-        if touched.get(path) == b"000000":
-            gone.append(path)
-        elif stat.S_ISREG(mode) or stat.S_ISLNK(mode) or touched.get(path) == _SUBMODULE:
-            fresh.append(path)
-        else:
-            gone.append(path)
-            notes.append(f"{shown} is neither a file nor a link; it counts as deleted")
-    return gone, fresh, notes
+            shown = shorten(os.fsdecode(path))
+            yield f"{shown} is a repository of its own and not part of this change"
+    for path, mode in found.items():
+        if mode == OTHER:
+            shown = shorten(os.fsdecode(path))
+            yield f"{shown} is neither a file nor a link; it counts as deleted"
+    if line_ends:
+        named = name_some([shorten(os.fsdecode(path)) for path in sorted(line_ends)], 3)
+        yield f"on disk, lines end in CR LF instead of LF, which is the only change: {named}"

@@ -3,12 +3,13 @@
 import errno
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.change_construction import from_worktree
+from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, StoreError
@@ -137,24 +138,95 @@ async def test_before_the_first_commit(repo, tmp_path):
     assert "no commit yet" in change.notes[0]
 
 
-async def test_line_ends_are_converted_as_git_would(repo, tmp_path):
-    repo.write("old_crlf.txt", b"a\r\nb\r\n")
-    repo.commit({"unix.txt": "a\nb\n", ".gitattributes": "*.bat text eol=crlf\n"})
-    repo.git("config", "core.autocrlf", "true")
-    repo.git("config", "core.safecrlf", "true")
-    repo.write("unix.txt", b"a\r\nb\r\nc\r\n")
-    repo.write("old_crlf.txt", b"a\r\nb\r\nc\r\n")
-    repo.write("new.txt", b"a\r\n")
-    repo.write("run.bat", b"a\r\n")
-    repo.write("mixed.txt", b"a\r\nb\n")
+HIDDEN = b'v = "$Id: "; import os; os.system(input()); w = "$"\r\n\xff\xfea\0'
+
+
+@pytest.mark.attack("attributes and settings that show git other bytes than those on disk")
+@pytest.mark.parametrize("place", ["tracked", "info", "config", "global"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "ident", "text eol=crlf", "text eol=lf", "text=auto", "crlf=input", "export-subst",
+        "working-tree-encoding=UTF-16", "working-tree-encoding=SHIFT-JIS", "filter=hide", "binary",
+    ],
+)  # fmt: skip
+async def test_the_bytes_on_disk_are_reviewed_whatever_attributes_say(
+    repo, tmp_path, monkeypatch, place, attributes
+):
+    data = HIDDEN if "encoding" not in attributes else HIDDEN.decode("latin-1").encode("utf-16")
+    plain = b'v = "$Id$"\n\xff\xfea\0'
+    repo.commit({"a.py": plain, "b.py": b"b = 1\n", "moved.py": plain, "same.py": b"s = 1\n"})
+    for key, value in {
+        "core.autocrlf": "true", "core.safecrlf": "true", "core.eol": "crlf",
+        "core.symlinks": "false", "filter.hide.clean": "cat /dev/null",
+        "filter.hide.process": "false", "filter.hide.required": "true",
+        "core.bigFileThreshold": "1", "core.ignoreStat": "true",
+    }.items():  # fmt: skip
+        repo.git("config", key, value)
+    line = f"* {attributes}\n"
+    if place == "tracked":
+        repo.write(".gitattributes", line)
+    elif place == "info":
+        repo.write(".git/info/attributes", line)
+    else:
+        (tmp_path / "attributes").write_text(line)
+        if place == "config":
+            repo.git("config", "core.attributesFile", str(tmp_path / "attributes"))
+        else:
+            monkeypatch.setenv("HOME", str(tmp_path))
+            (tmp_path / ".gitconfig").write_text(
+                f"[core]\n\tattributesFile = {tmp_path}/attributes\n"
+            )
+    for name in ("a.py", "b.py", "new.py"):
+        repo.write(name, data)
+    (repo.root / "moved.py").unlink()
+    (repo.root / "moved.py").symlink_to(os.fsdecode(b"a.py\r\n"))
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
     files = known(change)
-    assert files["unix.txt"].added == (3,)
-    assert files["old_crlf.txt"].added == (3,)
+    assert files.keys() - {".gitattributes"} == {"a.py", "b.py", "new.py", "moved.py"}
     async with Contents(change) as contents:
-        assert await contents.read(files["new.txt"].new_blob) == b"a\n"
-        assert await contents.read(files["run.bat"].new_blob) == b"a\n"
-        assert await contents.read(files["old_crlf.txt"].new_blob) == b"a\r\nb\r\nc\r\n"
+        for name in ("a.py", "b.py", "new.py"):
+            assert await contents.read(files[name].new_blob) == data
+        assert await contents.read(files["moved.py"].new_blob) == b"a.py\r\n"
+    committed = await from_refs(repo.root, None, None)
+    assert any("changes that are not committed" in note for note in committed.notes)
+
+
+async def test_line_ends_that_differ_from_what_is_committed_are_reviewed_and_named(repo, tmp_path):
+    repo.commit({"run.bat": "a\nb\n", "both.bat": "a\n", ".gitattributes": "*.bat eol=crlf\n"})
+    repo.write("run.bat", b"a\r\nb\r\n")
+    assert not any("work tree" in n for n in (await from_refs(repo.root, None, None)).notes)
+    repo.write("both.bat", b"a\r\nc\r\n")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert known(change)["run.bat"].added == (1, 2)
+    assert known(change).keys() == {"run.bat", "both.bat"}
+    note = "on disk, lines end in CR LF instead of LF, which is the only change: run.bat"
+    assert note in change.notes
+
+
+async def test_where_a_file_system_keeps_no_modes_none_has_changed(repo, tmp_path):
+    repo.write("run.sh", "#!/bin/sh\n").chmod(0o755)
+    repo.commit({"a.py": "a = 1\n"})
+    repo.git("config", "core.fileMode", "false")
+    (repo.root / "run.sh").chmod(0o644)
+    for name, text in (("a.py", "a = 1\n"), ("new.py", "n = 1\n")):
+        repo.write(name, text).chmod(0o755)
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert {path: file.new_mode for path, file in known(change).items()} == {"new.py": "100644"}
+
+
+async def test_a_work_tree_with_ids_of_sha_256(make_repo, tmp_path):
+    repo = make_repo(tmp_path / "other")
+    shutil.rmtree(repo.root / ".git")
+    repo.git("init", "-q", "-b", "main", "--object-format=sha256")
+    repo.commit({"a.py": "a = 1\n", "gone.py": "g\n", "same.py": "s\n"})
+    repo.write("a.py", "a = 2\n")
+    (repo.root / "gone.py").unlink()
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert {p: f.status for p, f in known(change).items()} == {
+        "a.py": "modified",
+        "gone.py": "deleted",
+    }
 
 
 async def test_an_unfinished_merge(repo, tmp_path):

@@ -145,7 +145,6 @@ class Git(Struct, frozen=True):
         work_tree: the checkout, only for the calls that read it; None everywhere else.
         object_dir: where new objects are written; it names the repository's own as an alternate.
         index: the index file in use; none is read when None.
-        drivers: configuration keys that are emptied for calls that could run a filter.
         ours: the repository is one that we made, and may be written.
     """
 
@@ -153,7 +152,6 @@ class Git(Struct, frozen=True):
     work_tree: Path | None = None
     object_dir: Path | None = None
     index: Path | None = None
-    drivers: tuple[str, ...] = ()
     ours: bool = False
 
     @classmethod
@@ -190,10 +188,6 @@ class Git(Struct, frozen=True):
             env["GIT_IMPLICIT_WORK_TREE"] = "0"
         if self.object_dir:
             env["GIT_OBJECT_DIRECTORY"] = str(self.object_dir)
-        env["GIT_CONFIG_COUNT"] = str(len(self.drivers))
-        for number, key in enumerate(self.drivers):
-            env[f"GIT_CONFIG_KEY_{number}"] = key
-            env[f"GIT_CONFIG_VALUE_{number}"] = "false" if key.endswith(".required") else ""
         return env
 
     @property

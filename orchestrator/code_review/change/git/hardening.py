@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestrator.errors import InputError
 from orchestrator.sandbox.process_start import SAFE_PATH, find_program
 
-# Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
+# Before 2.31 git prints no absolute paths (rev-parse --path-format).
 MINIMUM = (2, 31)
 
 BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
