@@ -85,6 +85,16 @@ class SafeDirectory:
         with os.fdopen(self.open(path), "rb") as file:
             return file.read(max_bytes)
 
+    def mode(self, path: str) -> int:
+        """The mode of what is there (``st_mode``), of a link itself."""
+        with self.parent(path) as (directory, name):
+            return os.lstat(name, dir_fd=directory).st_mode
+
+    def read_link(self, path: str) -> str:
+        """The target of a symbolic link, which is not followed."""
+        with self.parent(path) as (directory, name):
+            return os.readlink(name, dir_fd=directory)
+
     def is_file(self, path: str) -> bool:
         """Whether a regular file can be opened there."""
         try:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -163,8 +163,12 @@ class WorkTree(Struct, frozen=True):
             if mode != file.mode or file.stage != _MERGED:
                 return mode
             hashed = self.hash_blob(about.st_size)
-            for piece in _pieces(descriptor, stop):
+            rest = about.st_size + 1  # one byte more: it may have grown
+            while (
+                rest > 0 and not stop.is_set() and (piece := os.read(descriptor, min(rest, _PIECE)))
+            ):
                 hashed.update(piece)
+                rest -= len(piece)
             return None if hashed.hexdigest().encode() == file.oid else mode
         except OSError:
             return _FILE  # reading it again tells why
@@ -173,8 +177,7 @@ class WorkTree(Struct, frozen=True):
 
     def _look_at_no_file(self, tree: SafeDirectory, file: TrackedFile) -> bytes | None:
         try:
-            with tree.parent(os.fsdecode(file.path)) as (directory, name):
-                mode = os.lstat(name, dir_fd=directory).st_mode
+            mode = tree.mode(os.fsdecode(file.path))
         except OSError:
             return GONE
         if stat.S_ISLNK(mode):
@@ -187,8 +190,7 @@ class WorkTree(Struct, frozen=True):
 
     def _read_link(self, tree: SafeDirectory, path: bytes, _: Event) -> bytes:
         try:
-            with tree.parent(os.fsdecode(path)) as (directory, name):
-                return os.fsencode(os.readlink(name, dir_fd=directory))
+            return os.fsencode(tree.read_link(os.fsdecode(path)))
         except OSError:
             return b""
 
@@ -198,11 +200,6 @@ class WorkTree(Struct, frozen=True):
         except OSError:
             return False
         return b"\r\n" in data and self.blob_id(data.replace(b"\r\n", b"\n")) == file.oid
-
-
-def _pieces(descriptor: int, stop: Event) -> Iterator[bytes]:
-    while not stop.is_set() and (piece := os.read(descriptor, _PIECE)):
-        yield piece
 
 
 async def list_index(git: Git) -> list[TrackedFile]:
