@@ -164,9 +164,7 @@ class WorkTree(Struct, frozen=True):
                 return mode
             hashed = self.hash_blob(about.st_size)
             rest = about.st_size + 1  # one byte more: it may have grown
-            while (
-                rest > 0 and not stop.is_set() and (piece := os.read(descriptor, min(rest, _PIECE)))
-            ):
+            while not stop.is_set() and (piece := os.read(descriptor, min(rest, _PIECE))):
                 hashed.update(piece)
                 rest -= len(piece)
             return None if hashed.hexdigest().encode() == file.oid else mode
