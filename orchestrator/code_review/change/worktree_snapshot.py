@@ -139,7 +139,7 @@ def _newest_first(top: Path, files: Sequence[TrackedFile]) -> list[TrackedFile]:
 
 
 async def _has_moved_submodules(git: Git, top: Path, tracked: Sequence[TrackedFile]) -> bool:
-    links = [file for file in tracked if file.mode == SUBMODULE]
+    links = [file for file in tracked if file.mode == SUBMODULE and not file.left_out]
     if not links:
         return False
     with temporary_directory() as folder:
@@ -207,6 +207,8 @@ async def _store_contents(
         InputError: a file cannot be read.
         StoreError: the disk is full.
     """
+    if not modes:
+        return {}
     files = [path for path, mode in modes.items() if mode != LINK]
     links = [path for path, mode in modes.items() if mode == LINK]
     targets = await tree.read_links(links)
