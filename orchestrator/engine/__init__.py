@@ -8,7 +8,7 @@
   ``program_output_collection``, ``untrusted_text``.
 - People: ``approvals``, ``human_questions``.
 - The journal: ``journal``, ``journal_keys``, ``journal_log``, ``journal_hash_chain``,
-  ``journal_verification``, ``secret_redaction``.
+  ``journal_verification``, ``secret_redaction``, ``secret_forms``.
 - Read from the journal: ``tool_call_records``, ``effect_kinds``, ``recorded_conversations``,
   ``trace_context``.
 - Scores: ``rubric_scoring``.
