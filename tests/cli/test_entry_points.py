@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 from orchestrator.cli.main import main
-from tests.plain_http import PLAIN
+from tests.plain_http import PLAIN, press_sign_in
 from tests.review.review_kit import Repo, change
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def test_a_run_that_a_page_continues_runs_nothing_of_the_checkout(
             assert pages.stdout is not None
             link = pages.stdout.readline().split()[1]
             with httpx2.Client(follow_redirects=True, verify=PLAIN) as person:
-                page = str(person.get(link).url).rstrip("/") + f"/runs/{run_id}"
+                page = str(press_sign_in(person, link).url).rstrip("/") + f"/runs/{run_id}"
                 csrf = re.search('name="csrf" value="([^"]+)"', person.get(page).text)
                 assert csrf
                 form = {"csrf": csrf[1], "max_tool_calls": "50"}
