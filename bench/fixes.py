@@ -24,8 +24,10 @@ from orchestrator.engine.observer_events import ignore_event
 from tests.review.analyzers.rule_cases import OWN, SAMPLES, Case, placed
 from tests.review.review_kit import Repo, options
 
-MOST = 1_000
-POLICY = f"fixes: {{proofs: {MOST}, agent: null}}\nbounds: {{tool_calls: 5000, minutes: 120}}\n"
+MAX_PROOFS = 1_000
+POLICY = (
+    f"fixes: {{proofs: {MAX_PROOFS}, agent: null}}\nbounds: {{tool_calls: 5000, minutes: 120}}\n"
+)
 
 
 def samples() -> dict[str, Case]:

@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
-from tests.checks import sql_samples, test_dependencies
-from tests.checks.infrastructure import infrastructure_kit
-from tests.checks.patterns import test_samples
-from tests.checks.templates import test_templates
+from tests.diffchecks import sql_samples, test_dependencies
+from tests.diffchecks.infrastructure import infrastructure_kit
+from tests.diffchecks.patterns import test_samples
+from tests.diffchecks.templates import test_templates
 from tests.review.review_kit import change, options
 
 TITLES = {

@@ -66,11 +66,11 @@ from typing import Literal, NamedTuple
 import anyio
 from msgspec import to_builtins
 
-from orchestrator.checks import removed_controls
-from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.past_fixes import classify_message
-from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.removed_controls.reporting import POSSIBLE_LOSS
+from diffchecks import removed_controls
+from diffchecks.check_io import RawFinding
+from diffchecks.past_fixes import classify_message
+from diffchecks.path_kinds import path_kinds
+from diffchecks.removed_controls.reporting import POSSIBLE_LOSS
 from orchestrator.code_review.change.security_fixes import find_past_fixes
 from orchestrator.code_review.change.types import Change
 
@@ -94,7 +94,7 @@ OTHER = re.compile(
 )
 CODE = re.compile(r".*\.(?:py|js|jsx|mjs|cjs|ts|tsx|go|java|rb|php)")
 NEITHER = {"tests", "samples", "documents", "ci", "tooling", "vendored", "generated"}
-MOST_FILES, MOST_LINES = 8, 250  # of code, in a fix
+MAX_FILES, MAX_LINES = 8, 250  # of code, in a fix
 ADVISED = re.compile(r"/commit/([0-9a-f]{10,40})\b")  # what an advisory links to as its fix
 HUNK = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -158,7 +158,7 @@ def key_of(commit: Commit) -> str:
 
 
 def is_small(commit: Commit, lines: int) -> bool:
-    return len(commit.files) <= MOST_FILES and lines <= MOST_LINES and commit.adds
+    return len(commit.files) <= MAX_FILES and lines <= MAX_LINES and commit.adds
 
 
 def published_fixes(repo: Path) -> Iterator[Commit]:

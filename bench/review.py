@@ -82,7 +82,7 @@ import sys, time
 from functools import partial
 import anyio
 from pathlib import Path
-from orchestrator.checks import PREFIX
+from diffchecks import PREFIX
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
 from orchestrator.code_review.change.change_construction import from_refs
@@ -103,14 +103,14 @@ async def main(repo):
     for name, entry in ANALYZERS.items():
         took = []
         for warm in (False, True):
-            modules = ["orchestrator.checks.worker_preload"] if warm else []
+            modules = ["diffchecks.worker_preload"] if warm else []
             async with (
                 WorkerPool(2, prefix=PREFIX, modules=modules) as pool,
                 open_review_workspace(change, rules, {}, cores=2) as workspace,
             ):
                 if warm:
                     nothing = {"root": ".", "paths": []}
-                    await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
+                    await pool.call("diffchecks.conflict_markers:run", nothing, seconds=30)
                 files = [
                     check_data_files.write(kind, [read_shipped_layer()], workspace.root)
                     for kind in (check_data_files.TAINT, check_data_files.PATTERNS, check_data_files.INFRASTRUCTURE)

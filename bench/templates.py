@@ -15,19 +15,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from diffchecks import DATA, taint, templates
+from diffchecks.check_io import RawFinding
+from diffchecks.file_patterns import PYTHON, TEMPLATE_DIRECTORIES, TEMPLATES, matches
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.checks import taint, templates
-from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.file_patterns import (
-    PYTHON,
-    TEMPLATE_DIRECTORIES,
-    TEMPLATES,
-    matches,
-)
 from orchestrator.code_review.analyzers.one_side_checks import WHOLE_TREE_BATCH
 from orchestrator.code_review.rule_table import Rule, load_rules
-from orchestrator.data_directories import data_root
 
 BELOW = re.compile(r"security\.(?:template-(?!injection)|form-without-token).*")
 GRAVE = SEVERITIES[: SEVERITIES.index("medium") + 1]
@@ -43,7 +37,7 @@ def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     tree = [
         name for name in names if name in {*modules, *pages} or TEMPLATE_DIRECTORIES.search(name)
     ]
-    models = sorted(map(str, (data_root() / "config" / "taint").glob("*.yaml")))
+    models = sorted(map(str, (DATA / "taint").glob("*.yaml")))
     changed = [*modules, *pages]
     for at in range(0, len(changed) if modules else 0, WHOLE_TREE_BATCH):
         paths = changed[at : at + WHOLE_TREE_BATCH]

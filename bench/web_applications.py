@@ -2,7 +2,7 @@
 
     python bench/web_applications.py [--misses]
 
-Each application of ``tests/checks/taint/applications`` is analyzed twice, vulnerable and fixed. A
+Each application of ``tests/diffchecks/taint/applications`` is analyzed twice, vulnerable and fixed. A
 labeled line of the vulnerable variant counts as found when a finding of its class stands on it; any
 other finding, and each one in the fixed variant, is a false alarm.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.checks.taint.web_applications import APPLICATIONS, Outcome, measure
+from tests.diffchecks.taint.web_applications import APPLICATIONS, Outcome, measure
 
 
 def row(name: str, found: int, missed: int, false: int) -> str:

@@ -1,7 +1,7 @@
 """The CI systems that are known, each by all of the values that its documentation promises.
 
 ``CI`` alone is no proof: people set it on their own machines, also to ``false``. What a CI job is
-allowed (see ``orchestrator.app.consent``) must not follow from that.
+allowed (see ``orchestrator.app.configuration_consent``) must not follow from that.
 """
 
 import re

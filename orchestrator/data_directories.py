@@ -21,9 +21,6 @@ PREFERENCES = f"{MEMORY}/preferences.md"
 FAILURES = f"{MEMORY}/failures.md"
 MEMORY_FILES = (CONVENTIONS, PREFERENCES, FAILURES, DISMISSED)
 
-TEMPLATE_DIALECTS = "config/templates"
-"""The files of what is known of each dialect of templates."""
-
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """Levels of lists and objects: what walks a document is recursive, and no format needs as many."""
 
 T = TypeVar("T")
@@ -27,14 +27,14 @@ def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
         # The standard parser, since a path that is not UTF-8 holds lone surrogates.
         document = json.loads(data)
     except RecursionError:
-        raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     level: list[Any] = [[document]]
-    for _ in range(MOST_DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         members = [each for value in level for each in _members(value)]
         level = [each for each in members if isinstance(each, dict | list)]
         if not level:
             return document
-    raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
+    raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
 
 
 def _members(value: Any) -> Any:

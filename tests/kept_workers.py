@@ -30,7 +30,7 @@ class KeptWorkers(WorkerPool):
 
     def __init__(self, size: int, *, modules: Sequence[str] = (), **given: Any) -> None:
         # What else most reviews of the suite import in a worker.
-        super().__init__(size, modules=(*modules, "orchestrator.checks.api.api_breakage"), **given)
+        super().__init__(size, modules=(*modules, "diffchecks.api.api_breakage"), **given)
         self._left: _Workers = []  # by an earlier pool, until this one has slots
         self._pools = 0
 

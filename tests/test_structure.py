@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import orchestrator
-from orchestrator.catalog.settings import Limits, RunBounds, Settings, StagnationPolicy
+from diffchecks import DATA
+from orchestrator.catalog.settings import ReviewSettings, RunBounds, SizeLimits, StagnationPolicy
 from orchestrator.engine.loop_detection import LoopPolicy
 
 ROOT = Path(orchestrator.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted([*ROOT.rglob("*.py"), *DATA.parent.rglob("*.py")])
 FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
@@ -41,16 +42,17 @@ MAY_OPEN_PATHS = {
     "app/notify/after_review.py": "the user's own file",
     "app/runs/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
-    "checks/dependencies/advisories.py": "copies under our own names",
-    "checks/dependencies/look_alikes.py": "our own data",
-    "checks/imported_reports/changed_results.py": "copies under our own names",
-    "checks/packed_files.py": "files of a review, under our own names",
-    "checks/patterns/pattern_loading.py": "our own data",
-    "checks/taint/library_models.py": "our own data, and copies under our own names",
-    "checks/templates/dialects.py": "our own data",
-    "checks/type_errors/__init__.py": "what a type checker printed, under our own name",
-    "checks/test_quality/failed_tests.py": "a report under our own name",
-    "checks/test_quality/uncovered_lines.py": "copies under our own names",
+    "diffchecks/safe_paths.py": "the policy itself",
+    "diffchecks/dependencies/advisories.py": "copies under our own names",
+    "diffchecks/dependencies/look_alikes.py": "our own data",
+    "diffchecks/imported_reports/changed_results.py": "copies under our own names",
+    "diffchecks/packed_files.py": "files of a review, under our own names",
+    "diffchecks/patterns/pattern_loading.py": "our own data",
+    "diffchecks/taint/library_models.py": "our own data, and copies under our own names",
+    "diffchecks/templates/dialects.py": "our own data",
+    "diffchecks/type_errors/__init__.py": "what a type checker printed, under our own name",
+    "diffchecks/test_quality/failed_tests.py": "a report under our own name",
+    "diffchecks/test_quality/uncovered_lines.py": "copies under our own names",
     "cli/commands/review.py": "the patch that a person names",
     "cli/commands/view.py": "the token for scrapers that a person names",
     "cli/output.py": "where a person wants the verdict",
@@ -76,7 +78,6 @@ MAY_OPEN_PATHS = {
     "sandbox/launcher_main.py": "descriptors that it was given",
     "sandbox/namespace_verification.py": "namespaces and mounts of its own process, in `/proc`",
     "sandbox/private_paths.py": "directories that base names as readable, outside of the repository",
-    "sandbox/safe_paths.py": "the policy itself",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
     "sandbox/fork_server_main.py": "the null device",
     "stores/sqlite_log_damage.py": "the log of the journal that SQLite opens",
@@ -95,7 +96,7 @@ MAY_OPEN_PATHS = {
     "tuning/file_formats/text_files.py": "files that a person names",
     "web/assets.py": "our own styles and scripts",
 }
-"""Modules that open files other than by ``sandbox/safe_paths.py``, and whose paths these are.
+"""Modules that open files other than by ``diffchecks/safe_paths.py``, and whose paths these are.
 
 Paths that a change, a model or an imported run names are opened by ``safe_paths`` (docs/paths.md).
 A module that begins to open others is entered here.
@@ -132,7 +133,7 @@ ENGINE_MAY_NOT = {"asyncio", "sqlite3", "socket", "subprocess", "threading", "ur
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    return path.relative_to(ROOT.parent).as_posix().removeprefix("orchestrator/")
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -208,7 +209,7 @@ def test_every_setting_is_read_by_something() -> None:
     """A key that does nothing is a promise that is not kept."""
     settings = {
         name
-        for model in (Settings, RunBounds, StagnationPolicy, LoopPolicy, Limits)
+        for model in (ReviewSettings, RunBounds, StagnationPolicy, LoopPolicy, SizeLimits)
         for name in model.__struct_fields__
     }
     assert settings <= attributes()
@@ -292,9 +293,11 @@ def test_only_these_modules_start_processes_or_look_for_programs() -> None:
     assert MAY_START.keys() == {name for name, tree in modules() if any(starts(tree))}
 
 
-@pytest.mark.parametrize("package", ["checks/taint", "code_review/findings", "engine"])
+@pytest.mark.parametrize(
+    "package", ["diffchecks/taint", "orchestrator/code_review/findings", "orchestrator/engine"]
+)
 def test_a_large_package_says_where_to_find_each_module(package: str) -> None:
-    modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
-    guide = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text()))
+    modules = {path.stem for path in (ROOT.parent / package).glob("*.py")} - {"__init__"}
+    guide = ast.get_docstring(ast.parse((ROOT.parent / package / "__init__.py").read_text()))
     assert guide is not None
     assert set(re.findall(r"``(\w+)``", guide)) >= modules

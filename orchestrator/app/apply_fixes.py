@@ -7,6 +7,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.intake import resolve_change
@@ -18,8 +19,8 @@ from orchestrator.app.types import ReviewOptions, is_program_run, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.patches import (
+    LineReplacement,
     PatchRefused,
-    Replacement,
     apply_replacements,
     find_replacements,
     read_patch,
@@ -35,7 +36,6 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.sandbox.safe_paths import SafeDirectory
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 
@@ -151,7 +151,7 @@ def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
     """
     root = state_directory.repo_root(repo or Path())
     before: dict[str, bytes] = {}
-    parts: dict[str, list[Replacement]] = {}
+    parts: dict[str, list[LineReplacement]] = {}
     with SafeDirectory(root) as tree:
         for finding in fixes.findings:
             try:

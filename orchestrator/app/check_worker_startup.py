@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from orchestrator.checks import PREFIX
+from diffchecks import PREFIX
 from orchestrator.code_review.change.git.repository_layout import repository_directories
-from orchestrator.data_directories import DATA_DIRECTORIES, data_root
 from orchestrator.errors import DiffcourtError
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -18,8 +17,7 @@ PRELOADED = (f"{PREFIX}worker_preload",)
 
 def new_pool() -> WorkerPool:
     """A pool with one worker for each available core; none is started yet."""
-    data = [data_root() / folder for folder in DATA_DIRECTORIES]
-    return WorkerPool(len(os.sched_getaffinity(0)), prefix=PREFIX, modules=PRELOADED, reads=data)
+    return WorkerPool(len(os.sched_getaffinity(0)), prefix=PREFIX, modules=PRELOADED)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.checks.secrets.live_secrets import redact_live_secrets
+from diffchecks.secrets.live_secrets import redact_live_secrets
 from orchestrator.data_directories import data_root
 from orchestrator.errors import InputError
 

@@ -14,7 +14,7 @@ from orchestrator.app.run_review import BACKEND, require_source
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.shared_opening import open_for_models
-from orchestrator.code_review.cost_estimate import Estimate, estimate
+from orchestrator.code_review.cost_estimate import ReviewEstimate, estimate
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
@@ -26,7 +26,7 @@ from orchestrator.stores.writer_identity import this_process
 NAME = "estimate"
 
 
-def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> Estimate:
+def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> ReviewEstimate:
     """Estimate what a review will cost. It needs no key.
 
     Raises:
@@ -36,7 +36,7 @@ def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> Estimate:
     return anyio.run(_estimate, options, backend=backend)
 
 
-async def _estimate(options: ReviewOptions) -> Estimate:
+async def _estimate(options: ReviewOptions) -> ReviewEstimate:
     clock = SystemClock()
     store = MemoryStore(clock)
     await store.create(NAME, clock.now(), {})

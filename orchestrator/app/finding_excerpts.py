@@ -8,10 +8,10 @@ from typing import Literal
 import anyio
 from msgspec import Struct
 
+from diffchecks.check_io import Source
+from diffchecks.secrets.redaction import redact_secrets
+from diffchecks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.app.runs import state_directory
-from orchestrator.checks.check_io import Source
-from orchestrator.checks.secrets.redaction import redact_secrets
-from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.code_review.change.git.commands import PLAIN_DIFF, Git
 from orchestrator.code_review.change.hunk_lines import HunkLine, number_hunk_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -19,12 +19,12 @@ from orchestrator.errors import DiffcourtError
 
 AROUND = 6
 """Lines before and after a finding."""
-MOST_FILES = 300
-MOST_LINES = 60
+MAX_FILES = 300
+MAX_LINES = 60
 """Lines of one excerpt."""
 CONTEXT = 3
 """Lines before and after a changed one where a whole change is read."""
-MOST_DIFF_LINES = 4_000
+MAX_DIFF_LINES = 4_000
 """Lines of one file's diff; what is longer was not written to be read."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -48,7 +48,7 @@ class ExcerptLine(Struct, frozen=True):
     text: str
 
 
-class FileDiff(Struct, frozen=True):
+class FileExcerpt(Struct, frozen=True):
     """What a change does to one file.
 
     Attributes:
@@ -61,7 +61,7 @@ class FileDiff(Struct, frozen=True):
     omitted: int = 0
 
 
-def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileDiff, ...]:
+def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileExcerpt, ...]:
     """The diff of a reviewed change by file; empty if the commits are not available."""
     commits = _commits_at_hand(repo, verdict)
     if commits is None:
@@ -72,7 +72,7 @@ def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileDiff, ...]:
         return ()
 
 
-async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileDiff, ...]:
+async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileExcerpt, ...]:
     git = await Git.open(repo)
     options = (*PLAIN_DIFF, "--no-renames")
     names = await git.run("diff", "--name-only", "-z", *options, *commits)
@@ -81,10 +81,10 @@ async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileDiff, 
     # No line of a file begins so: each has its mark before it.
     parts = text.decode("utf-8", "surrogateescape").split("\ndiff --git ")
     found = []
-    for path, part in zip(paths[:MOST_FILES], parts, strict=False):
+    for path, part in zip(paths[:MAX_FILES], parts, strict=False):
         lines = list(_parse(part))
-        shown = _without_secrets(path, lines[:MOST_DIFF_LINES])
-        found.append(FileDiff(path, shown, max(len(lines) - MOST_DIFF_LINES, 0)))
+        shown = _without_secrets(path, lines[:MAX_DIFF_LINES])
+        found.append(FileExcerpt(path, shown, max(len(lines) - MAX_DIFF_LINES, 0)))
     return tuple(found)
 
 
@@ -103,7 +103,7 @@ def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[
         return {}
     by_path: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
-        if finding.state == "open" and len(by_path) < MOST_FILES:
+        if finding.state == "open" and len(by_path) < MAX_FILES:
             by_path.setdefault(finding.path, []).append(finding)
     try:
         return anyio.run(_read, repo or Path(), commits, by_path)
@@ -156,4 +156,4 @@ def _around(finding: Finding, lines: Sequence[ExcerptLine]) -> Sequence[ExcerptL
     ]
     if not cited:
         return ()
-    return lines[max(cited[0] - AROUND, 0) : cited[-1] + AROUND + 1][:MOST_LINES]
+    return lines[max(cited[0] - AROUND, 0) : cited[-1] + AROUND + 1][:MAX_LINES]

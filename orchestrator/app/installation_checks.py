@@ -46,7 +46,7 @@ EXTRAS = {"cfn-lint": "iac", "sqlfluff": "sql"}
 """Of programs that teams often configure: the extra that installs them beside this program."""
 
 
-class Check(Struct, frozen=True):
+class InstallationCheck(Struct, frozen=True):
     """The result of one check.
 
     Attributes:
@@ -60,7 +60,7 @@ class Check(Struct, frozen=True):
     remedy: str = ""
 
 
-async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[Check]:
+async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[InstallationCheck]:
     """All checks, in the order in which a review needs them."""
     start = repo or Path()
     own = await _guarded("your analyzers", partial(_check_configured_analyzers, start))
@@ -76,21 +76,25 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     ]
 
 
-async def _guarded(name: str, check: Callable[[], Awaitable[Check]]) -> Check:
+async def _guarded(
+    name: str, check: Callable[[], Awaitable[InstallationCheck]]
+) -> InstallationCheck:
     """A check's result; an exception in it is a failed check."""
     try:
         return await check()
     except (DiffcourtError, OSError, sqlite3.Error) as error:
         problem, _, remedy = str(error).partition("; ")
-        return Check(name, "failed", problem, remedy or f"correct this: {problem}")
+        return InstallationCheck(name, "failed", problem, remedy or f"correct this: {problem}")
 
 
-async def _check_git() -> Check:
+async def _check_git() -> InstallationCheck:
     version, minimum = await check_git_version(), ".".join(map(str, MINIMUM))
-    return Check("git", "ok", f"{version} in {find_git()} ({minimum} or later is needed)")
+    return InstallationCheck(
+        "git", "ok", f"{version} in {find_git()} ({minimum} or later is needed)"
+    )
 
 
-async def _check_analyzers() -> Check:
+async def _check_analyzers() -> InstallationCheck:
     programs = [make(()).program for make in (Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos)]
     found, missing, old = [], [], []
     for program in (*programs, RIPGREP):
@@ -108,16 +112,16 @@ async def _check_analyzers() -> Check:
     problems = [*missing, *old]
     detail = ", ".join([*(text for _, text in problems), *found])
     if not problems:
-        return Check("analyzers", "ok", detail)
+        return InstallationCheck("analyzers", "ok", detail)
     remedy = f"run: {install_command(ANALYZERS, *(package for package, _ in problems))}"
-    return Check("analyzers", "failed" if missing else "note", detail, remedy)
+    return InstallationCheck("analyzers", "failed" if missing else "note", detail, remedy)
 
 
-async def _check_configured_analyzers(start: Path) -> Check:
+async def _check_configured_analyzers(start: Path) -> InstallationCheck:
     """Whether the programs of the configuration on disk are installed; no detail without any."""
     name = "your analyzers"
     if list_catalog(start).problems:
-        return Check(name, "ok", "")  # reported by the check of the configuration
+        return InstallationCheck(name, "ok", "")  # reported by the check of the configuration
     settings = read_catalog(read_layers_on_disk(start)).settings
     found, missing, lines = [], [], []
     for key, program in settings.programs.items():
@@ -129,12 +133,12 @@ async def _check_configured_analyzers(start: Path) -> Check:
             lines.append(_install_line(program.command[0]))
     detail = ", ".join([*missing, *found])
     if not missing:
-        return Check(name, "ok", detail)
+        return InstallationCheck(name, "ok", detail)
     remedy = (
         f"{'; '.join(dict.fromkeys(lines))}; or remove it from `analyzers` or `typecheck` in "
         ".diffcourt/config/defaults.yaml"
     )
-    return Check(name, "failed", detail, remedy)
+    return InstallationCheck(name, "failed", detail, remedy)
 
 
 def _install_line(program: str) -> str:
@@ -152,51 +156,61 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part]
 
 
-def _check_sandbox(report: SandboxReport) -> Check:
+def _check_sandbox(report: SandboxReport) -> InstallationCheck:
     if not report.level:
-        return Check("sandbox", "failed", report.reason, report.hint or "see docs/sandbox.md")
+        return InstallationCheck(
+            "sandbox", "failed", report.reason, report.hint or "see docs/sandbox.md"
+        )
     reason = f" ({report.reason})" if report.reason else ""
     if report.refusal:
         problem = f"{report.level} refuses every program: {report.refusal}"
-        return Check("sandbox", "failed", problem, report.hint or "see docs/sandbox.md")
+        return InstallationCheck("sandbox", "failed", problem, report.hint or "see docs/sandbox.md")
     tried = f"{report.level}{reason}; a program ran in it"
     status: Status = "note" if report.level == "none" or report.hint else "ok"
-    return Check("sandbox", status, tried, report.hint)
+    return InstallationCheck("sandbox", status, tried, report.hint)
 
 
-async def _check_cache(start: Path) -> Check:
+async def _check_cache(start: Path) -> InstallationCheck:
     directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
     if directory is None:
-        return Check("cache", "note", "none: there is no home directory", "set XDG_CACHE_HOME")
+        return InstallationCheck(
+            "cache", "note", "none: there is no home directory", "set XDG_CACHE_HOME"
+        )
     outside = repo_root(start) if inside_repository(start) else directory / "no-repository"
     with open_result_cache(directory, outside=outside) as cache:
         if cache is None:
             problem = (
                 f"not used: {directory} is in the repository, or not writable, or others may write"
             )
-            return Check("cache", "note", problem, "correct that, or set XDG_CACHE_HOME")
+            return InstallationCheck(
+                "cache", "note", problem, "correct that, or set XDG_CACHE_HOME"
+            )
         size = (directory / CACHE_FILE).stat().st_size / 1e6
-    return Check("cache", "ok", f"{directory}, writable, {size:.1f} MB")
+    return InstallationCheck("cache", "ok", f"{directory}, writable, {size:.1f} MB")
 
 
-async def _check_state(start: Path) -> Check:
+async def _check_state(start: Path) -> InstallationCheck:
     if not inside_repository(start):
-        return Check("state", "note", OUTSIDE, "run it in a repository, or name one: --repo")
-    return Check("state", "ok", f"{state_dir(start)}, writable")
+        return InstallationCheck(
+            "state", "note", OUTSIDE, "run it in a repository, or name one: --repo"
+        )
+    return InstallationCheck("state", "ok", f"{state_dir(start)}, writable")
 
 
-async def _check_default_branch(start: Path) -> Check:
+async def _check_default_branch(start: Path) -> InstallationCheck:
     name = "default branch"
     if not inside_repository(start):
-        return Check(name, "note", OUTSIDE)
+        return InstallationCheck(name, "note", OUTSIDE)
     found = await find_default_branch(await Git.open(start))
     if found is None:
-        return Check(name, "note", "none found", "name one for each review: --base BRANCH")
-    return Check(name, "ok", f"{found[0]}, at {found[1][:12]}")
+        return InstallationCheck(
+            name, "note", "none found", "name one for each review: --base BRANCH"
+        )
+    return InstallationCheck(name, "ok", f"{found[0]}, at {found[1][:12]}")
 
 
-async def _check_configuration(start: Path) -> Check:
+async def _check_configuration(start: Path) -> InstallationCheck:
     if problems := list_catalog(start).problems:
         remedy = "correct that file; `diffcourt catalog` lists every error"
-        return Check("configuration", "failed", str(problems[0]), remedy)
-    return Check("configuration", "ok", "no errors")
+        return InstallationCheck("configuration", "failed", str(problems[0]), remedy)
+    return InstallationCheck("configuration", "ok", "no errors")

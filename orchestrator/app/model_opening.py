@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
-from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING
+from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.review_setup import OpenModel
@@ -25,7 +25,7 @@ from orchestrator.providers.offline import OfflineModel
 
 @asynccontextmanager
 async def open_model(
-    settings: Settings,
+    settings: ReviewSettings,
     catalog: Catalog,
     journal: Journal,
     observer: Observer = ignore_event,
@@ -57,7 +57,7 @@ async def open_model(
 
 
 def route_agents(
-    settings: Settings,
+    settings: ReviewSettings,
     catalog: Catalog,
     env: Mapping[str, str],
     required_prices: Prices | None = None,

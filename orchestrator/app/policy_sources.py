@@ -7,7 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, private_paths
+from diffchecks.safe_paths import SafeDirectory
+from orchestrator.app.configuration_consent import (
+    HOW_TO_ALLOW_SPENDING,
+    decide_consent,
+    private_paths,
+)
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import GUARDS, SETTINGS
@@ -19,7 +24,7 @@ from orchestrator.catalog.data_file_layers import (
 )
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.prices import Prices, load_prices
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
@@ -29,7 +34,6 @@ from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.data_directories import DATA_DIRECTORIES, MEMORY, OVERLAY, WAIVERS
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 TIER = "DIFFCOURT_TIER"
 """Environment variable: the trust tier of the change's author, named in config/guards.yaml."""
@@ -55,7 +59,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
     options = decide_consent(options, os.environ)
     settings, notes = policy.settings, tuple[str, ...]()
     if not options.allow_spending:
-        shipped = read_merged(layers[:1], SETTINGS, Settings)
+        shipped = read_merged(layers[:1], SETTINGS, ReviewSettings)
         settings, notes = _restrict_spending(settings, shipped, options)
     return replace(
         policy,
@@ -69,8 +73,8 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
 
 
 def _restrict_spending(
-    settings: Settings, shipped: Settings, options: ReviewOptions
-) -> tuple[Settings, tuple[str, ...]]:
+    settings: ReviewSettings, shipped: ReviewSettings, options: ReviewOptions
+) -> tuple[ReviewSettings, tuple[str, ...]]:
     """The settings without spending that only base asks for, and notes about that for a person.
 
     Bounds are restricted offline too: a paid provider may judge the run again later.
@@ -96,7 +100,7 @@ def _restrict_spending(
     return replace(settings, bounds=replace(given, **lowered)), tuple(notes)
 
 
-def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
+def _apply_options(settings: ReviewSettings, options: ReviewOptions) -> ReviewSettings:
     bounds = {
         "iterations": options.max_iterations,
         "tool_calls": options.max_tool_calls,
@@ -118,7 +122,7 @@ def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:
     """
     if options.max_minutes is not None:
         return options.max_minutes
-    bounds = read_merged(layers, SETTINGS, Settings).bounds
+    bounds = read_merged(layers, SETTINGS, ReviewSettings).bounds
     if bounds.tiers:
         tier = read_merged(layers, GUARDS, GuardsFile).resolve_tier(detect_author_tier())
         bounds = bounds.for_tier(tier)

@@ -9,6 +9,7 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 
+from diffchecks.safe_paths import read_safely
 from orchestrator.app.runs.damaged_runs import DAMAGE
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
@@ -22,7 +23,6 @@ from orchestrator.code_review.findings.carried_findings import (
 from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal import EffectResult, Journal
-from orchestrator.sandbox.safe_paths import read_safely
 from orchestrator.stores.base import RunStore
 
 KEY = "intake/previous"

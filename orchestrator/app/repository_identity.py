@@ -10,12 +10,12 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.change.git.repository_layout import (
     is_git_dir,
     repository_directories,
     resolve_path,
 )
-from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_CONFIG_BYTES = 1 << 20
 

@@ -13,7 +13,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
-from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
+from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.human_decisions.approvals import current_head, current_user
 from orchestrator.app.human_decisions.limit_grants import (
     record_grant,
@@ -21,7 +21,7 @@ from orchestrator.app.human_decisions.limit_grants import (
     with_grants,
 )
 from orchestrator.app.intake import resolve_change
-from orchestrator.app.mcp.review_tools import open_tools
+from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
@@ -63,7 +63,7 @@ BACKEND = "asyncio"
 NO_GRANT: Mapping[str, float] = MappingProxyType({})
 
 
-class Run(Struct, frozen=True):
+class RunFiles(Struct, frozen=True):
     """A run and the place of its files."""
 
     run_id: str
@@ -98,7 +98,7 @@ def run_review(
 @contextmanager
 def open_new_run(
     options: ReviewOptions, pool: WorkerPool | None = None, run_id: str | None = None
-) -> Iterator[Run]:
+) -> Iterator[RunFiles]:
     """A new run of the repository, with its store open.
 
     Raises:
@@ -112,10 +112,10 @@ def open_new_run(
         scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:
             state_directory.save_patch(state_dir, run_id, options.diff)
-        yield Run(run_id, options, state_dir, scratch, store, pool or new_pool())
+        yield RunFiles(run_id, options, state_dir, scratch, store, pool or new_pool())
 
 
-async def review_new(run: Run, observer: Observer) -> Verdict:
+async def review_new(run: RunFiles, observer: Observer) -> Verdict:
     """Review a new run's change in the caller's event loop; see ``run_review``."""
     try:
         return await _review(run, observer, answer=None, resumed=False)
@@ -153,7 +153,7 @@ def resume_review(
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
         options = ReviewOptions.of_meta(kept, diff)
         _require_own_spending(options)
-        run = Run(found.run_id, options, state_dir, scratch, store, pool or new_pool())
+        run = RunFiles(found.run_id, options, state_dir, scratch, store, pool or new_pool())
         work = partial(_review, run, observer, answer=answer, grant=grant, resumed=True)
         return _run_session(work, run, backend)
 
@@ -183,7 +183,7 @@ def require_source(options: ReviewOptions) -> None:
         )
 
 
-def _run_session(work: Callable[[], Awaitable[Verdict]], run: Run, backend: str) -> Verdict:
+def _run_session(work: Callable[[], Awaitable[Verdict]], run: RunFiles, backend: str) -> Verdict:
     """Run an event loop until there is a verdict or the run stops."""
     with _sigterm_as_interrupt():
         try:
@@ -221,7 +221,7 @@ def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None
 
 
 async def _review(
-    run: Run,
+    run: RunFiles,
     observer: Observer,
     *,
     answer: Answer | None,
@@ -257,7 +257,7 @@ async def _review(
 
 
 async def _review_to_verdict(
-    run: Run,
+    run: RunFiles,
     journal: Journal,
     observer: Observer,
     grant: Mapping[str, float],
@@ -283,7 +283,7 @@ def _edited(policy: Policy, journal: Journal) -> Policy:
 
 
 async def _review_change(
-    run: Run,
+    run: RunFiles,
     change: Change,
     known: KnownChange,
     journal: Journal,
@@ -338,7 +338,7 @@ async def _review_change(
                 )
 
 
-def _report_start(run: Run, change: Change, journal: Journal, observer: Observer) -> None:
+def _report_start(run: RunFiles, change: Change, journal: Journal, observer: Observer) -> None:
     """Report that the run is kept; a run whose options or policy are invalid is not."""
     observer(Event("run_started", journal.elapsed(), detail=run.run_id))
     for note in change.notes:

@@ -20,12 +20,12 @@ from orchestrator.catalog.data_file_layers import (
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
-from orchestrator.catalog.memory_files import Dismissal, Preference, read_memory
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.notify_channels import read_channels
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
+from orchestrator.catalog.repository_memory import Dismissal, Preference, read_memory
 from orchestrator.catalog.rubrics import load_rubric
-from orchestrator.catalog.settings import Settings, ToolsConfig
+from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.unknown_name_checks import (
     check_guard,
@@ -36,7 +36,7 @@ from orchestrator.catalog.unknown_name_checks import (
     check_verdict,
 )
 from orchestrator.catalog.verdict_policy import VerdictPolicy, WaiverFile
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.data_directories import MEMORY, WAIVERS
 from orchestrator.engine.canonical_json import digest
@@ -66,7 +66,7 @@ class Catalog(Struct, frozen=True):
     agents: Mapping[str, AgentSpec]
     skills: Mapping[str, Skill]
     rubrics: Mapping[str, Rubric]
-    settings: Settings
+    settings: ReviewSettings
     tool_policy: ToolsConfig
     verdict_policy: VerdictPolicy
     guards: GuardsFile
@@ -127,7 +127,7 @@ def _load(
     known = KnownNames(tools, skills, contracts, models.stage_names if models else None)
     agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
-    settings = check_merged(layers, SETTINGS, Settings, errors)
+    settings = check_merged(layers, SETTINGS, ReviewSettings, errors)
     verdict = _check_verdict_policy(layers, own, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
     languages = check_merged(layers, LANGUAGES_FILE, LanguagesFile, errors)
@@ -171,7 +171,7 @@ def _load(
 
 def _check_verdict_policy(
     layers: Sequence[Layer], tools: frozenset[str], errors: list[ConfigError]
-) -> tuple[Node, VerdictPolicy] | None:
+) -> tuple[YamlNode, VerdictPolicy] | None:
     """The policy, with the waivers of the repository's own file beside those of its config.
 
     Args:
@@ -219,7 +219,9 @@ def _digests(
     )
 
 
-def _with_overrides(agents: Mapping[str, AgentSpec], settings: Settings) -> Mapping[str, AgentSpec]:
+def _with_overrides(
+    agents: Mapping[str, AgentSpec], settings: ReviewSettings
+) -> Mapping[str, AgentSpec]:
     """Replace models and limits of agents by those that the settings give them."""
     if settings.model is not None:
         agents = {name: replace(agent, model=settings.model) for name, agent in agents.items()}

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from orchestrator.catalog.yaml_parsing import Node, merge_nodes
+from diffchecks import DATA
+from orchestrator.catalog.yaml_parsing import YamlNode, merge_nodes
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
 from orchestrator.data_directories import (
     DATA_DIRECTORIES,
@@ -29,12 +30,12 @@ class Layer(Struct, frozen=True):
     Attributes:
         label: the prefix of a file's name in messages; empty for the shipped layer.
         files: name relative to the layer (``agents/security.md``, forward slashes) → content.
-        root: the directory that they lie in; None where that may change or cannot be read.
+        locations: name → the file on disk, of files that can be read there.
     """
 
     label: str
     files: Mapping[str, bytes]
-    root: str | None = None
+    locations: Mapping[str, str] = {}
 
     def display_path(self, path: str) -> str:
         """A file's name for messages."""
@@ -68,18 +69,22 @@ class File(Struct, frozen=True):
 
 @cache
 def read_shipped_layer() -> Layer:
-    """The layer that comes with the package: agents, skills, rubrics and config; read once."""
+    """The layer that comes with the packages: agents, skills, rubrics, config; read once.
+
+    The data of checks is named as in an overlay, ``config/rules/security.yaml``.
+    """
     root = os.fspath(data_root())
+    shipped = [(top, os.path.join(root, top)) for top in DATA_DIRECTORIES]
     # pathlib takes ten times as long, at every start.
-    paths = (
-        os.path.join(directory, name)
-        for top in DATA_DIRECTORIES
-        for directory, _, names in os.walk(os.path.join(root, top))
-        for name in names
-        if name.endswith((".md", ".yaml"))
-    )
-    names = {path[len(root) + 1 :].replace(os.sep, "/"): path for path in sorted(paths)}
-    return Layer("", {name: Path(path).read_bytes() for name, path in names.items()}, root)
+    locations = {
+        f"{top}{path[len(start) :]}".replace(os.sep, "/"): path
+        for top, start in (*shipped, ("config", os.fspath(DATA)))
+        for directory, _, names in os.walk(start)
+        for path in (os.path.join(directory, name) for name in names)
+        if path.endswith((".md", ".yaml"))
+    }
+    files = {name: Path(path).read_bytes() for name, path in sorted(locations.items())}
+    return Layer("", files, locations)
 
 
 def make_overlay(label: str, files: Mapping[str, bytes]) -> Layer:
@@ -100,7 +105,7 @@ def find_files(layers: Sequence[Layer], pattern: str) -> dict[str, File]:
         pattern: such as ``agents/*.md``; ``*`` matches within one directory.
     """
     files = {
-        path: File(path, layer.display_path(path), data, layer.root and f"{layer.root}/{path}")
+        path: File(path, layer.display_path(path), data, layer.locations.get(path))
         for layer in layers
         for path, data in layer.files.items()
         if _matches(path, pattern)
@@ -203,14 +208,14 @@ def read_directory(layers: Sequence[Layer], directory: str, model: type[T]) -> l
 
 def check_merged(
     layers: Sequence[Layer], path: str, model: type[T], errors: list[ConfigError]
-) -> tuple[Node, T] | None:
+) -> tuple[YamlNode, T] | None:
     """One YAML file of all layers, merged: tree and struct; None, and ``errors`` filled, else."""
     node = _merge_files(layers, path, errors)
     value = convert_node(model, node, errors) if node else None
     return (node, value) if node and value else None
 
 
-def _merge_files(layers: Sequence[Layer], path: str, errors: list[ConfigError]) -> Node | None:
+def _merge_files(layers: Sequence[Layer], path: str, errors: list[ConfigError]) -> YamlNode | None:
     """The trees of one YAML file of all layers, merged; None when one cannot be parsed."""
     files = find_versions(layers, path)
     if not files:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta, field
 
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_versions
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import describe_unknown_name, parse_yaml
 from orchestrator.engine.field_types import (
     NonEmptyStr,
@@ -243,7 +243,7 @@ def read_models(layers: Sequence[Layer], errors: list[ConfigError]) -> ModelsCon
     return found[1] if found and not own else None
 
 
-def _check_stages(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
+def _check_stages(node: YamlNode, file: ModelsConfig) -> Iterator[ConfigError]:
     """Errors for stages that appear twice or out of order, and for unknown stages."""
     names = file.stage_names
     for at, entry in enumerate(file.stages):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from types import FunctionType
 from typing import Any, Literal
 
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.errors import ConfigError
 
 Group = Literal["diffcourt.tools", "diffcourt.guards"]
@@ -13,7 +13,7 @@ GUARD_PLUGINS: Group = "diffcourt.guards"
 
 
 def find_problems(
-    node: Node, group: Group, names: Collection[str], ours: Collection[str]
+    node: YamlNode, group: Group, names: Collection[str], ours: Collection[str]
 ) -> Iterator[ConfigError]:
     """Errors for plugins of the config that are not installed, or named like something of ours."""
     if not names:

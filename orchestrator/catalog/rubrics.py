@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import convert_node, describe_unknown_name, parse_yaml
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
@@ -25,7 +25,7 @@ def load_rubric(file: File, errors: list[ConfigError], large: bool = False) -> R
     return None if found else item
 
 
-def _check_names(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_names(file: File, node: YamlNode, item: Rubric) -> Iterator[ConfigError]:
     if item.name != file.stem:
         yield node.error(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
     seen: set[str] = set()
@@ -38,7 +38,7 @@ def _check_names(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
         seen.add(name)
 
 
-def _check_tree(node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_tree(node: YamlNode, item: Rubric) -> Iterator[ConfigError]:
     above = {group.id: group.parent for group in item.groups}
     used = set(above.values()) | {criterion.parent for criterion in item.criteria}
     unknown = {name for name in used if name is not None and name not in above}
@@ -69,7 +69,7 @@ def _in_cycle(start: str, above: dict[str, str | None]) -> bool:
     return current == start
 
 
-def _check_scores(node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_scores(node: YamlNode, item: Rubric) -> Iterator[ConfigError]:
     weights: dict[str | None, list[float]] = {}
     for criterion in item.criteria:
         weights.setdefault(criterion.parent, []).append(criterion.weight)

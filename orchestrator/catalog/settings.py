@@ -59,7 +59,7 @@ class RunBounds(Strict, frozen=True):
         return replace(self, **{name: most for name, most in other.items() if most is not None})
 
 
-class Limits(Strict, frozen=True):
+class SizeLimits(Strict, frozen=True):
     """Sizes.
 
     Attributes:
@@ -270,7 +270,7 @@ class AutoPattern(Strict, frozen=True):
     max_agents: Annotated[int, Meta(ge=1, le=256)]
 
 
-class Settings(Strict, frozen=True, kw_only=True):
+class ReviewSettings(Strict, frozen=True, kw_only=True):
     """The settings of a review; ``config/defaults.yaml`` explains each key."""
 
     provider: NonEmptyStr
@@ -287,7 +287,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     bounds: RunBounds
     stagnation: StagnationPolicy
     loops: LoopPolicy
-    limits: Limits
+    limits: SizeLimits
     coverage: tuple[NonEmptyStr, ...]
     imports: Imports
     advisories: NonEmptyStr | None = None

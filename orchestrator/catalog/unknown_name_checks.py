@@ -13,10 +13,10 @@ from orchestrator.catalog.guard_policy import (
     TierOverride,
 )
 from orchestrator.catalog.plugins import GUARD_PLUGINS, find_problems
-from orchestrator.catalog.settings import Settings, ToolsConfig
+from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError
@@ -25,7 +25,7 @@ JUDGE = "judge"
 
 
 def check_settings(
-    node: Node, settings: Settings, agents: Collection[str], rubrics: Collection[str]
+    node: YamlNode, settings: ReviewSettings, agents: Collection[str], rubrics: Collection[str]
 ) -> Iterator[ConfigError]:
     """Errors for agents and rubrics in the settings that have no file."""
     yield from _check_known(node, "agent", [settings.lead], agents, "lead")
@@ -48,14 +48,16 @@ def check_settings(
         yield node.error(message, "judge")
 
 
-def check_tiers(node: Node, settings: Settings, tiers: Collection[str]) -> Iterator[ConfigError]:
+def check_tiers(
+    node: YamlNode, settings: ReviewSettings, tiers: Collection[str]
+) -> Iterator[ConfigError]:
     """Errors for bounds of tiers that ``config/guards.yaml`` does not have."""
     for name in settings.bounds.tiers:
         yield from _check_known(node, "tier", [name], tiers, "bounds", "tiers", name)
 
 
 def check_provider(
-    node: Node, settings: Settings, providers: Collection[str]
+    node: YamlNode, settings: ReviewSettings, providers: Collection[str]
 ) -> Iterator[ConfigError]:
     """An error for a provider in the settings that ``config/models.yaml`` does not have."""
     known = [OFFLINE, *providers]
@@ -63,7 +65,7 @@ def check_provider(
 
 
 def check_policy(
-    node: Node, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
+    node: YamlNode, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
 ) -> Iterator[ConfigError]:
     """Errors for agents and tools in the tool policy that do not exist."""
     for name, access in policy.agents.items():
@@ -79,7 +81,7 @@ def check_policy(
         yield from _check_known(node, "tool", [name], tools, "tools", name)
 
 
-def check_guard(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
+def check_guard(node: YamlNode, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
     """Errors for guards, tiers and tools that do not exist, and for actions of the wrong guard."""
     shipped = {name for guards in GUARDS.values() for name in guards}
     yield from find_problems(node, GUARD_PLUGINS, file.plugins, shipped)
@@ -110,7 +112,7 @@ def _actions_of_plugins(
 
 
 def _check_actions(
-    node: Node, file: GuardsFile, layer: GuardLayer, name: str
+    node: YamlNode, file: GuardsFile, layer: GuardLayer, name: str
 ) -> Iterator[ConfigError]:
     known = {**GUARDS[layer], **_actions_of_plugins(file, layer)}
     guard, allowed = file.layer(layer)[name], known[name]
@@ -124,7 +126,7 @@ def _check_actions(
 
 
 def check_verdict(
-    node: Node, policy: VerdictPolicy, tools: Collection[str]
+    node: YamlNode, policy: VerdictPolicy, tools: Collection[str]
 ) -> Iterator[ConfigError]:
     """Errors for tools of required checks that do not exist."""
     for at, rule in enumerate(policy.required_checks):
@@ -132,7 +134,7 @@ def check_verdict(
 
 
 def _check_known(
-    node: Node, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
+    node: YamlNode, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
 ) -> Iterator[ConfigError]:
     """An error for each unknown name, at its position in the list or value at ``path``."""
     for at, name in enumerate(names):

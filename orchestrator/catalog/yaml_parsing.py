@@ -235,7 +235,7 @@ class DocumentReader:
         return text
 
 
-class Node(Struct, frozen=True):
+class YamlNode(Struct, frozen=True):
     """A value and its position. The nodes below it are created on access.
 
     Attributes:
@@ -253,7 +253,7 @@ class Node(Struct, frozen=True):
         return line_number(self.position)
 
     @property
-    def data(self) -> "Scalar | list[Node] | dict[str, Node]":
+    def data(self) -> "Scalar | list[YamlNode] | dict[str, YamlNode]":
         """A scalar, or the nodes below."""
         if isinstance(self.value, dict):
             return {key: self._child(key) for key in self.value}
@@ -261,7 +261,7 @@ class Node(Struct, frozen=True):
             return [self._child(index) for index in range(len(self.value))]
         return cast("Scalar", self.value)
 
-    def at(self, *path: str | int) -> "Node":
+    def at(self, *path: str | int) -> "YamlNode":
         """The node at a path of keys and indices, or the nearest one above it that exists."""
         node = self
         for part in path:
@@ -273,11 +273,13 @@ class Node(Struct, frozen=True):
                 return node
         return node
 
-    def _child(self, part: str | int) -> "Node":
+    def _child(self, part: str | int) -> "YamlNode":
         assert isinstance(self.position, tuple)
         position = self.position[1][part]
         return (
-            position if isinstance(position, Node) else Node(self.value[part], self.file, position)
+            position
+            if isinstance(position, YamlNode)
+            else YamlNode(self.value[part], self.file, position)
         )
 
     def error(self, message: str, *path: str | int) -> ConfigError:
@@ -314,7 +316,7 @@ def decode_text(data: bytes, name: str, large: bool = False) -> str:
 
 
 @lru_cache(maxsize=64)
-def parse_text(text: str, name: str, before: int = 0, large: bool = False) -> Node:
+def parse_text(text: str, name: str, before: int = 0, large: bool = False) -> YamlNode:
     """Read one document. Who asks for the same again shares it: nobody changes a tree.
 
     Args:
@@ -326,10 +328,10 @@ def parse_text(text: str, name: str, before: int = 0, large: bool = False) -> No
     """
     values = MAX_VALUES * (LARGE if large else 1)
     value, position = DocumentReader(text, name, before, values).read()
-    return Node(value, name, position)
+    return YamlNode(value, name, position)
 
 
-def merge_nodes(lower: Node, upper: Node) -> Node:
+def merge_nodes(lower: YamlNode, upper: YamlNode) -> YamlNode:
     """Merge two trees: maps merge key by key, anything else is replaced by the upper one."""
     below, above = lower.data, upper.data
     if not (isinstance(below, dict) and isinstance(above, dict)):
@@ -339,4 +341,4 @@ def merge_nodes(lower: Node, upper: Node) -> Node:
     }
     nodes = {**below, **both}
     value = {key: node.value for key, node in nodes.items()}
-    return Node(value, upper.file, (upper.line, nodes))
+    return YamlNode(value, upper.file, (upper.line, nodes))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from orchestrator.catalog.yaml_parsing import Node, decode_text, parse_text
+from orchestrator.catalog.yaml_parsing import YamlNode, decode_text, parse_text
 from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)
@@ -40,7 +40,7 @@ class Markdown(Struct, frozen=True):
         line: the body's first line in the file, 1-based.
     """
 
-    head: Node
+    head: YamlNode
     body: str
     line: int
 
@@ -65,7 +65,7 @@ def read_yaml(model: type[T], data: bytes, name: str) -> T:
     return value
 
 
-def parse_yaml(data: bytes, name: str, large: bool = False) -> Node:
+def parse_yaml(data: bytes, name: str, large: bool = False) -> YamlNode:
     """Parse a YAML file into a tree.
 
     Args:
@@ -94,7 +94,7 @@ def split_front_matter(data: bytes, name: str) -> Markdown:
     return Markdown(head, "\n".join(lines[start:]).strip(), start + 1)
 
 
-def convert_node(model: type[T], node: Node, errors: list[ConfigError]) -> T | None:
+def convert_node(model: type[T], node: YamlNode, errors: list[ConfigError]) -> T | None:
     """Convert a tree to a struct.
 
     Returns:

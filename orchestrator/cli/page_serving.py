@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orchestrator.web.access import Access, Proxy
-    from orchestrator.web.site import Part
+    from orchestrator.web.site import SitePart
 
 MAX_PORT = 65_535
 
@@ -49,7 +49,7 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
 
 def serve_parts(
     args: argparse.Namespace,
-    make_parts: Callable[[Access], Sequence[Part]],
+    make_parts: Callable[[Access], Sequence[SitePart]],
     name: str = "Diffcourt",
     user: str = "",
     metrics_token: str = "",

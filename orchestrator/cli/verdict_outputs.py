@@ -107,10 +107,10 @@ class Outputs:
             return
         from msgspec.structs import replace
 
-        from orchestrator.report.formats import FORMATS, Sources, render_format
+        from orchestrator.report.formats import FORMATS, FormatInputs, render_format
 
         formats = {output.format for output in self._outputs}
-        sources = Sources()
+        sources = FormatInputs()
         if "sarif" in formats:
             from orchestrator.app.catalog_listing import shipped_rules
 
@@ -149,7 +149,7 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
     Raises:
         OutputError: one of them cannot be written.
     """
-    from orchestrator.report.formats import Sources, render_format
+    from orchestrator.report.formats import FormatInputs, render_format
 
     values = {
         "verdict": verdict.verdict,
@@ -161,7 +161,7 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
 
     def append_summary() -> None:
         if summary := environment.get("GITHUB_STEP_SUMMARY"):
-            text = render_format("markdown", verdict, Sources())
+            text = render_format("markdown", verdict, FormatInputs())
             _append(summary, "GITHUB_STEP_SUMMARY", text)
 
     write_all(append_summary, partial(append_outputs, values, environment))

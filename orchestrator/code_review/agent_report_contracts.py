@@ -36,21 +36,21 @@ class PlannedSkip(Strict, frozen=True):
     why: str
 
 
-class Question(Strict, frozen=True):
+class OpenQuestion(Strict, frozen=True):
     """An open question. A blocking one stops the review until a person answers."""
 
     question: str
     blocking: bool = False
 
 
-class Plan(Strict, frozen=True, kw_only=True):
+class ReviewPlan(Strict, frozen=True, kw_only=True):
     """The lead's report."""
 
     summary: str = ""
     tasks: list[PlannedTask]
     skips: list[PlannedSkip] = field(default_factory=list)
     required_checks: list[str] = field(default_factory=list)
-    open_questions: list[Question] = field(default_factory=list)
+    open_questions: list[OpenQuestion] = field(default_factory=list)
 
 
 class Citation(Strict, frozen=True):
@@ -196,7 +196,7 @@ class FixReport(Strict, frozen=True):
 
 
 FORMS: Mapping[str, type[Strict]] = {
-    "plan": Plan,
+    "plan": ReviewPlan,
     "report": SpecialistReport,
     "score": JudgeReport,
     "fixes": FixReport,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from orchestrator.checks.check_io import RawFinding
+from diffchecks.check_io import RawFinding
 
 if TYPE_CHECKING:
     from orchestrator.code_review.change.types import Change, ChangedFile

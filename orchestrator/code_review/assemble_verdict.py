@@ -17,23 +17,23 @@ from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.next_actions import next_actions, next_human_action
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
-from orchestrator.code_review.verdict.agents import AgentReport, Iteration
+from orchestrator.code_review.verdict.agents import AgentReport, VerdictIteration
 from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
 from orchestrator.code_review.verdict.model import (
     Artifact,
     CallRef,
     ChangeRef,
-    Counts,
     CriterionScore,
     Finding,
     Provenance,
-    Score,
-    Stop,
-    Usage,
+    ReviewScore,
+    RunUsage,
+    SeverityCounts,
     Verdict,
+    VerdictStop,
     severity_counts,
 )
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
@@ -88,14 +88,14 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         exit_code=exit_code(outcome, status, state.settings.fail_on),
         confidence=_confidence(state, len(gaps)),
         reasons=reasons,
-        stop=Stop(
+        stop=VerdictStop(
             reason=stop.reason,
             detail=stop.detail,
             uncertain=_uncertain(state),
             next_human_action=next_human_action(state, stop, outcome, complete=complete),
         ),
         score=_score(state.scorecard, state.rubric.threshold),
-        counts=Counts(**severity_counts(synthesis.findings)),
+        counts=SeverityCounts(**severity_counts(synthesis.findings)),
         findings=tuple(replace(f, outcome=outcome_of(f, policy)) for f in synthesis.findings),
         rejected=synthesis.rejected,
         checked=synthesis.checked,
@@ -179,10 +179,10 @@ def digest_of(verdict: Verdict) -> str:
     return digest(plain)
 
 
-def _score(card: Scorecard | None, threshold: float) -> Score:
+def _score(card: Scorecard | None, threshold: float) -> ReviewScore:
     if card is None:
-        return Score(total=None, threshold=threshold, criteria=())
-    return Score(
+        return ReviewScore(total=None, threshold=threshold, criteria=())
+    return ReviewScore(
         total=None if card.total is None else round(card.total, 4),
         threshold=threshold,
         criteria=tuple(
@@ -219,7 +219,7 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     return tuple(found)
 
 
-def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentReport:
+def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
     form = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
     known = state.synthesis.ids
@@ -249,13 +249,13 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
     )
 
 
-def _iterations(state: ReviewState) -> tuple[Iteration, ...]:
-    found: list[Iteration] = []
+def _iterations(state: ReviewState) -> tuple[VerdictIteration, ...]:
+    found: list[VerdictIteration] = []
     seen: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
     for entry, facts in zip(state.rounds, state.history, strict=True):
         found.append(
-            Iteration(
+            VerdictIteration(
                 number=entry.number,
                 score=None if facts.score is None else round(facts.score, 4),
                 new_findings=len(facts.evidence - seen),
@@ -268,7 +268,7 @@ def _iterations(state: ReviewState) -> tuple[Iteration, ...]:
     return tuple(found)
 
 
-def _usage(state: ReviewState) -> Usage:
+def _usage(state: ReviewState) -> RunUsage:
     journal = state.journal
     spent: Cost = journal.spent()
     calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
@@ -281,7 +281,7 @@ def _usage(state: ReviewState) -> Usage:
         for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
         if (value := float(getattr(bounds, name))) != float("inf")
     }
-    return Usage(
+    return RunUsage(
         iterations=len(state.rounds),
         model_calls=int(spent.turns),
         tool_calls=int(spent.tool_calls),

@@ -7,8 +7,8 @@ so that a resumed run knows the same ones. Elsewhere a secret is known by its ow
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.checks.secrets.live_secrets import redact_live_secrets
-from orchestrator.checks.secrets.redaction import REDACTED, redact_secrets
+from diffchecks.secrets.live_secrets import redact_live_secrets
+from diffchecks.secrets.redaction import REDACTED, redact_secrets
 from orchestrator.code_review.analyzers.one_side_checks import SECONDS, call_check_in_batches
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace

@@ -14,9 +14,9 @@ from orchestrator.catalog.prices import Price, price_of
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary
 from orchestrator.code_review.agents.judging import has_model_lead
-from orchestrator.code_review.agents.shared_opening import MOST_FINDINGS_TOKENS
+from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.engine.agent_loop import AgentResult, first_request
+from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Usage
@@ -41,7 +41,7 @@ BASIS = (
     {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
     before is read from a cache, the agents' common opening by all but the first of a model.""",
     f"""The opening is counted without what analyzers find, which is known only once they have run:
-    some {MOST_FINDINGS_TOKENS:,} tokens at the most, sent in each turn.""",
+    some {MAX_FINDINGS_TOKENS:,} tokens at the most, sent in each turn.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
     "An attempt whose reply was lost may have been billed, and counts at its worst case.",
@@ -67,7 +67,7 @@ class EstimatedUse(Struct, frozen=True):
         return EstimatedUse(min(self.tokens, other.tokens), min(self.usd, other.usd))
 
 
-class Share(Struct, frozen=True):
+class AgentEstimate(Struct, frozen=True):
     """One agent's part of one iteration.
 
     Attributes:
@@ -82,7 +82,7 @@ class Share(Struct, frozen=True):
     worst: EstimatedUse
     prices: Mapping[str, Price | None]
 
-    def __add__(self, other: "Share") -> "Share":
+    def __add__(self, other: "AgentEstimate") -> "AgentEstimate":
         """This and another task of the same agent."""
         return replace(
             self,
@@ -93,7 +93,7 @@ class Share(Struct, frozen=True):
         )
 
 
-class Estimate(Struct, frozen=True):
+class ReviewEstimate(Struct, frozen=True):
     """What a review will cost.
 
     Attributes:
@@ -104,7 +104,7 @@ class Estimate(Struct, frozen=True):
     """
 
     provider: str
-    shares: tuple[Share, ...]
+    shares: tuple[AgentEstimate, ...]
     iterations: int
     limit: EstimatedUse
     notes: tuple[str, ...] = ()
@@ -123,20 +123,20 @@ class Estimate(Struct, frozen=True):
         return expected, worst.times(self.iterations).within(self.limit)
 
 
-def estimate(state: ReviewState) -> Estimate:
+def estimate(state: ReviewState) -> ReviewEstimate:
     """Estimate what a review that has not begun will cost. No model is called."""
     bounds, provider = state.settings.run_bounds, state.settings.provider
     limit = EstimatedUse(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
     tasks = _one_iteration(state) if provider != OFFLINE else ()
-    shares: dict[str, Share] = {}
+    shares: dict[str, AgentEstimate] = {}
     opened: set[str] = set()
     for task in tasks:
         own, name = _estimate_share(state, task, limit, opened), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
     notes = (*state.notes, *((state.assignment.reason,) if state.assignment else ()))
-    return Estimate(provider, every, int(bounds.iterations), limit, notes)
+    return ReviewEstimate(provider, every, int(bounds.iterations), limit, notes)
 
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:
@@ -148,7 +148,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
     else:
         lead = state.catalog.agents[state.settings.lead]
-        state.round.plan = planning.read_plan(state, AgentResult(lead.name, "failed"))
+        state.round.plan = planning.read_plan(state, LoopResult(lead.name, "failed"))
         yield Task(lead, planning.lead_brief(state), state.round.key("plan"))
     yield from planning.build_tasks(state)
     if judging.needs_judge(state.settings, state.rubric):
@@ -159,7 +159,9 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         yield summary.build_summary_task(state)
 
 
-def _estimate_share(state: ReviewState, task: Task, limit: EstimatedUse, opened: set[str]) -> Share:
+def _estimate_share(
+    state: ReviewState, task: Task, limit: EstimatedUse, opened: set[str]
+) -> AgentEstimate:
     """One task's share.
 
     Args:
@@ -176,7 +178,7 @@ def _estimate_share(state: ReviewState, task: Task, limit: EstimatedUse, opened:
     used = _expected_usage(state, request, spec, turns, prices[models[0]], cached)
     worst = _worst_case(spec.bounds, prices.values(), limit)
     expected = EstimatedUse(used.tokens, used.usd).within(worst)
-    return Share(spec.name, models[0], turns, expected, worst, prices)
+    return AgentEstimate(spec.name, models[0], turns, expected, worst, prices)
 
 
 def _expected_usage(

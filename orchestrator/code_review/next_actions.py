@@ -3,14 +3,16 @@
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.stop_rules import Stop
+from orchestrator.code_review.stop_rules import StopDecision
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import answer_command, approve_command, resume_command
 
 LISTED_ACTIONS = 10
 
 
-def next_human_action(state: ReviewState, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
+def next_human_action(
+    state: ReviewState, stop: StopDecision, outcome: Outcome, *, complete: bool
+) -> str:
     """The one thing to do next."""
     if stop.reason == "cancelled":
         return "To have the change reviewed after all, start again: diffcourt review"
@@ -35,7 +37,9 @@ def _waiting_action(state: ReviewState) -> str:
     return ""
 
 
-def _stopped_action(state: ReviewState, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
+def _stopped_action(
+    state: ReviewState, stop: StopDecision, outcome: Outcome, *, complete: bool
+) -> str:
     """What to do next with a review that does not wait for a person."""
     if stop.reason == "human":
         return f"Resolve this, then review again: {stop.detail}"

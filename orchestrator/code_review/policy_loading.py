@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, locate_text
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data_files
@@ -46,7 +46,7 @@ class Policy(Struct, frozen=True):
     layers: Sequence[Layer]
     catalog: Catalog
     rules: RuleTable
-    settings: Settings
+    settings: ReviewSettings
     environment: Environment = "local"
     author_tier: str = ""
     run_tests: bool = False

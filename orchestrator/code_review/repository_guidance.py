@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.data_file_layers import Layer, locate_text
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
 from orchestrator.code_review.change.contents import decode
@@ -93,7 +93,7 @@ class Guidance(Struct, frozen=True):
 
 
 async def read_guidance(
-    change: Change, settings: Settings, layers: Sequence[Layer]
+    change: Change, settings: ReviewSettings, layers: Sequence[Layer]
 ) -> tuple[Guidance, ...]:
     """Base's guidance for this change, by weight and within the bounds.
 
@@ -107,7 +107,7 @@ async def read_guidance(
     return tuple(_fit(found))
 
 
-def check_instructions(settings: Settings, layers: Sequence[Layer]) -> None:
+def check_instructions(settings: ReviewSettings, layers: Sequence[Layer]) -> None:
     """Check the policy's instructions for paths.
 
     Raises:
@@ -122,7 +122,7 @@ def check_instructions(settings: Settings, layers: Sequence[Layer]) -> None:
 
 
 def _instructions(
-    settings: Settings, layers: Sequence[Layer], changed: Collection[str]
+    settings: ReviewSettings, layers: Sequence[Layer], changed: Collection[str]
 ) -> Iterator[Guidance]:
     """The policy's own instructions for the changed files."""
     for one in settings.instructions:

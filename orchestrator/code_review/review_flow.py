@@ -39,14 +39,14 @@ from orchestrator.code_review.findings.memory_uses import describe_memory
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.code_review.stop_rules import Iteration, Stop, decide
+from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide
 from orchestrator.code_review.verdict.decision import check
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.parallel_agents import run_task, run_team
-from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import (
@@ -95,7 +95,7 @@ async def intake(state: ReviewState) -> str:
             )
             await shared_opening.open_for_models(state)
         return "Plan"
-    state.stop = Stop("done", "the change is empty; there is nothing to review")
+    state.stop = StopDecision("done", "the change is empty; there is nothing to review")
     return "Done"
 
 
@@ -244,12 +244,12 @@ FLOW: Flow[ReviewState] = Flow.of(
 
 async def end_cancelled(state: ReviewState, detail: str) -> None:
     """End a review that a person cancelled with the results so far; nothing more is called."""
-    state.stop = Stop("cancelled", detail)
+    state.stop = StopDecision("cancelled", detail)
     if not state.rounds:
         state.rounds.append(Round(1))
     ended = {result.agent for result in state.round.results}
     state.waiting_agents = [
-        Work(state.round.number, AgentResult(task.spec.name, "cancelled", detail=detail))
+        Work(state.round.number, LoopResult(task.spec.name, "cancelled", detail=detail))
         for task in state.round.tasks
         if task.spec.name not in ended
     ]
@@ -266,19 +266,21 @@ async def _stop_for_person(state: ReviewState) -> str:
     waiting = {call.agent: f"{call.tool} needs approval" for call in state.approvals}
     waiting |= {question.agent: question.question for question in questions}
     state.waiting_agents = [
-        Work(state.round.number, AgentResult(agent, "waiting", detail=why))
+        Work(state.round.number, LoopResult(agent, "waiting", detail=why))
         for agent, why in waiting.items()
     ]
     await run_uncalled_analyzers(state)
     await synthesize(state)
     _score_unjudged(state)
     calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
-    state.stop = Stop("human", " ".join([*(question.question for question in questions), *calls]))
+    state.stop = StopDecision(
+        "human", " ".join([*(question.question for question in questions), *calls])
+    )
     state.round.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
 
 
-def _measure(state: ReviewState) -> dict[str, Mark]:
+def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     """Set the required checks and tool notes; return the marks of the measured criteria."""
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
@@ -297,7 +299,7 @@ def _score_unjudged(state: ReviewState) -> None:
     state.history.append(_iteration(state, state.scorecard))
 
 
-def _iteration(state: ReviewState, scored: Scorecard) -> Iteration:
+def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
     """The facts of this round for the stop rules."""
     synthesis = state.synthesis
     signatures = tuple(map(str, failures(state.calls(), state.team())))
@@ -313,7 +315,7 @@ def _iteration(state: ReviewState, scored: Scorecard) -> Iteration:
     requests = [text for texts in agent_requests.values() for text in texts]
     unused = tuple(f"nobody has looked into this answer: {a}" for a in state.round.answers.values())
     escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
-    return Iteration(
+    return IterationFacts(
         score=scored.total,
         accepted=scored.accepted,
         judged=scored.is_judged,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
@@ -137,7 +137,7 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
     model: OpenModel,
     guards: Guards,
     executor: Executor,
-    settings: Settings,
+    settings: ReviewSettings,
     journal: Journal,
     observer: Observer,
     check_report: ReportCheck,
@@ -157,7 +157,7 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
 
 
 def _announce(
-    given: Sequence[str], settings: Settings, journal: Journal, observer: Observer
+    given: Sequence[str], settings: ReviewSettings, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
     """Record, show and return the notes of a run; a resumed run shows them again."""
     if settings.provider != OFFLINE:
@@ -169,7 +169,7 @@ def _announce(
     return notes
 
 
-def _budget(settings: Settings, journal: Journal) -> Account:
+def _budget(settings: ReviewSettings, journal: Journal) -> Account:
     """The run's budget, less what earlier sessions of the run used."""
     return Account("the run", settings.run_bounds, used=journal.spent(), elapsed=journal.elapsed)
 

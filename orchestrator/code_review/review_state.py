@@ -7,32 +7,32 @@ from functools import partial
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.agent_report_contracts import FindingMark, Plan
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.agent_report_contracts import FindingMark, ReviewPlan
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
-    Call,
+    AnalyzerCall,
     Work,
     analyzer_calls,
     answers,
 )
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.findings.merging import FindingReport
-from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
-from orchestrator.code_review.stop_rules import Iteration, Stop
+from orchestrator.code_review.stop_rules import IterationFacts, StopDecision
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.agents import Assignment, PendingApproval, Share
+from orchestrator.code_review.verdict.agents import AgentShare, Assignment, PendingApproval
 from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
@@ -60,13 +60,13 @@ class Round:
     """
 
     number: int
-    plan: Plan = field(default_factory=lambda: Plan(tasks=[]))
+    plan: ReviewPlan = field(default_factory=lambda: ReviewPlan(tasks=[]))
     tasks: list[Task] = field(default_factory=list)
     decision: str = ""
-    results: list[AgentResult] = field(default_factory=list)
-    planned: AgentResult | None = None
-    judged: AgentResult | None = None
-    fixers: list[AgentResult] = field(default_factory=list)
+    results: list[LoopResult] = field(default_factory=list)
+    planned: LoopResult | None = None
+    judged: LoopResult | None = None
+    fixers: list[LoopResult] = field(default_factory=list)
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class ReviewState:
 
     workspace: ReviewWorkspace
     catalog: Catalog
-    settings: Settings
+    settings: ReviewSettings
     runtime: AgentRuntime
     budget: Account
     focus: Focus
@@ -116,16 +116,16 @@ class ReviewState:
     tool_notes: Sequence[str] = ()
     handed_over: HandedOver = NOTHING_HANDED_OVER
     rounds: list[Round] = field(default_factory=list)
-    history: list[Iteration] = field(default_factory=list)
+    history: list[IterationFacts] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)
     synthesis: Synthesis = field(default_factory=Synthesis)
     scorecard: Scorecard | None = None
-    stop: Stop | None = None
+    stop: StopDecision | None = None
     approvals: tuple[PendingApproval, ...] = ()
     waiting_agents: list[Work] = field(default_factory=list)
     lead_summary: str = ""
     assignment: Assignment | None = None
-    not_in_opening: Mapping[str, FileDiff] = field(default_factory=dict)
+    not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None
     why_unsettled: str = ""
@@ -167,7 +167,7 @@ class ReviewState:
         return "team" if chosen == "auto" and self.settings.provider == OFFLINE else chosen
 
     @property
-    def shares(self) -> Sequence[Share]:
+    def shares(self) -> Sequence[AgentShare]:
         """The files that code assigned to each agent; empty if the lead assigns them."""
         return self.assignment.shares if self.assignment is not None else ()
 
@@ -177,7 +177,7 @@ class ReviewState:
         spec = self.catalog.agents[role]
         return spec if role == name else replace(spec, name=name, role=role)
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[AnalyzerCall]:
         """The analyzers' calls in all iterations so far."""
         return [
             call

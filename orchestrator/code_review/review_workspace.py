@@ -16,8 +16,9 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 
+from diffchecks.file_patterns import LOCK_FILES, matches
+from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode, split_lines
 from orchestrator.code_review.change.file_export import link_files
 from orchestrator.code_review.change.file_packing import FilePacking
@@ -30,14 +31,13 @@ from orchestrator.code_review.change.skipped_files import (
     describe_size_limit,
 )
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.findings.located_findings import Target
+from orchestrator.code_review.findings.located_findings import FindingTarget
 from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.task_groups import run_both
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.safe_paths import read_safely
 
 
 @dataclass
@@ -287,7 +287,7 @@ class Focus(Struct):
     requests: Mapping[str, Sequence[str]] = field(default_factory=dict)
     verify: Sequence[str] = ()
     shown: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, Target] = field(default_factory=dict)
+    targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fixes: FixFocus = field(default_factory=FixFocus)
     dropped: dict[tuple[int, str], list[str]] = field(default_factory=dict)

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta, convert, field, to_builtins
 
+from diffchecks.check_io import RawFinding, ReportedRule
+from diffchecks.path_kinds import Kind, path_kinds
 from orchestrator.catalog.data_file_layers import Layer, find_files, locate_text, read_directory
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.checks.check_io import RawFinding, ReportedRule
-from orchestrator.checks.path_kinds import Kind, path_kinds
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
@@ -23,7 +23,7 @@ MALICIOUS_CODE = 506
 """The CWE of rules about code that hides, downloads or sends away what nobody asked for."""
 
 
-class Example(Strict, frozen=True):
+class RuleExample(Strict, frozen=True):
     """Code that violates the rule and code that follows it, with one difference."""
 
     bad: str
@@ -54,7 +54,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     why: str
     fix: str
     fixes: Mapping[str, str] = {}
-    example: Example | None = None
+    example: RuleExample | None = None
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
     arguable: bool = False

@@ -18,7 +18,7 @@ from orchestrator.catalog.settings import StagnationPolicy
 Reason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
 
-class Iteration(Struct, frozen=True):
+class IterationFacts(Struct, frozen=True):
     """The facts of one iteration.
 
     Attributes:
@@ -51,7 +51,7 @@ class Iteration(Struct, frozen=True):
     human: str = ""
 
 
-class Stop(Struct, frozen=True):
+class StopDecision(Struct, frozen=True):
     """The end of a run."""
 
     reason: Reason
@@ -59,27 +59,27 @@ class Stop(Struct, frozen=True):
 
 
 def decide(
-    history: Sequence[Iteration], policy: StagnationPolicy, max_iterations: float
-) -> Stop | None:
+    history: Sequence[IterationFacts], policy: StagnationPolicy, max_iterations: float
+) -> StopDecision | None:
     """Whether to stop after the last of these iterations; None means iterate."""
     last = history[-1]
     if last.budget:
-        return Stop("budget", last.budget)
+        return StopDecision("budget", last.budget)
     if last.human:
-        return Stop("human", last.human)
+        return StopDecision("human", last.human)
     if not last.gates and last.accepted:
         accepts = ", and the judge accepts the review" if last.judged else ""
-        return Stop("done", f"all planned checks ran{accepts}")
+        return StopDecision("done", f"all planned checks ran{accepts}")
     if not last.missing:
-        return Stop("stagnation", "nothing is missing that another iteration could get")
+        return StopDecision("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):
-        return Stop("stagnation", stuck)
+        return StopDecision("stagnation", stuck)
     if len(history) >= max_iterations:
-        return Stop("budget", f"all {max_iterations:g} iterations are used")
+        return StopDecision("budget", f"all {max_iterations:g} iterations are used")
     return None
 
 
-def _stagnation(history: Sequence[Iteration], policy: StagnationPolicy) -> str:
+def _stagnation(history: Sequence[IterationFacts], policy: StagnationPolicy) -> str:
     """Why a further iteration would not help, or empty."""
     if repeated := _same_failure(history, policy.same_failure):
         return f"the same failure {policy.same_failure} times in a row: {repeated}"
@@ -101,14 +101,14 @@ def _stagnation(history: Sequence[Iteration], policy: StagnationPolicy) -> str:
     return ""
 
 
-def _same_failure(history: Sequence[Iteration], times: int) -> str:
+def _same_failure(history: Sequence[IterationFacts], times: int) -> str:
     if len(history) < times:
         return ""
     shared = frozenset.intersection(*(iteration.failures for iteration in history[-times:]))
     return min(shared, default="")
 
 
-def _gain(before: Iteration, after: Iteration) -> float:
+def _gain(before: IterationFacts, after: IterationFacts) -> float:
     return (after.score or 0.0) - (before.score or 0.0)
 
 

@@ -35,9 +35,9 @@ from orchestrator.engine.types import (
     Block,
     Json,
     Message,
+    PromptSection,
     Request,
     Role,
-    Section,
     Text,
     ToolCall,
     ToolResult,
@@ -245,7 +245,7 @@ class Context:
                 )
             self._journal.note(turn.left_out, omission.to_json())
 
-    def _role_text(self, sections: Sequence[Section], kind: str) -> str:
+    def _role_text(self, sections: Sequence[PromptSection], kind: str) -> str:
         """What differs between the agents of a run: role, skills, bounds and report."""
         spec, bounds = self._spec, self._spec.bounds
         limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
@@ -289,13 +289,13 @@ class Context:
         self._digest = digest([self._digest, omission.to_json()])
 
 
-def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, ...]:
-    skills = [Section("skill", skill.name, skill.text) for skill in spec.skills]
+def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[PromptSection, ...]:
+    skills = [PromptSection("skill", skill.name, skill.text) for skill in spec.skills]
     if USE_SKILL in spec.tools:
-        skills = [Section("skills", spec.name, listing(spec.skills))]
-    strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
-    sections = [Section("rules", "harness", rules)] if rules else []
-    return (Section("role", spec.name, spec.prompt), *skills, *strategy, *sections)
+        skills = [PromptSection("skills", spec.name, listing(spec.skills))]
+    strategy = [PromptSection("strategy", choice.stage, choice.strategy)] if choice.strategy else []
+    sections = [PromptSection("rules", "harness", rules)] if rules else []
+    return (PromptSection("role", spec.name, spec.prompt), *skills, *strategy, *sections)
 
 
 def _describe_block(block: Block) -> Json:

@@ -61,7 +61,7 @@ LAST_SHARE = 0.15
 AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting", "cancelled"]
 
 
-class AgentResult(Struct, frozen=True):
+class LoopResult(Struct, frozen=True):
     """The result of an agent's work.
 
     Attributes:
@@ -150,7 +150,7 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
 
 async def run_agent(
     spec: AgentSpec, brief: str, runtime: AgentRuntime, key: Key, account: Account
-) -> AgentResult:
+) -> LoopResult:
     """Let one agent work on a brief until it reports, fails, or reaches a bound.
 
     Args:
@@ -185,7 +185,7 @@ class _Work:
         self._slowest, self._last_usage = 0.0, Usage()
         self.sent_back: Json = None
 
-    async def run(self) -> AgentResult:
+    async def run(self) -> LoopResult:
         """Take turns until the agent reports, fails, or reaches a bound."""
         spec, watch, wrong = self._spec, self._watch, ""
         while self._turn < spec.bounds.turns and not watch.reason:
@@ -218,8 +218,8 @@ class _Work:
         out = f"no report within {turns}{wrong}"
         return self._ended("failed", watch.reason) if watch.reason else self._ended("budget", out)
 
-    def _ended(self, status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
-        return AgentResult(self._spec.name, status, report, detail, self._turn, self._calls)
+    def _ended(self, status: AgentStatus, detail: str = "", report: Json = None) -> LoopResult:
+        return LoopResult(self._spec.name, status, report, detail, self._turn, self._calls)
 
     async def _next_response(self) -> Response:
         turn, began = self._key.in_turn(self._turn), anyio.current_time()
@@ -291,7 +291,7 @@ class _Work:
         return report, []
 
 
-def _apply_output_guards(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
+def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResult:
     """The result, with its report as the output guards changed it."""
     if result.status != "ok":
         return result

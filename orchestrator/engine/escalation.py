@@ -9,7 +9,7 @@ key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the ta
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.human_questions import ask_person
 from orchestrator.engine.journal_keys import Key
@@ -40,7 +40,7 @@ class Task(Struct, frozen=True):
     change: StageChange | None = None
 
 
-async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> AgentResult:
+async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopResult:
     """Work on a task stage by stage until an attempt succeeds or no stage is left.
 
     Exhausted budget or time does not escalate: the later stages would draw on the same budget.
@@ -53,7 +53,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
     stages = [spec.model, *runtime.choose_model(spec).next_stages]
     if change is not None and change.to_stage == HUMAN:
         stages = [HUMAN]
-    tried: list[AgentResult] = []
+    tried: list[LoopResult] = []
     for number, stage in enumerate(stages, 1):
         attempt = task.key.in_attempt(number)
         brief = task.brief

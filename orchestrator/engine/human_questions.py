@@ -10,7 +10,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import AnswerPending, InputError
 
 
-class Question(Struct, frozen=True):
+class HumanQuestion(Struct, frozen=True):
     """A question to a person, with the answer if there is one.
 
     Attributes:
@@ -55,10 +55,12 @@ async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]])
     return answers
 
 
-def recorded_questions(journal: Journal) -> list[Question]:
+def recorded_questions(journal: Journal) -> list[HumanQuestion]:
     """All questions of a run, in the order in which they were asked."""
     return [
-        Question(str(replace(key, step="")), **record.body["asked"], **record.body.get("value", {}))
+        HumanQuestion(
+            str(replace(key, step="")), **record.body["asked"], **record.body.get("value", {})
+        )
         for text, record in journal.records()
         if (key := Key.parse(text)).step == "answer" and "asked" in record.body
     ]
@@ -66,7 +68,7 @@ def recorded_questions(journal: Journal) -> list[Question]:
 
 async def record_answer(
     journal: Journal, name: str, text: str, *, who: str, now: float
-) -> Question:
+) -> HumanQuestion:
     """Record a person's answer to a question that waits.
 
     Raises:

@@ -7,7 +7,7 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
 from orchestrator.engine.budget import NO_COST, Account
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.journal import EffectResult
@@ -29,8 +29,8 @@ async def run_team(
     budget: Account,
     *,
     concurrency: int,
-    on_result: Callable[[AgentResult], None] | None = None,
-) -> list[AgentResult]:
+    on_result: Callable[[LoopResult], None] | None = None,
+) -> list[LoopResult]:
     """Run every task; results in the order of the tasks.
 
     An agent that fails, times out or spends its budget becomes a result that says so; the others
@@ -44,7 +44,7 @@ async def run_team(
         AnswerPending: agents wait for a person's answer; names all of their questions.
         ProviderRefused: no model can be called until a person changes a setting.
     """
-    results: dict[int, AgentResult] = {}
+    results: dict[int, LoopResult] = {}
     waiting: list[ApprovalPending] = []
     asking: dict[str, str] = {}
     limiter = anyio.CapacityLimiter(concurrency)
@@ -106,7 +106,7 @@ class _PrefixCache:
             replied.set()
 
 
-async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentResult:
+async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> LoopResult:
     """Run one task as one effect: a finished task is never run again."""
     spec, journal = task.spec, runtime.journal
     replayed = journal.recorded(task.key)
@@ -119,13 +119,13 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
                 result = await escalate(task, runtime, account)
         except TimeoutError:
-            result = AgentResult(spec.name, "timeout", detail="it ran out of time")
+            result = LoopResult(spec.name, "timeout", detail="it ran out of time")
             if (sent_back := journal.noted(task.key.report)) is not None:
-                result = AgentResult(spec.name, "ok", report=sent_back["report"])
+                result = LoopResult(spec.name, "ok", report=sent_back["report"])
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
         except Exception as error:  # a gap in the result, not the end of the run
-            result = AgentResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
+            result = LoopResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 
     started = Event(
@@ -134,7 +134,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
     runtime.observer(started)
     request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
     value = await journal.effect(task.key, request, perform)
-    result = AgentResult(**value)
+    result = LoopResult(**value)
     runtime.observer(
         Event(
             "agent_finished",

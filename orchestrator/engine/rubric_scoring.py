@@ -90,7 +90,7 @@ def _inner_first(rubric: Rubric) -> list[str]:
     return order[::-1]
 
 
-class Mark(Struct, frozen=True):
+class CriterionMark(Struct, frozen=True):
     """A criterion's score, 0 to 1.
 
     Attributes:
@@ -121,7 +121,7 @@ class Scorecard(Struct, frozen=True):
     """
 
     rubric: Rubric
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, CriterionMark]
     total: float | None
     blocked_by: tuple[str, ...] = ()
 
@@ -152,14 +152,14 @@ class Scorecard(Struct, frozen=True):
         )
 
 
-def judge(rubric: Rubric, marks: Mapping[str, Mark]) -> Scorecard:
+def judge(rubric: Rubric, marks: Mapping[str, CriterionMark]) -> Scorecard:
     """Score a rubric. A criterion without a mark counts as not scored."""
     whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
     return Scorecard(rubric, whole, total(rubric, scores), blocked_by(rubric, scores))
 
 
-def _unscored(criterion: Criterion) -> Mark:
+def _unscored(criterion: Criterion) -> CriterionMark:
     if criterion.kind == "judged":
-        return Mark(None, "not scored: no model judged this review")
-    return Mark(None, "not scored: nothing measured it")
+        return CriterionMark(None, "not scored: no model judged this review")
+    return CriterionMark(None, "not scored: nothing measured it")

@@ -31,10 +31,10 @@ from orchestrator.engine.types import Json
 
 REDACTED = "[redacted]"
 
-SHORTEST = 8
+MIN_CHARACTERS = 8
 """Characters: anything shorter stands in ordinary text."""
 
-SHORTEST_WORD = 12
+MIN_WORD = 12
 """The same for letters alone, or digits alone."""
 
 FILTERED_TEXTS = 128
@@ -43,7 +43,7 @@ FILTERED_TEXTS = 128
 AROUND = 1024
 """Characters before and after a notation that are read with it."""
 
-_SMALLEST_INT, _LARGEST_INT = 10 ** (SHORTEST - 1), 1 << 4096
+_SMALLEST_INT, _MAX_INT = 10 ** (MIN_CHARACTERS - 1), 1 << 4096
 """Other numbers are not looked at: they are too short, or longer than Python writes as text."""
 
 _JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|-?[0-9][0-9.eE+-]*', re.DOTALL)
@@ -69,7 +69,7 @@ class _Parts:
 
     def add(self, part: bytes) -> None:
         """Add a part; one that is too short is ignored."""
-        if len(part) < max(SHORTEST, 2 * self._width - 1):
+        if len(part) < max(MIN_CHARACTERS, 2 * self._width - 1):
             return
         for at in range(self._width):
             integers = self._integers(part[at:])
@@ -162,13 +162,13 @@ def _find(text: str, sought: Sequence[_Parts]) -> Iterator[tuple[int, int]]:
 
 def _parts(form: bytes) -> Iterator[bytes]:
     middle = len(form) // 2
-    yield from (form[:middle], form[middle:]) if middle >= SHORTEST else (form,)
+    yield from (form[:middle], form[middle:]) if middle >= MIN_CHARACTERS else (form,)
 
 
 def is_secret(value: str) -> bool:
     """Whether a value is long enough to be distinguished from ordinary text."""
     one_kind = value.isalpha() or value.isdigit()
-    return len(value) >= (SHORTEST_WORD if one_kind else SHORTEST)
+    return len(value) >= (MIN_WORD if one_kind else MIN_CHARACTERS)
 
 
 class Redactor:
@@ -199,7 +199,7 @@ class Redactor:
                 shown = _resolve(fold(form), MAIN)
                 # A secret of few letters and digits is distinguished by its punctuation.
                 for kind in (LETTERS, PRINTED):
-                    if len(left := _left(shown, kind)) >= SHORTEST:
+                    if len(left := _left(shown, kind)) >= MIN_CHARACTERS:
                         for part in _parts(left):
                             self._sought[kind].add(part)
                         break
@@ -212,7 +212,7 @@ class Redactor:
         return self._clean([text])[0] if self else text
 
     def _filtered(self, text: str) -> str:
-        if len(text) < SHORTEST:
+        if len(text) < MIN_CHARACTERS:
             return text
         for without in self._filters:
             text = without(text)
@@ -351,10 +351,10 @@ def _number_text(value: Json) -> str:
     """A number as text if it is long enough to be a secret; else empty."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    if isinstance(value, int) and not _SMALLEST_INT <= abs(value) <= _LARGEST_INT:
+    if isinstance(value, int) and not _SMALLEST_INT <= abs(value) <= _MAX_INT:
         return ""
     text = repr(value)
-    return text if len(text) >= SHORTEST else ""
+    return text if len(text) >= MIN_CHARACTERS else ""
 
 
 def _filled(value: Json, shown: deque[str]) -> Json:

@@ -109,7 +109,7 @@ class Message(Struct, frozen=True):
     blocks: tuple[Block, ...]
 
 
-class Section(Struct, frozen=True):
+class PromptSection(Struct, frozen=True):
     """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
 
     kind: Literal["role", "skill", "skills", "strategy", "rules"]
@@ -215,7 +215,7 @@ class Request(Struct, frozen=True):
 
     agent: str
     model: str
-    system: tuple[Section, ...]
+    system: tuple[PromptSection, ...]
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Json] | None = None

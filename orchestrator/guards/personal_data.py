@@ -54,7 +54,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
 _SHAPES = [(kind, re.compile(shape), valid) for kind, shape, valid in _NUMBERS]
 
 
-class Span(NamedTuple):
+class PersonalDataSpan(NamedTuple):
     """The range of personal data in a text, and its kind."""
 
     start: int
@@ -62,7 +62,7 @@ class Span(NamedTuple):
     kind: str
 
 
-Detector = Callable[[str], Iterable[Span]]
+Detector = Callable[[str], Iterable[PersonalDataSpan]]
 
 
 class PersonalGuard:
@@ -91,21 +91,24 @@ class PersonalGuard:
         return Detection(f"personal data: {kinds}", "".join((*parts, text[done:])))
 
 
-def _merge_overlaps(found: Sequence[Span]) -> list[Span]:
+def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]:
     """In the order of the text; where some overlap, one that covers them, named by the first."""
     ranked = sorted((span.start, rank, span) for rank, span in enumerate(found))
-    apart: list[tuple[int, Span]] = []
+    apart: list[tuple[int, PersonalDataSpan]] = []
     for start, rank, span in ranked:
         if apart and start < apart[-1][1].end:
             before, last = apart[-1]
             kind = min((before, last.kind), (rank, span.kind))[1]
-            apart[-1] = min(before, rank), Span(last.start, max(last.end, span.end), kind)
+            apart[-1] = (
+                min(before, rank),
+                PersonalDataSpan(last.start, max(last.end, span.end), kind),
+            )
         else:
             apart.append((rank, span))
     return [span for _, span in apart]
 
 
-def numbers(text: str) -> Iterator[Span]:
+def numbers(text: str) -> Iterator[PersonalDataSpan]:
     """Numbers with check digits, searched line by line."""
     done = 0
     for line in text.split("\n"):
@@ -113,13 +116,13 @@ def numbers(text: str) -> Iterator[Span]:
             for kind, shape, valid in _SHAPES:
                 for found in shape.finditer(line):
                     if valid(found.group()):
-                        yield Span(done + found.start(), done + found.end(), kind)
+                        yield PersonalDataSpan(done + found.start(), done + found.end(), kind)
         done += len(line) + 1
 
 
-def phones(text: str) -> Iterator[Span]:
+def phones(text: str) -> Iterator[PersonalDataSpan]:
     """International numbers only: without a country any row of digits could be one."""
     if _PHONE.search(text):
         for found in phonenumbers.PhoneNumberMatcher(text, None):
             if found.raw_string.startswith(("+", "＋")):
-                yield Span(found.start, found.end, "phone number")
+                yield PersonalDataSpan(found.start, found.end, "phone number")

@@ -16,7 +16,7 @@ from presidio_analyzer import predefined_recognizers
 from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
 
 from orchestrator.errors import InputError
-from orchestrator.guards.personal_data import Detector, Span
+from orchestrator.guards.personal_data import Detector, PersonalDataSpan
 
 LANGUAGE = "en"
 PIECE_CHARACTERS = 2000
@@ -103,13 +103,15 @@ def detector(entities: Collection[str], score: float) -> Detector:
         supported_languages=[LANGUAGE],
     )
 
-    def detect(text: str) -> Iterator[Span]:
+    def detect(text: str) -> Iterator[PersonalDataSpan]:
         for piece in _PIECES.finditer(text):
             line = piece.group()
             # Words are split only where a pattern fits: that takes longer than all patterns.
             if any(it.analyze(line, it.supported_entities, None) for it in chosen):
                 for found in engine.analyze(line, LANGUAGE, score_threshold=score):
                     kind = found.entity_type.replace("_", " ").lower()
-                    yield Span(piece.start() + found.start, piece.start() + found.end, kind)
+                    yield PersonalDataSpan(
+                        piece.start() + found.start, piece.start() + found.end, kind
+                    )
 
     return detect

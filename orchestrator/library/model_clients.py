@@ -21,7 +21,7 @@ from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 
 
-class OpenModel(Struct, frozen=True):
+class LibraryModel(Struct, frozen=True):
     """A model, its name in an agent's spec, and the function that chooses its settings."""
 
     model: Model
@@ -49,7 +49,7 @@ class Models:
         self._default = default
         self._open: dict[str, Model] = {}
 
-    async def open(self, model: str | Model | None, agent: str) -> OpenModel:
+    async def open(self, model: str | Model | None, agent: str) -> LibraryModel:
         """The model that an agent names.
 
         Raises:
@@ -60,7 +60,7 @@ class Models:
         if model is None:
             raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
         if not isinstance(model, str):
-            return OpenModel(model, model.name, choose_named_model)
+            return LibraryModel(model, model.name, choose_named_model)
         provider, _, name = model.partition(":")
         if not name:
             raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
@@ -74,6 +74,6 @@ class Models:
             )
             self._open[provider] = await self._closing.enter_async_context(opening)
             events.listen(self._journal, self._observer)
-        return OpenModel(
+        return LibraryModel(
             self._open[provider], name, partial(choose_model, config, provider, os.environ)
         )

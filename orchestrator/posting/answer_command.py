@@ -21,15 +21,15 @@ from orchestrator.posting.comment_commands import (
     SERVICE_USAGE,
     USAGE,
     WORD,
-    Command,
     CommandName,
+    CommentCommand,
     WrongCommand,
     answer_marker,
     is_command,
     parse_command,
 )
 from orchestrator.posting.comment_events import CommentEvent
-from orchestrator.posting.explanations import MOST_CHARACTERS, explain_finding, name_finding
+from orchestrator.posting.explanations import MAX_CHARACTERS, explain_finding, name_finding
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.terminal_escaping import escape_line
 
@@ -237,13 +237,13 @@ def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handle
 def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bool = False) -> None:
     """Write an answer; its last line marks the comment that it answers."""
     text = answering.clean(text)
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         text = "The answer is too long for a comment; the verdict's file has the finding."
     mark = answer_marker(request.comment_id, dismissed=dismissed)
     answering.forge.write_answer(f"{text}\n\n{mark}")
 
 
-def _describe_unknown(command: Command, found: list[Finding], verdict: Verdict) -> str:
+def _describe_unknown(command: CommentCommand, found: list[Finding], verdict: Verdict) -> str:
     """Why a command's finding is unknown, and which findings there are."""
     if found:
         return f"{code(command.identity)} is no longer open, or its ID is not unique."

@@ -21,7 +21,7 @@ SERVICE_USAGE = (
     f"{USAGE} `{WORD} full` reviews the head anew, as if it were the first · `{WORD} pause` "
     "reviews no further push until somebody asks for a review."
 )
-MOST_REASON = 500
+MAX_REASON = 500
 """Characters of a reason."""
 
 CommandName = Literal["review", "explain", "dismiss", "full", "pause"]
@@ -33,7 +33,7 @@ _ID = re.compile(r"`?([0-9a-f]{16,64})`?")
 _MARKS = re.compile(rf"{re.escape(MARKER)}(answer|dismissed) ([1-9][0-9]{{0,18}}) -->\s*\Z")
 
 
-class Command(Struct, frozen=True):
+class CommentCommand(Struct, frozen=True):
     """A person's command.
 
     Attributes:
@@ -55,7 +55,7 @@ def is_command(body: str) -> bool:
     return body.split(maxsplit=1)[:1] == [WORD] and body.startswith(WORD)
 
 
-def parse_command(body: str, *, of_service: bool = False) -> Command:
+def parse_command(body: str, *, of_service: bool = False) -> CommentCommand:
     """Parse a comment; the lines after the first one belong to a reason only.
 
     Args:
@@ -72,18 +72,18 @@ def parse_command(body: str, *, of_service: bool = False) -> Command:
     if name in _WITHOUT_ID:
         if words[1:]:
             raise WrongCommand(f"{name} takes no further words")
-        return Command(name)
+        return CommentCommand(name)
     found = _ID.fullmatch(words[1]) if words[1:] else None
     if found is None:
         raise WrongCommand(f"{name} needs the ID of a finding")
     if name == "explain":
         if words[2:]:
             raise WrongCommand("explain takes no words after the ID")
-        return Command(name, found[1])
+        return CommentCommand(name, found[1])
     reason = " ".join([*words[2:], *more.split()])
-    if not 0 < len(reason) <= MOST_REASON:
-        raise WrongCommand(f"dismiss needs a reason of at most {MOST_REASON} characters")
-    return Command(name, found[1], reason)
+    if not 0 < len(reason) <= MAX_REASON:
+        raise WrongCommand(f"dismiss needs a reason of at most {MAX_REASON} characters")
+    return CommentCommand(name, found[1], reason)
 
 
 def answer_marker(comment_id: int, *, dismissed: bool) -> str:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 
-LARGEST = 8 << 20
+MAX_EVENT_BYTES = 8 << 20
 """Bytes of an event file."""
 
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -44,12 +44,14 @@ def read_comment_event(name: str) -> CommentEvent:
     """
     try:
         with Path(name).open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_EVENT_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"cannot read the event file {name}: {why}") from None
-    if len(data) > LARGEST:
-        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, too large for an event")
+    if len(data) > MAX_EVENT_BYTES:
+        raise InputError(
+            f"{name} is larger than {MAX_EVENT_BYTES >> 20} MB, too large for an event"
+        )
     try:
         return parse_json(data, CommentEvent)
     except ValueError:

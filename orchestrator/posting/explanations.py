@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import format_location
-from orchestrator.report.formats.markdown import MOST_CHARACTERS, describe_finding, describe_patch
+from orchestrator.report.formats.markdown import MAX_CHARACTERS, describe_finding, describe_patch
 from orchestrator.report.formats.markdown_text import code, plain
 from orchestrator.report.rules_page import render_rule
 
-__all__ = ["MOST_CHARACTERS", "explain_finding", "name_finding"]
+__all__ = ["MAX_CHARACTERS", "explain_finding", "name_finding"]
 
 
 def name_finding(finding: Finding) -> str:

@@ -48,7 +48,7 @@ class Comment(Struct, frozen=True):
     suggestion: str | None = None
 
 
-class Check(Struct, frozen=True):
+class ForgeCheck(Struct, frozen=True):
     """The state of the review at the head commit.
 
     Attributes:
@@ -118,7 +118,7 @@ class Forge(Protocol):
     def read_posted(self) -> Posted:
         """All our own comments, from all pages."""
 
-    def write_check(self, head: str, check: Check) -> None:
+    def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the check of a commit, replacing one of the same name."""
 
     def write_summary(self, body: str, summary_id: str) -> None:

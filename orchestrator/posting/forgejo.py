@@ -17,20 +17,20 @@ from orchestrator.errors import InputError
 from orchestrator.posting.diff_lines import lines_of_diff
 from orchestrator.posting.forge import (
     CHECK_NAME,
-    Check,
     Comment,
     Conclusion,
+    ForgeCheck,
     ForgeError,
     Posted,
     PullRequest,
     Thread,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 
 TRIES = 5
 """Of a call that is refused by a rate limit."""
-LONGEST_WAIT = 300.0
+MAX_WAIT = 300.0
 """Seconds that a rate limit may ask for at once."""
 TOO_MANY = 429
 ERROR = 400
@@ -45,7 +45,7 @@ _STATES: Mapping[Conclusion, str] = {
 }
 
 
-def open_forge(target: Target) -> "Forgejo":
+def open_forge(target: PostingTarget) -> "Forgejo":
     """The pull request of a target; no call is made yet.
 
     Raises:
@@ -131,7 +131,7 @@ class Forgejo:
             seen |= {entry["id"] for entry in fresh}
             page += 1
 
-    def write_check(self, head: str, check: Check) -> None:
+    def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the status of the commit, unless it is the same already."""
         state, text = _STATES[check.conclusion], check.title
         for known in self._pages(f"commits/{head}/statuses"):
@@ -181,7 +181,7 @@ class Forgejo:
             if response.status_code != TOO_MANY:
                 break
             asked = response.headers.get("Retry-After", "")
-            self._sleep(min(float(asked) if asked.isdigit() else 10.0, LONGEST_WAIT))
+            self._sleep(min(float(asked) if asked.isdigit() else 10.0, MAX_WAIT))
         if response.status_code >= ERROR or response.is_redirect:
             why = _message(response)
             raise ForgeError(f"Forgejo did not {what}: {response.status_code} {why}".rstrip())

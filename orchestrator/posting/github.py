@@ -22,9 +22,9 @@ from orchestrator.posting.comment_commands import (
 from orchestrator.posting.diff_lines import lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
-    Check,
     Comment,
     Conclusion,
+    ForgeCheck,
     ForgeError,
     HeadMoved,
     Posted,
@@ -33,7 +33,7 @@ from orchestrator.posting.forge import (
     Thread,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 
 try:
     import github
@@ -49,9 +49,9 @@ SECONDS_BETWEEN_WRITES = 0.75
 """GitHub allows 80 creations a minute."""
 MISSING = 404
 UNPROCESSABLE = 422
-LARGEST_EVENT = 8 << 20
+MAX_EVENT = 8 << 20
 """Bytes of an event file."""
-MOST_WAIT = 15 * 60.0
+MAX_WAIT = 15 * 60.0
 """Seconds to wait at most for a rate limit."""
 
 _CONCLUSIONS: Mapping[Conclusion, str] = {
@@ -94,7 +94,7 @@ def _count_thumbs(comment: dict[str, Any]) -> tuple[int, int]:
     return found.get("THUMBS_UP", 0), found.get("THUMBS_DOWN", 0)
 
 
-def open_forge(target: Target) -> "GitHub":
+def open_forge(target: PostingTarget) -> "GitHub":
     """The pull request of a target; no call is made yet.
 
     Raises:
@@ -113,7 +113,7 @@ def open_forge(target: Target) -> "GitHub":
     raise InputError("give --request N; neither GITHUB_REF nor the event names a pull request")
 
 
-def project_of(target: Target) -> str:
+def project_of(target: PostingTarget) -> str:
     """The repository of a target, as ``OWNER/NAME``.
 
     Raises:
@@ -149,7 +149,7 @@ def _read_workflow_run(event: str) -> WorkflowRun | None:
     """The run of an event file, None where it is of another kind or cannot be read."""
     try:
         with Path(event).open("rb") as file:  # the runner names it
-            return parse_json(file.read(LARGEST_EVENT), _Event).workflow_run
+            return parse_json(file.read(MAX_EVENT), _Event).workflow_run
     except (OSError, ValueError):
         return None
 
@@ -181,7 +181,7 @@ def connect(token: str, url: str, seconds_between_writes: float | None = None) -
     """
     # A call whose reply was lost may have been performed, so it is never sent again.
     retry = github.GithubRetry(
-        total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MOST_WAIT
+        total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MAX_WAIT
     )
     if seconds_between_writes is None:
         seconds_between_writes = SECONDS_BETWEEN_WRITES
@@ -302,7 +302,7 @@ class GitHub:
                 return
             after = page["pageInfo"]["endCursor"]
 
-    def write_check(self, head: str, check: Check) -> None:
+    def write_check(self, head: str, check: ForgeCheck) -> None:
         """Make the check run of a commit, or change the one that is there."""
 
         def write() -> None:

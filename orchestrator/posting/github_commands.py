@@ -18,13 +18,13 @@ from orchestrator.posting.github import (
     project_of,
     unless_missing,
 )
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""
 
 
-def open_commands(target: Target, workflow: str) -> "GitHubCommands":
+def open_commands(target: PostingTarget, workflow: str) -> "GitHubCommands":
     """The pull request of a target, with its number; no call is made yet.
 
     Args:

@@ -11,16 +11,16 @@ from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.diff_lines import added_lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
-    Check,
     Comment,
     Conclusion,
+    ForgeCheck,
     ForgeError,
     Posted,
     PullRequest,
     Thread,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 
 try:
     import gitlab
@@ -32,7 +32,7 @@ except ImportError:
 
 T = TypeVar("T")
 
-MOST_DESCRIPTION = 255
+MAX_DESCRIPTION = 255
 BAD_REQUEST = 400
 
 _STATES: Mapping[Conclusion, str] = {
@@ -44,7 +44,7 @@ _STATES: Mapping[Conclusion, str] = {
 }
 
 
-def open_forge(target: Target) -> "GitLab":
+def open_forge(target: PostingTarget) -> "GitLab":
     """The merge request of a target; no call is made yet.
 
     Raises:
@@ -127,12 +127,12 @@ class GitLab:
 
         return _call("read the discussions", read)
 
-    def write_check(self, head: str, check: Check) -> None:
+    def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the status of the commit; one that says the same already is left."""
 
         def write() -> None:
             commit = self._project.commits.get(head, lazy=True)
-            state, text = _STATES[check.conclusion], check.title[:MOST_DESCRIPTION]
+            state, text = _STATES[check.conclusion], check.title[:MAX_DESCRIPTION]
             for known in commit.statuses.list(iterator=True, name=CHECK_NAME):
                 if (known.status, known.description) == (state, text):
                     return

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.posting.forge import Comment, Forge, ForgeError, HeadMoved, PullRequest
-from orchestrator.posting.posting_plan import INLINE, Plan, plan_posting
+from orchestrator.posting.posting_plan import INLINE, PostingPlan, plan_posting
 
 
 class Receipt(Struct, frozen=True):
@@ -84,7 +84,7 @@ def check_head(verdict: Verdict, request: PullRequest) -> None:
         )
 
 
-def _cleaned(plan: Plan, clean: Callable[[str], str]) -> Plan:
+def _cleaned(plan: PostingPlan, clean: Callable[[str], str]) -> PostingPlan:
     return replace(
         plan,
         check=replace(plan.check, title=clean(plan.check.title), summary=clean(plan.check.summary)),
@@ -102,7 +102,7 @@ def _cleaned_comment(comment: Comment, clean: Callable[[str], str]) -> Comment:
     return replace(comment, body=body, patch=patch, suggestion=suggestion)
 
 
-def _read_back(forge: Forge, plan: Plan) -> Receipt:
+def _read_back(forge: Forge, plan: PostingPlan) -> Receipt:
     """Read back the present state.
 
     Raises:

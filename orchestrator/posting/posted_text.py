@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from diffchecks.secrets.private_keys import find_private_keys
+from diffchecks.secrets.token_formats import find_tokens
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.checks.secrets.private_keys import find_private_keys
-from orchestrator.checks.secrets.token_formats import find_tokens
 
 
 def make_cleaner(environment: Mapping[str, str]) -> Callable[[str], str]:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.posting.dismissals import apply_dismissals
-from orchestrator.posting.forge import Check, Comment, Conclusion, Posted, PullRequest, Thread
+from orchestrator.posting.dismissals_from_comments import apply_dismissals
+from orchestrator.posting.forge import Comment, Conclusion, ForgeCheck, Posted, PullRequest, Thread
 from orchestrator.posting.suggestions import (
     describe_proof,
     diff_to_read,
@@ -17,7 +17,7 @@ from orchestrator.posting.suggestions import (
     suggestion_block,
 )
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import describe_finding, render_markdown
 from orchestrator.report.formats.open_findings import headline
 from orchestrator.report.review_gaps_text import describe_depth
@@ -36,7 +36,7 @@ GRAVE_ENOUGH = frozenset({"critical", "high", "medium"})
 """Severities that get a comment of their own: what is below is a matter of taste."""
 
 
-class Plan(Struct, frozen=True):
+class PostingPlan(Struct, frozen=True):
     """The changes to make.
 
     Attributes:
@@ -45,7 +45,7 @@ class Plan(Struct, frozen=True):
         resolve: our threads whose findings are fixed, waived, dismissed or rejected.
     """
 
-    check: Check
+    check: ForgeCheck
     summary: str | None
     comments: Sequence[Comment]
     resolve: Sequence[Thread]
@@ -60,7 +60,7 @@ def plan_posting(
     always_comment: bool = False,
     trust_override: bool = False,
     suggest_fixes: bool = False,
-) -> Plan:
+) -> PostingPlan:
     """Decide what to write.
 
     A clean change gets no summary comment, unless one exists that must be updated.
@@ -79,7 +79,7 @@ def plan_posting(
     quiet = not reported and verdict.status == "complete" and not posted.summary_id
     summary = None if quiet and not always_comment else render_summary(verdict)
     open_now = {finding.identity for finding in findings}
-    return Plan(
+    return PostingPlan(
         check=describe_check(verdict, dismissed=len(reported) - len(findings)),
         summary=summary,
         comments=_new_comments(findings, request.lines, posted, inline, suggest=suggest_fixes),
@@ -192,10 +192,10 @@ def identity_of(body: str) -> str:
 def render_summary(verdict: Verdict) -> str:
     """The summary comment."""
     answers = ANSWERS if any(one.state == "open" for one in verdict.findings) else ""
-    return f"{render_markdown(verdict, Sources())}\n{answers}{SUMMARY_MARKER}"
+    return f"{render_markdown(verdict, FormatInputs())}\n{answers}{SUMMARY_MARKER}"
 
 
-def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:
+def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
     """The check of the commit; neither incomplete nor overridden reviews are a success.
 
     Args:
@@ -204,7 +204,7 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:
     if override := verdict.override:
         title = escape_line(f"{override.by} decides {override.verdict}: {override.reason}")
         decided: Conclusion = "failure" if override.verdict == "block" else "neutral"
-        return Check(decided, title[:140], render_markdown(verdict, Sources()))
+        return ForgeCheck(decided, title[:140], render_markdown(verdict, FormatInputs()))
     conclusion: Conclusion = "failure" if verdict.exit_code else "success"
     if verdict.status == "incomplete":
         conclusion = "incomplete"
@@ -214,4 +214,4 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> Check:
     if verdict.status == "incomplete":
         read = describe_depth(verdict) or "see what was not reviewed"
         title = escape_line(f"incomplete: {read}")
-    return Check(conclusion, title[:140], render_markdown(verdict, Sources()))
+    return ForgeCheck(conclusion, title[:140], render_markdown(verdict, FormatInputs()))

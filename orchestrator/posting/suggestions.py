@@ -4,7 +4,7 @@ Forges may alter the text of a suggestion. So there is one only if every forge c
 proven bytes.
 """
 
-from orchestrator.code_review.fixes.patch_lines import Span, only_span
+from orchestrator.code_review.fixes.patch_lines import PatchedLines, only_span
 from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import name_provers
@@ -13,11 +13,11 @@ from orchestrator.report.formats.markdown_text import COMMAND, code_block, plain
 
 SHORT = 30
 """Lines of a diff that a comment shows."""
-MOST_CHARACTERS = 8_000
+MAX_CHARACTERS = 8_000
 """Of a suggestion."""
 
 
-def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
+def find_suggestion(finding: Finding, lines: frozenset[int]) -> PatchedLines | None:
     """The suggestion for a finding; None if there is none.
 
     It requires a verified patch with a single place, at the finding and within the lines of the
@@ -38,7 +38,7 @@ def find_suggestion(finding: Finding, lines: frozenset[int]) -> Span | None:
     text = "".join(span.new)
     whole = all(line.endswith("\n") for line in (*span.old, *span.new))
     legible = text.replace("\n", "").replace("\t", "").isprintable()
-    short = len(span.new) <= MAX_CHANGED_LINES and len(text) <= MOST_CHARACTERS
+    short = len(span.new) <= MAX_CHANGED_LINES and len(text) <= MAX_CHARACTERS
     filled = span.new[0].strip() and span.new[-1].strip()
     inert = not any(map(COMMAND.match, span.new))
     return span if whole and legible and short and filled and inert else None

@@ -7,7 +7,7 @@ from msgspec import Struct
 from orchestrator.errors import InputError
 
 
-class Target(Struct, frozen=True):
+class PostingTarget(Struct, frozen=True):
     """The user's values; empty or 0 for those of the CI's variables."""
 
     project: str

@@ -34,9 +34,9 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.reply_normalization import (
-    Counts,
     InvalidReplyError,
     Reply,
+    TokenCounts,
     ToolCallParser,
     dump,
     expect_list,
@@ -282,11 +282,11 @@ def _render_block(block: Block) -> Json:
             return payload
 
 
-def _read_counts(usage: Usage) -> Counts:
+def _read_counts(usage: Usage) -> TokenCounts:
     fresh = read_count(usage, "input_tokens")
     cached = read_count(usage, "cache_read_input_tokens") or 0
     written = read_count(usage, "cache_creation_input_tokens") or 0
-    return Counts(
+    return TokenCounts(
         input=None if fresh is None else fresh + cached + written,
         output=read_count(usage, "output_tokens"),
         cached=cached,

@@ -2,12 +2,12 @@
 
 from orchestrator.catalog.prices import Price
 from orchestrator.engine.types import Usage
-from orchestrator.providers.reply_normalization import Counts
+from orchestrator.providers.reply_normalization import TokenCounts
 
 PRICE_UNIT_TOKENS = 1_000_000
 
 
-def compute_cost(price: Price, counts: Counts) -> float:
+def compute_cost(price: Price, counts: TokenCounts) -> float:
     """Cost of one call."""
     total, output = counts.input or 0, counts.output or 0
     rates = price.at(total)
@@ -22,9 +22,11 @@ def compute_cost(price: Price, counts: Counts) -> float:
     ) / PRICE_UNIT_TOKENS
 
 
-def compute_savings(price: Price, counts: Counts) -> float:
+def compute_savings(price: Price, counts: TokenCounts) -> float:
     """What the prompt cache saved in one call, less the cost of writing to it (may be negative)."""
-    return compute_cost(price, Counts(counts.input, counts.output)) - compute_cost(price, counts)
+    return compute_cost(price, TokenCounts(counts.input, counts.output)) - compute_cost(
+        price, counts
+    )
 
 
 def max_call_cost(price: Price, input_tokens: int, output_tokens: int) -> float:
@@ -57,7 +59,7 @@ def estimate_conversation(
     for turn in range(turns):
         sent = prompt + turn * (per_turn + output)
         if price is not None:
-            counts = Counts(sent, output, cached=cached, cache_write=sent - cached)
+            counts = TokenCounts(sent, output, cached=cached, cache_write=sent - cached)
             usd += compute_cost(price, counts)
         total, cached = total + sent, sent
     return Usage(total, turns * output, usd=usd)

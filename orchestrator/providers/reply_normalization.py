@@ -37,7 +37,7 @@ class InvalidReplyError(Exception):
     """A reply that cannot be used; the message says what is wrong with it."""
 
 
-class Counts(Struct, frozen=True):
+class TokenCounts(Struct, frozen=True):
     """Tokens of one call; None where the reply has no plausible count.
 
     Attributes:
@@ -57,7 +57,7 @@ class Reply(Struct, frozen=True):
 
     blocks: tuple[Block, ...]
     stop: StopKind
-    counts: Counts
+    counts: TokenCounts
     model: str = ""
 
 
@@ -160,9 +160,9 @@ def read_count(usage: object, *path: str) -> int | None:
     return value if 0 <= value <= MAX_COUNT else None
 
 
-def read_openai_counts(usage: object, sent: str, received: str) -> Counts:
+def read_openai_counts(usage: object, sent: str, received: str) -> TokenCounts:
     """Read the counts of one of OpenAI's APIs, which name the two sides differently."""
-    return Counts(
+    return TokenCounts(
         input=read_count(usage, f"{sent}_tokens"),
         output=read_count(usage, f"{received}_tokens"),
         cached=read_count(usage, f"{sent}_tokens_details", "cached_tokens") or 0,

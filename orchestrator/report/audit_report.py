@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import MIN_WIDTH, Page, pad
+from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, pad
 from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
-    from orchestrator.app.audit.audit_trail import AuditEntry, AuditTrail
+    from orchestrator.app.audit.audit_entries import AuditEntry, AuditTrail
     from orchestrator.app.audit.verification import VerifiedRun
 
 WHO_WIDTH = 14
@@ -22,7 +22,7 @@ MAX_ERRORS = 20
 
 def render_verification(done: VerifiedRun, width: int = 80) -> str:
     """The outcome, the evidence, and what could not be verified; ends in a newline."""
-    page, found = Page(max(width, MIN_WIDTH)), done.found
+    page, found = TextLayout(max(width, MIN_WIDTH)), done.found
     outcome = "TAMPERED" if found.errors else "INTACT"
     lines = [f"{outcome}   run {escape_unprintable(done.run_id)}, {count_noun(found.rows, 'row')}"]
     lines += page.bullet_list([f.what for f in found.errors], limit=MAX_ERRORS, rest="more errors")
@@ -42,7 +42,7 @@ def render_verification(done: VerifiedRun, width: int = 80) -> str:
 
 def render_audit_trail(trail: AuditTrail, width: int = 80) -> str:
     """One entry per action, in order of their start, refusals marked; ends in a newline."""
-    page, entries = Page(max(width, MIN_WIDTH)), trail.entries
+    page, entries = TextLayout(max(width, MIN_WIDTH)), trail.entries
     refused = sum(entry.refused for entry in entries)
     counts = f"{count_noun(len(entries), 'action')}, {refused} refused"
     head = f"Run {escape_unprintable(trail.run_id)}   {counts}"

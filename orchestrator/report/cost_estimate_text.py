@@ -5,9 +5,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from orchestrator.catalog.prices import PRICES_FILE, Price
-from orchestrator.code_review.cost_estimate import BASIS, Estimate, EstimatedUse
+from orchestrator.code_review.cost_estimate import BASIS, EstimatedUse, ReviewEstimate
 from orchestrator.report.terminal_escaping import escape_line
-from orchestrator.report.text_layout import MIN_WIDTH, Page, pad
+from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, pad
 from orchestrator.wording import count_noun
 
 NAME_WIDTH = 16
@@ -15,7 +15,7 @@ FIGURE = "{:>10,} {:>9}"
 _METHOD = tuple(" ".join(text.split()) for text in BASIS)
 
 
-def to_document(estimate: Estimate) -> dict[str, Any]:
+def to_document(estimate: ReviewEstimate) -> dict[str, Any]:
     """The estimate as JSON data."""
     expected, worst = estimate.iteration
     total_expected, total_worst = estimate.total
@@ -31,9 +31,9 @@ def to_document(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def render_cost_estimate(estimate: Estimate, width: int = 80) -> str:
+def render_cost_estimate(estimate: ReviewEstimate, width: int = 80) -> str:
     """The estimate as plain text, ending in a newline."""
-    page = Page(max(width, MIN_WIDTH))
+    page = TextLayout(max(width, MIN_WIDTH))
     if not estimate.shares:
         text = f"No model calls (provider {estimate.provider}): 0 tokens, USD 0.00."
         return "\n".join(page.wrap(escape_line(text))) + "\n"
@@ -46,7 +46,7 @@ def render_cost_estimate(estimate: Estimate, width: int = 80) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
-def _render_total(page: Page, estimate: Estimate) -> list[str]:
+def _render_total(page: TextLayout, estimate: ReviewEstimate) -> list[str]:
     expected, worst = estimate.total
     iterations = count_noun(estimate.iterations, "iteration")
     lines = page.inline_list(
@@ -64,12 +64,12 @@ def _render_total(page: Page, estimate: Estimate) -> list[str]:
     return lines
 
 
-def _format_bill(bill: EstimatedUse, estimate: Estimate) -> str:
+def _format_bill(bill: EstimatedUse, estimate: ReviewEstimate) -> str:
     has_price = any(price for share in estimate.shares for price in share.prices.values())
     return (f"USD {bill.usd:.4f}, " if has_price else "") + f"{bill.tokens:,} tokens"
 
 
-def _render_table(estimate: Estimate) -> list[str]:
+def _render_table(estimate: ReviewEstimate) -> list[str]:
     head = "{:<{}} turns  {:>20}  {:>20}".format("Agent", NAME_WIDTH, "expected", "at most")
     units = " " * (NAME_WIDTH + 6) + 2 * f"  {'tokens':>10} {'USD':>9}"
     rows = [
@@ -91,7 +91,7 @@ def _format_row(name: str, turns: str, expected: EstimatedUse, worst: EstimatedU
     return f"{pad(escape_line(name), NAME_WIDTH)} {turns:>5}  {figures[0]}  {figures[1]}"
 
 
-def _render_prices(page: Page, estimate: Estimate) -> list[str]:
+def _render_prices(page: TextLayout, estimate: ReviewEstimate) -> list[str]:
     models = {model: price for share in estimate.shares for model, price in share.prices.items()}
     lines = [f"Prices, in US dollars per million tokens ({PRICES_FILE})"]
     for model, price in models.items():

@@ -12,7 +12,7 @@ from orchestrator.report.formats.html_page import shared_style
 from orchestrator.report.html_elements import render_section, render_table, text
 
 
-class Section(Struct, frozen=True):
+class PageSection(Struct, frozen=True):
     """A part of a page; ``body`` is HTML. One without a body is left out."""
 
     id: str
@@ -20,7 +20,7 @@ class Section(Struct, frozen=True):
     body: str
 
 
-def render_document(title: str, head: str, sections: Sequence[Section]) -> str:
+def render_document(title: str, head: str, sections: Sequence[PageSection]) -> str:
     """A page, ending in a newline.
 
     Args:

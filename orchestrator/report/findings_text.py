@@ -12,7 +12,7 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.finding_parts import TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, Page
+from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, TextLayout
 from orchestrator.wording import count_noun
 
 QUOTE_LINES = 6
@@ -69,7 +69,7 @@ def _cause_of(finding: Finding) -> Hashable:
     return finding.severity, finding.rule, finding.title, finding.fix_suggestion
 
 
-def _render_quote(page: Page, text: str, first_line: int) -> list[str]:
+def _render_quote(page: TextLayout, text: str, first_line: int) -> list[str]:
     if not text.strip():
         return []
     quoted = escape_code_lines(text)
@@ -109,7 +109,7 @@ def _describe_source(finding: Finding) -> str:
     return escape_line(source)
 
 
-def _render_title(page: Page, finding: Finding, limit: int) -> list[str]:
+def _render_title(page: TextLayout, finding: Finding, limit: int) -> list[str]:
     where = format_location(finding)
     first, *others = page.wrap(
         escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, limit=limit
@@ -119,7 +119,7 @@ def _render_title(page: Page, finding: Finding, limit: int) -> list[str]:
     return ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
 
 
-def _render_entry(page: Page, cause: Cause) -> list[str]:
+def _render_entry(page: TextLayout, cause: Cause) -> list[str]:
     """A finding with its evidence, and the other places of the same cause."""
     finding, *others = cause
     whole = page.cut(12 if finding.severity in GRAVE else 4)
@@ -150,7 +150,7 @@ def _render_entry(page: Page, cause: Cause) -> list[str]:
     return lines + _render_places(page, others)
 
 
-def _render_patch(page: Page, cause: Cause) -> list[str]:
+def _render_patch(page: TextLayout, cause: Cause) -> list[str]:
     """What code found out about the patch, how to apply it, and in a full report the diff."""
     finding, fix = cause[0], cause[0].fix
     if fix is None or (fix.state == "refused" and not page.verbose):
@@ -198,11 +198,11 @@ def name_provers(finding: Finding, most: int = PROVERS) -> str:
     return ", ".join(shown) + more + ("" if by_code else f"; written by {source}")
 
 
-def _render_text(page: Page, prefix: str, text: str, limit: int) -> list[str]:
+def _render_text(page: TextLayout, prefix: str, text: str, limit: int) -> list[str]:
     return page.wrap(escape_line(text), first=f"      {prefix}: ", rest=DEEP_INDENT, limit=limit)
 
 
-def _render_why(page: Page, detail: str, limit: int) -> list[str]:
+def _render_why(page: TextLayout, detail: str, limit: int) -> list[str]:
     """Why a finding is one; below it the steps of a flow, a line each."""
     first, *steps = filter(str.strip, detail.splitlines())
     lines = _render_text(page, "why", first, limit)
@@ -215,7 +215,7 @@ def _render_why(page: Page, detail: str, limit: int) -> list[str]:
     return lines
 
 
-def _render_places(page: Page, others: Sequence[Finding]) -> list[str]:
+def _render_places(page: TextLayout, others: Sequence[Finding]) -> list[str]:
     """The other places of a cause with their ids."""
     shown = others[: page.cut(PLACES)]
     if not shown:
@@ -270,7 +270,7 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
     return [("but", text) for text in texts]
 
 
-def render_open(page: Page, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:
+def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:
     """Open findings by severity and cause.
 
     Args:
@@ -311,19 +311,19 @@ def _section_of(finding: Finding) -> str:
     return "refuted" if finding.standing == "refuted" else finding.severity
 
 
-def _render_short_entry(page: Page, cause: Cause) -> list[str]:
+def _render_short_entry(page: TextLayout, cause: Cause) -> list[str]:
     places = f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
     first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}] "
     text = escape_line(cause[0].title) + places
     return page.wrap(text, first=first, rest=DEEP_INDENT, limit=2)
 
 
-def _render_left_out(page: Page, findings: Sequence[Finding]) -> list[str]:
+def _render_left_out(page: TextLayout, findings: Sequence[Finding]) -> list[str]:
     text = f"and {len(findings):,} more ({count_by_severity(findings)}): {page.more}"
     return ["", *page.wrap(text, first="  ")]
 
 
-def render_waived(page: Page, verdict: Verdict) -> list[str]:
+def render_waived(page: TextLayout, verdict: Verdict) -> list[str]:
     """Findings that a waiver accepts: shown, and not counted."""
     accepted = [finding for finding in verdict.findings if finding.state == "waived"]
     if not accepted:
@@ -341,7 +341,7 @@ def render_waived(page: Page, verdict: Verdict) -> list[str]:
     return lines + page.omitted(len(accepted))
 
 
-def render_rejected(page: Page, verdict: Verdict) -> list[str]:
+def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
     """Reported findings that are not counted, by weight and cause, each with its reason."""
     listed = {entry.finding.id for entry in verdict.rejected}
     marked = [

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.report.terminal_escaping import escape_unprintable
 
-MOST_TEXT = 4_000
+MAX_TEXT = 4_000
 """Characters of an item's text that a page shows."""
 
 
@@ -55,7 +55,7 @@ def link(name: str, url: str) -> str:
 
 def quote(raw: str) -> str:
     """An item's text; nothing where it has none."""
-    cut = raw[:MOST_TEXT].rstrip()
+    cut = raw[:MAX_TEXT].rstrip()
     more = "…" if len(raw.rstrip()) > len(cut) else ""
     return f"<blockquote>{text(cut)}{more}</blockquote>" if cut else ""
 

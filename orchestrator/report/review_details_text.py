@@ -5,15 +5,15 @@ from math import inf, isfinite
 
 from rich.cells import cell_len
 
-from orchestrator.code_review.verdict.model import Usage, Verdict
+from orchestrator.code_review.verdict.model import RunUsage, Verdict
 from orchestrator.report.terminal_escaping import escape_line
-from orchestrator.report.text_layout import Page, format_duration, pad
+from orchestrator.report.text_layout import TextLayout, format_duration, pad
 from orchestrator.wording import count_noun
 
 NAME_WIDTH = 28
 
 
-def render_details(page: Page, verdict: Verdict) -> list[list[str]]:
+def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
     """The sections that only ``show`` and ``--verbose`` print."""
     return [
         _render_quality(page, verdict),
@@ -34,7 +34,7 @@ def _format_score(score: float | None) -> str:
     return "-" if score is None else f"{score:.2f}"
 
 
-def _render_quality(page: Page, verdict: Verdict) -> list[str]:
+def _render_quality(page: TextLayout, verdict: Verdict) -> list[str]:
     """The rubric's criteria as a table; without a model, only those that code measures."""
     criteria = [c for c in verdict.score.criteria if verdict.used_model or c.kind == "measured"]
     total = "not scored"
@@ -60,7 +60,7 @@ def _render_quality(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_agents(page: Page, verdict: Verdict) -> list[str]:
+def _render_agents(page: TextLayout, verdict: Verdict) -> list[str]:
     """Each agent's work in numbers."""
     if not verdict.agents:
         return []
@@ -84,7 +84,7 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_assignment(page: Page, verdict: Verdict) -> list[str]:
+def _render_assignment(page: TextLayout, verdict: Verdict) -> list[str]:
     """How many agents reviewed the change and why, and what each was given; empty offline."""
     found = verdict.assignment
     if found is None:
@@ -98,7 +98,7 @@ def _render_assignment(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
+def _render_escalations(page: TextLayout, verdict: Verdict) -> list[str]:
     """Every move to another escalation stage, with its reason."""
     texts = [
         f"{change.agent} (iteration {change.iteration}) {change.from_stage} -> {change.to_stage}: "
@@ -108,7 +108,7 @@ def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
     return page.section("Escalated", texts)
 
 
-def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
+def _render_iterations(page: TextLayout, verdict: Verdict) -> list[str]:
     """What each iteration added; empty for a single iteration."""
     if len(verdict.iterations) < 2:
         return []
@@ -123,7 +123,7 @@ def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_guidance(page: Page, verdict: Verdict) -> list[str]:
+def _render_guidance(page: TextLayout, verdict: Verdict) -> list[str]:
     """The repository's guidance that agents were shown; empty without any."""
     if not verdict.guidance:
         return []
@@ -136,7 +136,7 @@ def _render_guidance(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_memory(page: Page, verdict: Verdict) -> list[str]:
+def _render_memory(page: TextLayout, verdict: Verdict) -> list[str]:
     """The entries of the repository's memory that did something; empty without any."""
     texts = [
         f"{use.file}: {use.entry}: {use.effect} {', '.join(use.findings)}".rstrip()
@@ -147,7 +147,7 @@ def _render_memory(page: Page, verdict: Verdict) -> list[str]:
     return page.section("Memory, as of base", texts, rest="    ")
 
 
-def _render_guards(page: Page, verdict: Verdict) -> list[str]:
+def _render_guards(page: TextLayout, verdict: Verdict) -> list[str]:
     """Decisions of the guards; empty without any."""
     texts = [
         f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
@@ -157,14 +157,14 @@ def _render_guards(page: Page, verdict: Verdict) -> list[str]:
     return page.section("Guards", texts, rest="    ")
 
 
-def _render_stop(page: Page, verdict: Verdict) -> list[str]:
+def _render_stop(page: TextLayout, verdict: Verdict) -> list[str]:
     """Why the review ended."""
     text = escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}")
     heading = page.heading("Why the review ended")
     return [heading, *page.wrap(text, first="  ", rest="    ", limit=page.cut(4))]
 
 
-def _render_usage(page: Page, verdict: Verdict) -> list[str]:
+def _render_usage(page: TextLayout, verdict: Verdict) -> list[str]:
     """Resources used, with their limits, and what ran."""
     usage = verdict.usage
     calls = "model calls" if verdict.used_model else "playbook steps"
@@ -188,7 +188,7 @@ def _render_usage(page: Page, verdict: Verdict) -> list[str]:
     return [page.paint(line, "dim") for line in lines]
 
 
-def describe_cost(usage: Usage) -> list[str]:
+def describe_cost(usage: RunUsage) -> list[str]:
     """Tokens and money used, with their limits; empty where there are none."""
     parts: list[str] = []
     tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
@@ -200,7 +200,7 @@ def describe_cost(usage: Usage) -> list[str]:
     return parts
 
 
-def _format_cached(usage: Usage) -> str:
+def _format_cached(usage: RunUsage) -> str:
     """Cached tokens and the money they saved; empty for none."""
     if not usage.cached_tokens:
         return ""
@@ -209,7 +209,7 @@ def _format_cached(usage: Usage) -> str:
 
 
 def _format_limit(
-    usage: Usage, name: str, render: Callable[[float], str] = "{:,.10g}".format
+    usage: RunUsage, name: str, render: Callable[[float], str] = "{:,.10g}".format
 ) -> str:
     maximum = usage.limits.get(name, inf)
     return f" of {render(maximum)}" if isfinite(maximum) else ""

@@ -11,7 +11,7 @@ from orchestrator.code_review.verdict.agents import AgentReport
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import OPEN_QUESTION, Skipped, Verdict
 from orchestrator.report.terminal_escaping import escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, Page, truncate
+from orchestrator.report.text_layout import DEEP_INDENT, TextLayout, truncate
 from orchestrator.wording import count_noun
 
 WHOLE_CHANGE = "*"
@@ -21,7 +21,7 @@ GROUPED_FROM = 4
 EXAMPLES = 3
 
 
-def render_skipped(page: Page, verdict: Verdict) -> list[str]:
+def render_skipped(page: TextLayout, verdict: Verdict) -> list[str]:
     """Files that were not reviewed: gaps first, then files that policy excludes."""
     if not verdict.skipped:
         return []
@@ -103,7 +103,7 @@ def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], 
     return list(groups.items())
 
 
-def _render_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
+def _render_groups(page: TextLayout, entries: Iterable[Skipped]) -> list[str]:
     """One line per file, or one per reason where many files share it."""
     blocks: list[list[str]] = []
     for (tool, why), paths in _group_by_reason(_join_tools(page, entries)):
@@ -116,7 +116,7 @@ def _render_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
     return lines + page.omitted(len(blocks))
 
 
-def _join_tools(page: Page, entries: Iterable[Skipped]) -> list[Skipped]:
+def _join_tools(page: TextLayout, entries: Iterable[Skipped]) -> list[Skipped]:
     """One entry for a file that several tools could not examine for the same reason."""
     joined: dict[tuple[str, str], list[Skipped]] = {}
     for entry in entries:
@@ -130,19 +130,19 @@ def _join_tools(page: Page, entries: Iterable[Skipped]) -> list[Skipped]:
     return found
 
 
-def _render_file(page: Page, path: str, reason: str) -> list[str]:
+def _render_file(page: TextLayout, path: str, reason: str) -> list[str]:
     where = f"    {quote_path(path)}  " if path else "    "
     return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, limit=page.cut(3))
 
 
-def _render_group(page: Page, paths: Sequence[str], reason: str) -> list[str]:
+def _render_group(page: TextLayout, paths: Sequence[str], reason: str) -> list[str]:
     named = ", ".join(quote_path(path) for path in paths[:EXAMPLES])
     first = f"    {count_noun(len(paths), 'file')}: "
     lines = page.wrap(escape_line(reason), first=first, rest=DEEP_INDENT, limit=3)
     return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, limit=2)
 
 
-def render_required_checks(page: Page, verdict: Verdict) -> list[str]:
+def render_required_checks(page: TextLayout, verdict: Verdict) -> list[str]:
     """Required checks that did not plainly pass; where everything is shown, their numbers too."""
     counts: dict[str, int] = {}
     for check in verdict.required_checks:
@@ -166,7 +166,7 @@ def _format_status(status: str) -> str:
     return status.replace("_", " ")
 
 
-def render_agents_gaps(page: Page, verdict: Verdict) -> list[str]:
+def render_agents_gaps(page: TextLayout, verdict: Verdict) -> list[str]:
     """Agents that did not finish, and what agents say they could not look at."""
     # An agent may name the analyzer (ruff) where the list of files names its tool (ruff_bugs).
     known = {f"{skip.path}: {skip.why}" for skip in verdict.skipped}
@@ -196,7 +196,7 @@ def questions_to_author(verdict: Verdict) -> list[str]:
     ]
 
 
-def render_uncertain(page: Page, verdict: Verdict) -> list[str]:
+def render_uncertain(page: TextLayout, verdict: Verdict) -> list[str]:
     """What remains uncertain and is nowhere else in the report."""
     gaps = {skip.why for skip in verdict.skipped if skip.gap}
     texts = [

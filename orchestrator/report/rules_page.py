@@ -5,7 +5,7 @@ from itertools import groupby
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.rule_table import Rule
-from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, Page
+from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, TextLayout
 
 TOPICS = ("security", "qa", "docs", "architecture")
 
@@ -158,7 +158,7 @@ TURN_OFF = (
 
 def render_rule_text(rule: Rule, width: int) -> str:
     """A rule for a terminal, with what turns it off; ends in a newline."""
-    page = Page(max(width, MIN_WIDTH))
+    page = TextLayout(max(width, MIN_WIDTH))
     severity: str = rule.severity
     if rule.severity_from_request:
         severity += f", {rule.severity_from_request} if a value from a request reaches it"

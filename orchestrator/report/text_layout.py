@@ -55,7 +55,7 @@ def _split_words(text: str, room: int) -> Iterator[str]:
             yield from chop_cells(word, room)
 
 
-class Page(Struct, frozen=True):
+class TextLayout(Struct, frozen=True):
     """Layout settings of a report.
 
     Attributes:
@@ -166,7 +166,7 @@ class Page(Struct, frozen=True):
 
 def render_name_list(parts: Mapping[str, Sequence[tuple[str, str]]], width: int = 80) -> str:
     """Name → description lists under headings, ending in a newline."""
-    page = Page(max(width, MIN_WIDTH))
+    page = TextLayout(max(width, MIN_WIDTH))
     names = [escape_unprintable(name) for entries in parts.values() for name, _ in entries]
     column = min(max(map(cell_len, names), default=0), NAME_WIDTH)
     lines: list[str] = []

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from orchestrator.engine.journal_keys import Key
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import MIN_WIDTH, Page, format_duration, pad
+from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, format_duration, pad
 
 if TYPE_CHECKING:
     from orchestrator.app.types import TimelineEntry
@@ -24,7 +24,7 @@ def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
     Agents run concurrently, so each agent's entries are grouped; the time column shows what ran in
     parallel.
     """
-    page = Page(max(width, MIN_WIDTH))
+    page = TextLayout(max(width, MIN_WIDTH))
     groups: dict[str, dict[str, list[tuple[str, TimelineEntry]]]] = {}
     for record in sorted(records, key=lambda record: record.seq):
         heading, agent, step = _split_key(record.key)
@@ -57,7 +57,7 @@ def _split_key(key: str) -> tuple[str, str, str]:
 
 
 def _render_entry(
-    page: Page, step: str, record: TimelineEntry, kinds: int, steps: int
+    page: TextLayout, step: str, record: TimelineEntry, kinds: int, steps: int
 ) -> list[str]:
     took = "" if record.seconds is None else format_duration(record.seconds)
     start = (

@@ -15,7 +15,13 @@ from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
 from orchestrator.report.review_details_text import describe_cost, render_details
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, Page, format_duration, truncate
+from orchestrator.report.text_layout import (
+    MIN_WIDTH,
+    UNBOUNDED,
+    TextLayout,
+    format_duration,
+    truncate,
+)
 from orchestrator.wording import count_noun
 
 Detail = Literal["short", "brief", "full", "verbose"]
@@ -28,7 +34,7 @@ ROOM_FOR_FINDINGS = 45
 ITEMS = (8, 4, 2, 1)
 """Entries of each other list, the most that leave this room."""
 
-LEAST_TITLE = 30
+MIN_TITLE = 30
 """Cells that a title has, however long its finding's path."""
 
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
@@ -54,7 +60,7 @@ def render_verdict(
     where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
     show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
     run = "" if detail == "brief" else f" {escape_unprintable(verdict.run_id)}"
-    page = Page(
+    page = TextLayout(
         max(width, MIN_WIDTH),
         color,
         items=None,
@@ -91,7 +97,7 @@ def _join(sections: list[list[str]]) -> str:
 
 
 def _sections(
-    page: Page, verdict: Verdict, repo: Path | None
+    page: TextLayout, verdict: Verdict, repo: Path | None
 ) -> tuple[list[list[str]], list[list[str]]]:
     """What stands above the findings, and what below."""
     top = [
@@ -128,7 +134,7 @@ def _is_clean(verdict: Verdict) -> bool:
     )
 
 
-def _render_short(page: Page, verdict: Verdict) -> list[str]:
+def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
     """The outcome, the open findings in one line each, and the outcome once more.
 
     A title gives way to the width; place, severity and id are whole.
@@ -137,17 +143,17 @@ def _render_short(page: Page, verdict: Verdict) -> list[str]:
     for finding in findings_text.open_findings(verdict):
         start = f"{findings_text.format_location(finding)}: {finding.severity}: "
         end = " " + escape_line(f"[{finding.id}]")
-        room = max(page.width - cell_len(start + end), LEAST_TITLE)
+        room = max(page.width - cell_len(start + end), MIN_TITLE)
         lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
     return lines + _render_closing(page, verdict)
 
 
-def _render_excluded(page: Page, verdict: Verdict) -> list[str]:
+def _render_excluded(page: TextLayout, verdict: Verdict) -> list[str]:
     excluded = escape_line(review_gaps_text.describe_excluded(verdict))
     return page.wrap(excluded, first="Not reviewed, and no gap: ", limit=2) if excluded else []
 
 
-def _render_clean(page: Page, verdict: Verdict) -> list[str]:
+def _render_clean(page: TextLayout, verdict: Verdict) -> list[str]:
     """A review without anything to do, in a few lines."""
     lines = _render_outcome(page, verdict) + _render_change(page, verdict)
     if verdict.lead_summary:
@@ -170,7 +176,7 @@ def _count_findings(verdict: Verdict) -> str:
     return findings_text.count_by_severity(verdict.findings) or "no findings"
 
 
-def _render_header(page: Page, verdict: Verdict) -> list[str]:
+def _render_header(page: TextLayout, verdict: Verdict) -> list[str]:
     lines = _render_outcome(page, verdict) + _render_change(page, verdict)
     reasons = [reason.rstrip(".") for reason in verdict.reasons]
     if verdict.stop.reason != "done":
@@ -184,7 +190,7 @@ def _render_header(page: Page, verdict: Verdict) -> list[str]:
     return lines + _render_notes(page, verdict)
 
 
-def _render_outcome(page: Page, verdict: Verdict) -> list[str]:
+def _render_outcome(page: TextLayout, verdict: Verdict) -> list[str]:
     """Outcome, status, numbers of findings, and who stands behind it."""
     gaps = sum(entry.gap for entry in verdict.skipped)
     status = "review complete"
@@ -198,7 +204,7 @@ def _render_outcome(page: Page, verdict: Verdict) -> list[str]:
     return [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
 
 
-def _render_change(page: Page, verdict: Verdict) -> list[str]:
+def _render_change(page: TextLayout, verdict: Verdict) -> list[str]:
     change = verdict.change
     files = count_noun(change.files, "file")
     sides = f"{_format_revision(change.base)}..{_format_revision(change.head)}"
@@ -237,7 +243,7 @@ def describe_since_previous(verdict: Verdict) -> str:
     return f"the review of {_format_revision(previous.head)}: {found or 'no findings'}"
 
 
-def _render_notes(page: Page, verdict: Verdict, rows: int = 2) -> list[str]:
+def _render_notes(page: TextLayout, verdict: Verdict, rows: int = 2) -> list[str]:
     """What the checkout or the accounting says about the review."""
     notes = (*verdict.change.notes, *verdict.usage.notes)
     lines: list[str] = []
@@ -251,7 +257,7 @@ def _format_revision(name: str) -> str:
     return name[:12] if _OBJECT_ID.fullmatch(name) else truncate(escape_unprintable(name), 40)
 
 
-def _render_approvals(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+def _render_approvals(page: TextLayout, verdict: Verdict, repo: Path | None) -> list[str]:
     """Calls that wait for a person, each with the commands that decide it."""
     if not verdict.approvals:
         return []
@@ -266,7 +272,7 @@ def _render_approvals(page: Page, verdict: Verdict, repo: Path | None) -> list[s
     return [*lines, f"  Then: {escape_unprintable(command)}"]
 
 
-def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+def _render_questions(page: TextLayout, verdict: Verdict, repo: Path | None) -> list[str]:
     """Open questions that the run waits for, each with the command that answers it."""
     waiting = [question for question in verdict.questions if not question.answer]
     lines = [page.heading("Waiting for your answer")] if waiting else []
@@ -278,12 +284,12 @@ def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[s
     return lines + page.omitted(len(waiting))
 
 
-def _render_questions_to_author(page: Page, verdict: Verdict) -> list[str]:
+def _render_questions_to_author(page: TextLayout, verdict: Verdict) -> list[str]:
     questions = review_gaps_text.questions_to_author(verdict)
     return page.section("Questions to the author", questions, first="  - ", limit=4)
 
 
-def _render_answers(page: Page, verdict: Verdict) -> list[str]:
+def _render_answers(page: TextLayout, verdict: Verdict) -> list[str]:
     """The questions that a person has answered."""
     answered = [question for question in verdict.questions if question.answer]
     lines = [page.heading("Answered questions")] if answered else []
@@ -294,7 +300,7 @@ def _render_answers(page: Page, verdict: Verdict) -> list[str]:
     return lines + page.omitted(len(answered))
 
 
-def _render_next_step(page: Page, verdict: Verdict) -> list[str]:
+def _render_next_step(page: TextLayout, verdict: Verdict) -> list[str]:
     """The next action for a person; what the run waits for stands on top with its command."""
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
     if waiting or verdict.verdict == "merge" or not verdict.stop.next_human_action:
@@ -302,12 +308,12 @@ def _render_next_step(page: Page, verdict: Verdict) -> list[str]:
     return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=3)
 
 
-def _render_cost(page: Page, verdict: Verdict) -> list[str]:
+def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:
     used = [f"time {format_duration(verdict.usage.seconds)}", *describe_cost(verdict.usage)]
     return [page.paint(line, "dim") for line in page.inline_list(used, first="Used     ")]
 
 
-def _render_closing(page: Page, verdict: Verdict) -> list[str]:
+def _render_closing(page: TextLayout, verdict: Verdict) -> list[str]:
     """The outcome once more, where the prompt comes back."""
     lines = _render_cost(page, verdict) if verdict.used_model and page.items is not None else []
     if page.items is not None:

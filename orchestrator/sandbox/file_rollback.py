@@ -19,8 +19,8 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
+from diffchecks.safe_paths import SafeDirectory, create_file
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.sandbox.safe_paths import SafeDirectory, create_file
 
 EXCLUDED = frozenset({".git", ".diffcourt/state"})
 """Paths below the root that are neither saved nor restored."""

@@ -24,7 +24,7 @@ from orchestrator.sandbox.launcher_client import PACKAGE, installation_directori
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import user_number
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("change_code_main.py")
 END_SECONDS = 10.0
@@ -49,7 +49,7 @@ async def run_isolated(
     tree: Path,
     *,
     reads: Sequence[Path] = (),
-    limits: Limits = Limits(),
+    limits: ResourceLimits = ResourceLimits(),
     read_only: bool = False,
 ) -> ProgramOutput:
     """Run a hostile program in ``tree``; its output is kept with the tool call that runs it.
@@ -97,7 +97,7 @@ class _IsolatedRun:
         argv: Sequence[str],
         tree: Path,
         reads: Sequence[Path],
-        limits: Limits,
+        limits: ResourceLimits,
         cgroup: Cgroup,
         *,
         read_only: bool,

@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from diffchecks import DATA
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ class NotStartedError(SandboxError):
 
 def installation_directories() -> list[str]:
     """The directories of our own installation, which hold nothing but programs."""
-    return sorted({sys.prefix, sys.base_prefix, str(PACKAGE)})
+    return sorted({sys.prefix, sys.base_prefix, str(PACKAGE), str(DATA.parent)})
 
 
 class Launcher:
@@ -54,7 +55,7 @@ class Launcher:
         level: Level,
         reads: Sequence[Path] = (),
         writes: Sequence[Path] = (),
-        limits: Limits | None = None,
+        limits: ResourceLimits | None = None,
     ) -> None:
         self.owner, self._level = os.getpid(), level
         self.cgroup = Cgroup(limits or shared_limits())

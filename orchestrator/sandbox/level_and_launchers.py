@@ -17,7 +17,7 @@ from orchestrator.sandbox.launcher_client import (
     installation_directories,
 )
 from orchestrator.sandbox.process_confinement import SYSTEM_PROGRAMS, is_available, program_files
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
 Setting = Literal["auto", "bubblewrap", "landlock", "off"]
 MAX_LAUNCHERS = 8
@@ -39,7 +39,7 @@ class Sandbox:
         missing_limits_reason: why some cgroup controllers are not in force; empty when all are.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: ResourceLimits | None = None) -> None:
         self.limits = limits or shared_limits()
         self._controllers: tuple[str, ...] = ()
         self._lock = threading.RLock()

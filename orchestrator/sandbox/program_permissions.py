@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class Limits(Struct, frozen=True):
+class ResourceLimits(Struct, frozen=True):
     """Resource limits of one program; they hold before its first instruction.
 
     Attributes:

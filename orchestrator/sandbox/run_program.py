@@ -24,7 +24,7 @@ from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
 from orchestrator.sandbox.process_start import SAFE_PATH, open_process
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
 
 class CompletedProgram(Struct, frozen=True):
@@ -104,7 +104,7 @@ def start(
     permissions: Permissions,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    limits: Limits = Limits(),
+    limits: ResourceLimits = ResourceLimits(),
 ) -> RunningProgram:
     """Have a program started; the caller closes it. ``wait`` raises when the start failed.
 
@@ -133,7 +133,7 @@ def _request(
     permissions: Permissions,
     cwd: Path | None,
     env: Mapping[str, str],
-    limits: Limits,
+    limits: ResourceLimits,
 ) -> dict[str, Any]:
     """The launcher's request, in builtin types."""
     bounds = [
@@ -165,7 +165,7 @@ async def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    limits: Limits = Limits(),
+    limits: ResourceLimits = ResourceLimits(),
     recorded: bool = False,
 ) -> CompletedProgram:
     """Run a program to its end; the caller checks the exit code.

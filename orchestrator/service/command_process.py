@@ -41,7 +41,7 @@ def answer(request: CommandRequest) -> Handled:
         why = f"commands in comments need PyGithub; run: {install_command('github')}"
         raise InputError(why) from None
 
-    class Reviews(GitHubCommands):
+    class ServiceReviews(GitHubCommands):
         """The reviews are the service's own, and not runs of a workflow."""
 
         def find_review(self, head: str) -> ReviewRun | None:
@@ -51,7 +51,9 @@ def answer(request: CommandRequest) -> Handled:
         def run_again(self, run: ReviewRun) -> None:
             """The worker enqueues it."""
 
-    forge = Reviews(request.token, request.url, request.project, request.number, "diffcourt.yml")
+    forge = ServiceReviews(
+        request.token, request.url, request.project, request.number, "diffcourt.yml"
+    )
     clean = make_cleaner({**os.environ, "FORGE_TOKEN": request.token})
     answering = Answering(forge, clean, shipped_rules(), of_service=True)
     event = CommentEvent(

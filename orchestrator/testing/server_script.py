@@ -69,7 +69,7 @@ def thinking_block(text: str) -> Opaque:
     return Opaque("server", {"type": "thinking", "thinking": text})
 
 
-class Script:
+class ServerScript:
     """Lines per agent; without lines, each agent returns the smallest valid report."""
 
     def __init__(self, lines: Mapping[str, Sequence[ServerReply]] | None) -> None:

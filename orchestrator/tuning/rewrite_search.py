@@ -16,16 +16,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Mark
+from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.labels.label_files import Label, Scale, infer_scale
 from orchestrator.tuning.rubric_comparison import (
+    ComparedRubric,
     LabeledRows,
     RubricComparison,
-    Side,
     build_rows,
     compare_sides,
 )
@@ -37,7 +37,7 @@ SHOWN_DISAGREEMENTS, SHOWN_AGREEMENTS = 8, 4
 CHANGED_SHARE = 0.2
 """Share of decisions that a new wording is expected to change, for the power before the search."""
 
-Score = Callable[[Criterion, Sequence[Item]], Awaitable[Mapping[str, Mark] | None]]
+Score = Callable[[Criterion, Sequence[Item]], Awaitable[Mapping[str, CriterionMark] | None]]
 """A wording and items → the criterion's mark by item id; None where the budget has ended."""
 
 
@@ -77,7 +77,7 @@ class ShownItem(Struct, frozen=True):
     item: Item
     label: str
     accepted: bool
-    mark: Mark
+    mark: CriterionMark
     notes: tuple[str, ...] = ()
 
 
@@ -90,7 +90,7 @@ class Candidate(Struct, frozen=True):
     """
 
     criterion: Criterion
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, CriterionMark]
     right: Bools
     kappa: float
 
@@ -196,7 +196,7 @@ class _Training:
             if label.note:
                 self.notes[label.item] = (*self.notes.get(label.item, ()), label.note)
 
-    def measure(self, criterion: Criterion, marks: Mapping[str, Mark]) -> Candidate:
+    def measure(self, criterion: Criterion, marks: Mapping[str, CriterionMark]) -> Candidate:
         accepted = self.accepted(criterion, marks)
         right = np.array(
             [(label == "accept") == a for label, a in zip(self.labels, accepted, strict=True)]
@@ -204,7 +204,7 @@ class _Training:
         used = self.without_examples([criterion])
         return Candidate(criterion, marks, right, self.kappa(accepted, used))
 
-    def accepted(self, criterion: Criterion, marks: Mapping[str, Mark]) -> Bools:
+    def accepted(self, criterion: Criterion, marks: Mapping[str, CriterionMark]) -> Bools:
         rubric, name = self.halves.rubric, criterion.id
         return np.array(
             [decide_item(rubric, {**i.scores, name: marks[i.id].given})[0] for i in self.items]
@@ -311,5 +311,5 @@ async def _prove(
         if found is None:
             return None
         scores = {i.id: {**i.scores, wording.id: found[i.id].given} for i in items}
-        sides.append(Side(name, halves.rubric, scores))
+        sides.append(ComparedRubric(name, halves.rubric, scores))
     return compare_sides(sides[0], sides[1], items, halves.labels, halves.scale)

@@ -32,7 +32,7 @@ MARGIN = 0.05
 Outcome = Literal["better", "no worse", "worse", "unknown"]
 
 
-class Side(Struct, frozen=True):
+class ComparedRubric(Struct, frozen=True):
     """One of the two that are compared.
 
     Attributes:
@@ -172,8 +172,8 @@ def compare_paired(rows: LabeledRows, a: Bools, b: Bools) -> PairedComparison:
 
 
 def compare_sides(
-    a: Side,
-    b: Side,
+    a: ComparedRubric,
+    b: ComparedRubric,
     items: Sequence[Item],
     labels: Sequence[Label],
     scale: Scale,
@@ -243,14 +243,17 @@ def _labels_needed(
     return needed, estimate_labels_needed(items, se, groups, change) if open_ else None
 
 
-def _decide(side: Side, items: Sequence[Item]) -> list[tuple[bool, float | None]]:
+def _decide(side: ComparedRubric, items: Sequence[Item]) -> list[tuple[bool, float | None]]:
     scored = [replace(item, scores=side.scores[item.id]) for item in items]
     require_scores(side.rubric, scored)
     return [decide_item(side.rubric, item.scores) for item in scored]
 
 
 def _list_changed(
-    a: Side, b: Side, rows: LabeledRows, decided: list[list[tuple[bool, float | None]]]
+    a: ComparedRubric,
+    b: ComparedRubric,
+    rows: LabeledRows,
+    decided: list[list[tuple[bool, float | None]]],
 ) -> tuple[ChangedDecision, ...]:
     out = []
     for i, (item, old, new) in enumerate(zip(rows.items, *decided, strict=True)):

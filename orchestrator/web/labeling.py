@@ -19,15 +19,21 @@ from orchestrator.report.findings_text import format_location, open_findings
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_lines
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.label_files import Label, Value, read_labels
-from orchestrator.tuning.labels.labeling import SHARED_ITEMS, Question, add_label, now, remove_label
-from orchestrator.web.site import Action, Page, Part, Visit
+from orchestrator.tuning.labels.labeling import (
+    SHARED_ITEMS,
+    LabelQuestion,
+    add_label,
+    now,
+    remove_label,
+)
+from orchestrator.web.site import FormAction, SitePage, SitePart, Visit
 
 if TYPE_CHECKING:
     from orchestrator.tuning.labels.rater_agreement import RaterAgreement
 
-MOST_TEXT = 20_000
+MAX_TEXT = 20_000
 """Characters of an item's text."""
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 """Lines of an item's context, and of each file of a change."""
 
 
@@ -46,7 +52,7 @@ class LabelingTask(Struct, frozen=True):
     reviews: Mapping[str, Verdict]
     repo: Path | None
     path: Path
-    list_questions: Callable[[Sequence[Label], str], list[Question]]
+    list_questions: Callable[[Sequence[Label], str], list[LabelQuestion]]
     answers: Mapping[str, Value]
     criteria: Sequence[Criterion] = ()
 
@@ -60,7 +66,7 @@ class _RaterSession(Struct):
         note: of a label that was undone, to be changed.
     """
 
-    todo: list[Question]
+    todo: list[LabelQuestion]
     at: int = 0
     given: list[int] = field(default_factory=list)
     note: str = ""
@@ -75,15 +81,15 @@ class LabelingPage:
         self._lock = Lock()
         self._groups = {item.id: item.group for item in task.items}
 
-    def part(self) -> Part:
+    def part(self) -> SitePart:
         """The part of a site."""
-        return Part(
+        return SitePart(
             [
-                Page("/", self._show),
-                Action("/label", self._label),
-                Action("/skip", self._skip),
-                Action("/undo", self._undo),
-                Action("/again", self._again),
+                SitePage("/", self._show),
+                FormAction("/label", self._label),
+                FormAction("/skip", self._skip),
+                FormAction("/undo", self._undo),
+                FormAction("/again", self._again),
             ],
             title="Label",
         )
@@ -201,7 +207,7 @@ class LabelingPage:
         review = self._task.reviews.get(item.id)
         web = urlsplit(item.url).scheme in {"http", "https"}
         found: dict[str, Any] = {
-            "text": item.text[:MOST_TEXT] if review is None else review.summary,
+            "text": item.text[:MAX_TEXT] if review is None else review.summary,
             "link": item.url if web else "",
             "context": Markup(_render_context(item.context)),  # noqa: S704 - escaped line by line
             "findings": [],
@@ -226,11 +232,11 @@ class LabelingPage:
                     {
                         "path": file.path,
                         "code": Markup(  # noqa: S704 - as above
-                            render_lines(f"Diff {n}", file.path, file.lines[:MOST_LINES])
+                            render_lines(f"Diff {n}", file.path, file.lines[:MAX_LINES])
                             if file.lines
                             else ""
                         ),
-                        "omitted": max(len(file.lines) - MOST_LINES, 0) + file.omitted,
+                        "omitted": max(len(file.lines) - MAX_LINES, 0) + file.omitted,
                     }
                     for n, file in enumerate(files, 1)
                 ],
@@ -274,7 +280,7 @@ def _render_context(context: str) -> str:
     is_diff = any(line.startswith("@@ ") for line in context.split("\n"))
     kinds = {"+": "added", "-": "removed"} if is_diff else {}
     lines = []
-    for raw in context.split("\n")[:MOST_LINES]:
+    for raw in context.split("\n")[:MAX_LINES]:
         kind = kinds.get(raw[:1], "same")
         text = raw[1:] if is_diff and raw[:1] in {"+", "-", " "} else raw
         lines.append(ExcerptLine(kind, 0, 0, text))  # type: ignore[arg-type]

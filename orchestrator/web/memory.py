@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from orchestrator.app.memory.past_reviews import load_reviews
 from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
 from orchestrator.errors import DiffcourtError, InputError
-from orchestrator.web.site import Page, Part, Visit
+from orchestrator.web.site import SitePage, SitePart, Visit
 
 WHICH = {"": propose_entries, "prune": prune_entries}
 
@@ -53,11 +53,11 @@ class MemoryPage:
         return Proposal(repo, patch, change.notes)
 
 
-def make_memory_part(repos: Sequence[Path]) -> Part:
+def make_memory_part(repos: Sequence[Path]) -> SitePart:
     """The part with memory proposals of some repositories."""
     page = MemoryPage(repos)
-    return Part(
-        [Page("/memory", page.show), Page("/memory/{number}/memory.patch", page.download)],
+    return SitePart(
+        [SitePage("/memory", page.show), SitePage("/memory/{number}/memory.patch", page.download)],
         title="Memory",
         path="/memory",
     )

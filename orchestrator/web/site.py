@@ -84,7 +84,7 @@ class Visit:
         return RedirectResponse(self.site.url(path), 303)
 
 
-class Page(Struct, frozen=True):
+class SitePage(Struct, frozen=True):
     """A page for GET of a path; the path may have named parts, as in ``/runs/{run}``.
 
     Attributes:
@@ -96,7 +96,7 @@ class Page(Struct, frozen=True):
     for_programs: bool = False
 
 
-class Action(Struct, frozen=True):
+class FormAction(Struct, frozen=True):
     """An action for POST of a path, for people who may act."""
 
     path: str
@@ -110,7 +110,7 @@ class Stream(Struct, frozen=True):
     events: Callable[[Visit], AsyncIterator[tuple[str, str]]]
 
 
-class Part(Struct, frozen=True):
+class SitePart(Struct, frozen=True):
     """What a feature adds to a site.
 
     Attributes:
@@ -119,7 +119,7 @@ class Part(Struct, frozen=True):
         filters: functions for its templates.
     """
 
-    entries: Sequence[Page | Action | Stream]
+    entries: Sequence[SitePage | FormAction | Stream]
     title: str = ""
     path: str = "/"
     filters: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -128,7 +128,9 @@ class Part(Struct, frozen=True):
 class Site:
     """The pages of some parts, for people whom ``access`` admits."""
 
-    def __init__(self, access: Access, parts: Sequence[Part], *, name: str = "Diffcourt") -> None:
+    def __init__(
+        self, access: Access, parts: Sequence[SitePart], *, name: str = "Diffcourt"
+    ) -> None:
         self.access, self.parts, self.name = access, parts, name
         self._static = load_static()
         self._templates = new_templates(url=self.url, static=self.static, site=self)
@@ -142,7 +144,7 @@ class Site:
             entry
             for part in parts
             for entry in part.entries
-            if isinstance(entry, Page) and entry.for_programs
+            if isinstance(entry, SitePage) and entry.for_programs
         ]
         self.paths_for_programs = frozenset(entry.path for entry in for_programs)
         plain = map(self._route, for_programs)
@@ -177,10 +179,10 @@ class Site:
         title = _TITLES.get(status, "Not possible")
         return self.render("error.html", status, title=title, why=why, visit=visit, notes=[])
 
-    def _route(self, entry: Page | Action | Stream) -> Route:
-        if isinstance(entry, Page):
+    def _route(self, entry: SitePage | FormAction | Stream) -> Route:
+        if isinstance(entry, SitePage):
             return Route(entry.path, self._endpoint(entry.show), methods=["GET"])
-        if isinstance(entry, Action):
+        if isinstance(entry, FormAction):
             return Route(entry.path, self._endpoint(entry.act), methods=["POST"])
         return Route(entry.path, self._streaming(entry.events), methods=["GET"])
 

@@ -13,7 +13,7 @@ from orchestrator.app.statistics.all_runs import Collected, collect, summarize
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.report.statistics.html_page import page_sections
-from orchestrator.web.site import Page, Part, Visit
+from orchestrator.web.site import SitePage, SitePart, Visit
 
 DAY = 24 * 3600.0
 SPANS = {"7": "7 days", "30": "30 days", "90": "90 days", "": "all"}
@@ -79,11 +79,11 @@ class StatisticsPage:
         )
 
 
-def make_statistics_part(repos: Sequence[Path]) -> Part:
+def make_statistics_part(repos: Sequence[Path]) -> SitePart:
     """The part with the statistics of some repositories."""
     page = StatisticsPage(repos)
-    return Part(
-        [Page("/statistics", page.show), Page("/metrics", page.metrics, for_programs=True)],
+    return SitePart(
+        [SitePage("/statistics", page.show), SitePage("/metrics", page.metrics, for_programs=True)],
         title="Statistics",
         path="/statistics",
     )

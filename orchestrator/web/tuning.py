@@ -18,7 +18,7 @@ from orchestrator.errors import DiffcourtError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
 from orchestrator.tuning.labels.label_files import Label, read_labels
-from orchestrator.web.site import Page, Part, Visit
+from orchestrator.web.site import SitePage, SitePart, Visit
 
 if TYPE_CHECKING:
     from orchestrator.tuning.labels.feedback_rate import FeedbackReport
@@ -133,7 +133,7 @@ def _add_feedback(found: TuningState, labels: Sequence[Label]) -> None:
     if find_spec("numpy") is None:
         found.problems.append(f"agreement from feedback needs: {install_command('tune')}")
         return
-    from orchestrator.app.memory.finding_feedback import collect_feedback  # noqa: PLC0415 - numpy
+    from orchestrator.app.memory.comment_feedback import collect_feedback  # noqa: PLC0415 - numpy
     from orchestrator.tuning.labels.feedback_rate import measure_feedback  # noqa: PLC0415
 
     try:
@@ -144,6 +144,6 @@ def _add_feedback(found: TuningState, labels: Sequence[Label]) -> None:
         found.problems.append(str(error))
 
 
-def make_tuning_part(repos: Sequence[Path]) -> Part:
+def make_tuning_part(repos: Sequence[Path]) -> SitePart:
     """What some repositories' rubrics are worth."""
-    return Part([Page("/tuning", TuningPage(repos).show)], title="Tuning", path="/tuning")
+    return SitePart([SitePage("/tuning", TuningPage(repos).show)], title="Tuning", path="/tuning")

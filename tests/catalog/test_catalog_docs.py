@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.findings.finding_context import find_block
 from tests.review.test_converging_reviews import OPENING, step
 
@@ -75,5 +75,5 @@ def test_the_page_of_the_memory_shows_a_dismissal_as_it_is_made(with_files):
 def test_every_setting_is_in_the_shipped_file():
     shipped = (DOCS.parent / "config" / "defaults.yaml").read_text("utf-8")
     assert all(
-        re.search(rf"^{name}:", shipped, re.MULTILINE) for name in Settings.__struct_fields__
+        re.search(rf"^{name}:", shipped, re.MULTILINE) for name in ReviewSettings.__struct_fields__
     )

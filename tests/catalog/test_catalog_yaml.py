@@ -14,7 +14,7 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.catalog.prices import PricesFile
-from orchestrator.catalog.settings import Settings, ToolsConfig
+from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_validation import (
     convert_node,
@@ -28,7 +28,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 
 MODELS = [
-    ("config/defaults.yaml", Settings),
+    ("config/defaults.yaml", ReviewSettings),
     ("config/tools.yaml", ToolsConfig),
     ("config/verdict.yaml", VerdictPolicy),
     ("config/guards.yaml", GuardsFile),

@@ -15,8 +15,8 @@ from orchestrator.app.runs.state_directory import open_run
 from orchestrator.app.runs.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.code_review.change.change_description import (
-    LARGEST_EVENT,
     MAX_DESCRIPTION,
+    MAX_EVENT,
     MAX_TITLE,
     ChangeDescription,
     describe_change,
@@ -88,7 +88,7 @@ def test_a_broken_event_file_gives_one_note(tmp_path: Path, document: bytes) -> 
 def test_an_event_file_that_cannot_be_read_gives_one_note(tmp_path: Path) -> None:
     large = tmp_path / "large.json"
     with large.open("wb") as file:
-        file.truncate(LARGEST_EVENT + 1)
+        file.truncate(MAX_EVENT + 1)
     for path, why in (
         (tmp_path / "gone", "No such file or directory"),
         (tmp_path, "Is a directory"),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs.stored_runs import load_verdict
-from orchestrator.catalog.memory_files import DismissalFile
+from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
 from tests.cli.test_waive_and_override import REVIEW, RULE, SHELL, repo

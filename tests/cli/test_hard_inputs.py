@@ -15,7 +15,7 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.foreign_json import MOST_DEPTH, parse_json
+from orchestrator.foreign_json import MAX_DEPTH, parse_json
 from tests.review.change.conftest import Repo as BombRepo
 from tests.review.change.test_change_forged import tree_bomb
 from tests.review.review_kit import Repo, change, options
@@ -205,7 +205,7 @@ def test_json_of_any_depth_is_one_line(
 
 
 def test_documents_of_usual_depth_are_read() -> None:
-    usual = "[" * MOST_DEPTH + "]" * MOST_DEPTH
+    usual = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert parse_json(usual) == json.loads(usual)
     for deeper in (f"[{usual}]", "[" * 200_000):
         with pytest.raises(ValueError, match="deeper than 100 levels"):

@@ -10,10 +10,10 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app.runs.stored_runs import load_verdict
-from orchestrator.catalog.memory_files import DismissalFile
+from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.model import Rejected, Stop, Verdict
+from orchestrator.code_review.verdict.model import Rejected, Verdict, VerdictStop
 from orchestrator.code_review.verdict.policy_effects import MemoryEffect, MemoryUse
 from tests.cli.test_waive_and_override import REVIEW, RULE, SHELL, repo
 from tests.review.memory_kit import FILE, commit_to_base
@@ -108,7 +108,7 @@ def test_rejected_findings_and_stagnation_are_proposed_in_one_harmless_line_each
         Rejected(finding=replace(found, title="Gone"), reason=hostile, cause="withdrawn"),
         Rejected(finding=replace(found, title="Outside"), reason=hostile, cause="outside"),
     ]
-    stop = Stop(reason="stagnation", detail="no new evidence", next_human_action="Look.")
+    stop = VerdictStop(reason="stagnation", detail="no new evidence", next_human_action="Look.")
     file = write_verdict(
         tmp_path / "v.json", verdict, run_id="20260102-101500-ab", findings=(), stop=stop,
         rejected=tuple(rejected),

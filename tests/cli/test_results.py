@@ -20,10 +20,10 @@ from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,
-    Score,
-    Stop,
-    Usage,
+    ReviewScore,
+    RunUsage,
     Verdict,
+    VerdictStop,
 )
 from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
@@ -43,8 +43,8 @@ def verdict(
         status=status,
         confidence=1,
         reasons=(),
-        stop=Stop(reason="done", detail="d", next_human_action="n"),
-        score=Score(total=None, threshold=0.8, criteria=()),
+        stop=VerdictStop(reason="done", detail="d", next_human_action="n"),
+        score=ReviewScore(total=None, threshold=0.8, criteria=()),
         findings=(),
         rejected=(),
         checked=(),
@@ -53,7 +53,7 @@ def verdict(
         next_actions=(),
         agents=(),
         iterations=(),
-        usage=Usage(),
+        usage=RunUsage(),
         provenance=Provenance(version="0", provider="offline", digests={}, analyzers={}),
     )
 

@@ -9,7 +9,13 @@ import pytest
 
 pytest.importorskip("procrastinate")
 
-from orchestrator.service.settings import Database, ForgeSettings, Secret, Settings, load_settings
+from orchestrator.service.settings import (
+    Database,
+    ForgeSettings,
+    Secret,
+    ServiceSettings,
+    load_settings,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/service.md").read_text()
@@ -33,5 +39,5 @@ def _keys(kind: Any) -> set[str]:
 
 
 def test_every_key_of_the_configuration_is_on_the_page() -> None:
-    keys = _keys(Settings) | _keys(Database) | _keys(ForgeSettings) | _keys(Secret)
+    keys = _keys(ServiceSettings) | _keys(Database) | _keys(ForgeSettings) | _keys(Secret)
     assert not {key for key in keys if f"{key}:" not in PAGE}

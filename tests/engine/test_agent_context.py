@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.runs.stored_runs import build_timeline
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, Row, always_retry
@@ -295,7 +295,7 @@ def crash_after(turns: int, answer: Answer) -> Answer:
 
 async def work(
     store: MemoryStore, answer: Answer, *, turns: int, size: int = 0
-) -> tuple[Counted, AgentResult, dict[str, Json]]:
+) -> tuple[Counted, LoopResult, dict[str, Json]]:
     model = Counted(answer)
     tool = Echo(run=lambda arguments, _: Observation(arguments["text"] + "x" * size))
     async with open_memory_journal(store) as journal:

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentResult, run_agent
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
@@ -29,7 +29,7 @@ from tests.engine.engine_kit import (
 GOOD = text_reply('{"answer": 1}')
 
 
-async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)) -> AgentResult:  # noqa: B008
+async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)) -> LoopResult:  # noqa: B008
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, model, *tools)
         agent = spec("worker", "echo", contract=REPORT, bounds=bounds)

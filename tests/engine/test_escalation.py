@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Capabilities, ModelsConfig, Provider, Stage
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
@@ -57,7 +57,7 @@ def runtime_with(journal: Journal, model: ScriptedModel) -> AgentRuntime:
     return replace(make_runtime(journal, model), choose_model=choose)
 
 
-async def work(journal: Journal, model: ScriptedModel, task: Task) -> AgentResult:
+async def work(journal: Journal, model: ScriptedModel, task: Task) -> LoopResult:
     return await run_task(task, runtime_with(journal, model), account())
 
 

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.catalog.settings import StagnationPolicy
-from orchestrator.code_review.stop_rules import Iteration, decide
+from orchestrator.code_review.stop_rules import IterationFacts, decide
 from orchestrator.engine import state_machine
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.engine.rubric_scoring import Mark, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, judge
 from orchestrator.engine.state_machine import Flow, State, check, diagram
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import FlowError
@@ -73,8 +73,8 @@ def test_two_states_of_one_name_are_refused() -> None:
         Flow.of("A", [State("A"), State("A")])
 
 
-FINE = Iteration(score=0.9, accepted=True)
-WANTING = Iteration(score=0.5, accepted=False, gates=("x",), missing=("x",))
+FINE = IterationFacts(score=0.9, accepted=True)
+WANTING = IterationFacts(score=0.5, accepted=False, gates=("x",), missing=("x",))
 STANDSTILL = "the last iteration found no evidence, settled nothing and did not raise the score"
 POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
 
@@ -139,7 +139,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
         ),
     ],
 )
-def test_every_reason_to_stop(history: list[Iteration], reason: str, detail: str) -> None:
+def test_every_reason_to_stop(history: list[IterationFacts], reason: str, detail: str) -> None:
     stop = decide(history, POLICY, 5)
     assert stop is not None
     assert (stop.reason, stop.detail) == (reason, detail)
@@ -182,7 +182,9 @@ RUBRIC = Rubric(
 
 
 def test_the_judge_leaves_out_what_was_not_scored() -> None:
-    card = judge(RUBRIC, {"a": Mark(1.0, "all"), "b": Mark(0.0, "none", ("more of b",))})
+    card = judge(
+        RUBRIC, {"a": CriterionMark(1.0, "all"), "b": CriterionMark(0.0, "none", ("more of b",))}
+    )
     assert card.total == 0.75
     assert card.accepted
     assert card.marks["c"].score is None
@@ -191,7 +193,14 @@ def test_the_judge_leaves_out_what_was_not_scored() -> None:
 
 def test_a_blocker_at_zero_is_not_accepted_whatever_the_total() -> None:
     high = replace(RUBRIC, threshold=0.1)
-    card = judge(high, {"a": Mark(0.0, "none"), "b": Mark(1.0, "all"), "c": Mark(1.0, "all")})
+    card = judge(
+        high,
+        {
+            "a": CriterionMark(0.0, "none"),
+            "b": CriterionMark(1.0, "all"),
+            "c": CriterionMark(1.0, "all"),
+        },
+    )
     assert card.blocked_by == ("a",)
     assert not card.accepted
 

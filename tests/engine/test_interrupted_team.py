@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
@@ -55,9 +55,9 @@ class CutOff(TurnModel):
         return said
 
 
-async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[AgentResult]:
+async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[LoopResult]:
     """One session of the whole team, cancelled after so many answers; 0 lets it go on."""
-    results: list[AgentResult] = []
+    results: list[LoopResult] = []
     model.left = cut
     with anyio.CancelScope() as model.scope:
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentResult, run_agent
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
@@ -49,7 +49,7 @@ class Reporting(TurnModel):
         return Response((call,), "tool_use", self._used)
 
 
-async def run(model: TurnModel, bounds: Bounds, budget: Account) -> AgentResult:
+async def run(model: TurnModel, bounds: Bounds, budget: Account) -> LoopResult:
     async with open_memory_journal() as journal:
         agent = spec("worker", "echo", contract=REPORT, bounds=bounds)
         task = Task(agent, "go", Key("w"))

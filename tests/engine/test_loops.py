@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentResult, run_agent
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
@@ -29,7 +29,7 @@ LONG = " ".join(f"word{n}" for n in range(300))
 
 async def work(
     journal: Journal, answer: Answer, *tools: Echo, turns: int = 30, **more: Json
-) -> AgentResult:
+) -> LoopResult:
     runtime = make_runtime(journal, TurnModel(answer), *tools, **more)
     agent = spec("worker", *(tool.spec.name for tool in tools), bounds=Bounds(turns=turns))
     return await run_agent(agent, "go", runtime, Key.parse("1/act/worker"), account())

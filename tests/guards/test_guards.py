@@ -13,7 +13,7 @@ from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS
 from tests.guards.measure import config, elsewhere, every_guard, lines, measured
 
-MOST_WRONG = 0.02
+MAX_WRONG = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,14 @@ def test_ordinary_text_is_unchanged(every: Mapping[str, TextGuard]) -> None:
     texts = lines("ordinary")
     assert len(texts) >= 300
     found = measured(texts, every)
-    assert found.share <= MOST_WRONG, found.hit
+    assert found.share <= MAX_WRONG, found.hit
 
 
 def test_text_of_other_projects_has_few_false_positives(every: Mapping[str, TextGuard]) -> None:
     shown = {name: guard for name, guard in every.items() if "observation" in guard.places}
     found = measured(list(elsewhere(200)), shown)
     assert found.texts == 200
-    assert found.share <= MOST_WRONG, found.hit
+    assert found.share <= MAX_WRONG, found.hit
 
 
 def test_attacks_are_seen_in_every_language(every: Mapping[str, TextGuard]) -> None:
@@ -50,7 +50,7 @@ def test_attacks_are_seen_in_every_language(every: Mapping[str, TextGuard]) -> N
 
 
 def test_attacks_exceed_the_bound_of_false_positives(every: Mapping[str, TextGuard]) -> None:
-    assert measured(lines("attacks"), {"injection": every["injection"]}).share > MOST_WRONG
+    assert measured(lines("attacks"), {"injection": every["injection"]}).share > MAX_WRONG
 
 
 def test_a_text_with_instructions_is_marked_and_kept(every: Mapping[str, TextGuard]) -> None:

@@ -7,16 +7,18 @@ import pytest
 
 from orchestrator.engine.text_guards import TextGuard
 from orchestrator.errors import InputError
-from orchestrator.guards.personal_data import PersonalGuard, Span
+from orchestrator.guards.personal_data import PersonalDataSpan, PersonalGuard
 from tests.guards.measure import SUGGESTED, elsewhere, every_guard, lines, measured
 
 ABSENT = "presidio is not installed: pip install -e '.[presidio]' in .venv"
-MOST_WRONG = 0.02
+MAX_WRONG = 0.02
 
 
 def test_overlapping_matches_of_two_detectors_are_one_named_by_the_first() -> None:
     text = "pay DE89 3704 0044 0532 0130 00 to me, or to you"
-    guard = PersonalGuard([lambda _: [Span(4, 31, "bank account"), Span(35, 37, "name")]])
+    guard = PersonalGuard(
+        [lambda _: [PersonalDataSpan(4, 31, "bank account"), PersonalDataSpan(35, 37, "name")]]
+    )
     found = guard.detect(text)
     assert found is not None
     assert found.reason == "personal data: IBAN, name"
@@ -25,7 +27,9 @@ def test_overlapping_matches_of_two_detectors_are_one_named_by_the_first() -> No
 
 def test_overlapping_matches_are_covered_completely() -> None:
     text = "x call +49 30 901820 now"
-    guard = PersonalGuard([lambda _: [Span(2, 10, "order"), Span(18, 24, "word")]])
+    guard = PersonalGuard(
+        [lambda _: [PersonalDataSpan(2, 10, "order"), PersonalDataSpan(18, 24, "word")]]
+    )
     found = guard.detect(text)
     assert found is not None
     assert found.text == "x [phone number]"
@@ -75,7 +79,7 @@ def test_presidio_has_few_false_positives_in_ordinary_text(asked: TextGuard) -> 
     guards = {"personal": asked}
     for texts in (lines("ordinary"), list(elsewhere(100))):
         found = measured(texts, guards)
-        assert found.share <= MOST_WRONG, found.hit
+        assert found.share <= MAX_WRONG, found.hit
 
 
 def test_an_entity_that_needs_a_model_or_is_unknown_is_one_clear_line() -> None:

@@ -12,8 +12,8 @@ import anyio
 from mcp_types import Tool
 from msgspec import convert
 
-from orchestrator.app.consent import MCP_SERVERS
-from orchestrator.app.mcp.review_tools import make_server
+from orchestrator.app.configuration_consent import MCP_SERVERS
+from orchestrator.app.mcp.open_server_tools import make_server
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig

@@ -10,9 +10,9 @@ import yaml
 from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
-from orchestrator.app.mcp.review_tools import open_tools
+from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.policy_sources import read_layers
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.cli.main import main
 from orchestrator.code_review.assemble_verdict import assemble_verdict
 from orchestrator.code_review.change.change_construction import from_refs
@@ -47,7 +47,7 @@ def config(servers: dict[str, object]) -> str:
     return yaml.safe_dump({"servers": servers})
 
 
-def alone(settings: Settings, provider: str = "scripted") -> Settings:
+def alone(settings: ReviewSettings, provider: str = "scripted") -> ReviewSettings:
     """One agent, no judge."""
     return replace(settings, pattern="single", judge=False, provider=provider)
 

@@ -11,14 +11,14 @@ import pytest
 import yaml
 from msgspec import to_builtins
 
-from orchestrator.catalog.memory_files import DismissalFile
+from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import data_root
 from orchestrator.posting import github
 from orchestrator.posting.comment_commands import answer_marker, answered_comment
-from orchestrator.posting.dismissals import apply_dismissals
+from orchestrator.posting.dismissals_from_comments import apply_dismissals
 from orchestrator.posting.forge import Posted, PostedDismissal, PullRequest
 from orchestrator.posting.posting_plan import plan_posting
 from tests.posting.forge_server import HEAD, TOKEN, serving

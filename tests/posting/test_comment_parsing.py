@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.posting.comment_commands import Command, WrongCommand, is_command, parse_command
-from orchestrator.posting.comment_events import LARGEST, CommentEvent, read_comment_event
+from orchestrator.posting.comment_commands import (
+    CommentCommand,
+    WrongCommand,
+    is_command,
+    parse_command,
+)
+from orchestrator.posting.comment_events import MAX_EVENT_BYTES, CommentEvent, read_comment_event
 
 ID = f"{1:064x}"
 
@@ -14,13 +19,16 @@ ID = f"{1:064x}"
 @pytest.mark.parametrize(
     ("body", "command"),
     [
-        ("/diffcourt review", Command("review")),
-        ("/diffcourt review\r\n\r\nThanks!", Command("review")),
-        (f"/diffcourt explain `{ID}`", Command("explain", ID)),
-        (f"/diffcourt dismiss {ID[:16]} a  b\n$(c)", Command("dismiss", ID[:16], "a b $(c)")),
+        ("/diffcourt review", CommentCommand("review")),
+        ("/diffcourt review\r\n\r\nThanks!", CommentCommand("review")),
+        (f"/diffcourt explain `{ID}`", CommentCommand("explain", ID)),
+        (
+            f"/diffcourt dismiss {ID[:16]} a  b\n$(c)",
+            CommentCommand("dismiss", ID[:16], "a b $(c)"),
+        ),
     ],
 )
-def test_a_command_is_read_from_the_begin_of_a_comment(body: str, command: Command) -> None:
+def test_a_command_is_read_from_the_begin_of_a_comment(body: str, command: CommentCommand) -> None:
     assert is_command(body)
     assert parse_command(body) == command
 
@@ -74,7 +82,7 @@ def test_a_hostile_event_is_one_line(text: str, tmp_path: Path) -> None:
 
 
 def test_an_event_that_is_too_large_or_missing_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "event.json").write_bytes(b" " * (LARGEST + 1))
+    (tmp_path / "event.json").write_bytes(b" " * (MAX_EVENT_BYTES + 1))
     with pytest.raises(InputError, match="larger than 8 MB"):
         read_comment_event(str(tmp_path / "event.json"))
     with pytest.raises(InputError, match="cannot read the event file"):

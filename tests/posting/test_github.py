@@ -16,7 +16,7 @@ from orchestrator.posting.forge import ForgeError, HeadMoved
 from orchestrator.posting.github import GitHub, open_forge
 from orchestrator.posting.post_verdict import Receipt, post_verdict
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of, marker
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
 from tests.report.verdict_samples import finding, verdict
@@ -193,13 +193,13 @@ def test_the_request_of_a_fork_is_found_by_the_head_of_the_run(
     run = {"head_sha": server.head, "head_branch": "topic"}
     owner = {"head_repository": {"owner": {"login": "fork"}}}
     event.write_text(json.dumps({"workflow_run": {**run, **owner}}))
-    assert open_forge(Target("", 0, "", environment)).read_pull_request().head == server.head
+    assert open_forge(PostingTarget("", 0, "", environment)).read_pull_request().head == server.head
     event.write_text(json.dumps({"workflow_run": {**run, **owner, "head_sha": "0" * 40}}))
     with pytest.raises(HeadMoved, match="no open pull request has the head 000000000000"):
-        open_forge(Target("", 0, "", environment))
+        open_forge(PostingTarget("", 0, "", environment))
     event.write_text("{")
     with pytest.raises(InputError, match="give --request N"):
-        open_forge(Target("", 0, "", environment))
+        open_forge(PostingTarget("", 0, "", environment))
 
 
 @pytest.mark.parametrize(
@@ -215,4 +215,4 @@ def test_a_missing_variable_is_one_line(
     environment: dict[str, str], project: str, error: str
 ) -> None:
     with pytest.raises(InputError, match=error):
-        open_forge(Target(project, 0, "", environment))
+        open_forge(PostingTarget(project, 0, "", environment))

@@ -16,7 +16,7 @@ from orchestrator.posting.diff_lines import added_lines_of_patch, lines_of_diff,
 from orchestrator.posting.forge import Forge, ForgeError, HeadMoved
 from orchestrator.posting.post_verdict import Receipt, post_verdict
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, marker
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 from tests.posting import forgejo_server, gitlab_server
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
@@ -181,13 +181,13 @@ def test_a_missing_variable_is_one_line(adapter: object) -> None:
     opening = gitlab.open_forge if adapter is gitlab else forgejo.open_forge
     token = {"GITLAB_TOKEN": "t", "FORGEJO_TOKEN": "t"}
     with pytest.raises(InputError, match="_TOKEN is not set"):
-        opening(Target("", 0, "", {}))
+        opening(PostingTarget("", 0, "", {}))
     with pytest.raises(InputError, match="give --project"):
-        opening(Target("", 0, "", token))
+        opening(PostingTarget("", 0, "", token))
     with pytest.raises(InputError, match="give --request N"):
-        opening(Target("a/b", 0, "", token))
+        opening(PostingTarget("a/b", 0, "", token))
     with pytest.raises(InputError, match="give --url URL"):
-        opening(Target("a/b", 12, "", token))
+        opening(PostingTarget("a/b", 12, "", token))
 
 
 def test_the_lines_of_a_diff_are_those_of_its_hunks() -> None:

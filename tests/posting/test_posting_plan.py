@@ -17,7 +17,7 @@ from orchestrator.posting.posting_plan import (
     marker,
     plan_posting,
 )
-from orchestrator.posting.targets import Target
+from orchestrator.posting.targets import PostingTarget
 from tests.report.verdict_samples import finding, verdict
 
 HEAD = verdict().change.head
@@ -154,7 +154,7 @@ def test_secrets_of_the_process_and_tokens_of_others_are_not_posted() -> None:
 
 
 def test_a_target_names_what_is_missing() -> None:
-    target = Target("", 0, "", {"PROJECT": "a/b"})
+    target = PostingTarget("", 0, "", {"PROJECT": "a/b"})
     assert target.variable("", "PROJECT", "--project OWNER/NAME") == "a/b"
     with pytest.raises(InputError, match="give --request N, or set NUMBER"):
         target.variable("", "NUMBER", "--request N")

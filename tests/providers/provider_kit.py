@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
-from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
@@ -27,8 +27,8 @@ from orchestrator.engine.types import (
     Json,
     Message,
     Observation,
+    PromptSection,
     Request,
-    Section,
     Text,
     ToolCall,
     ToolResult,
@@ -130,8 +130,8 @@ def request(name: str, *messages: Message, **other: Json) -> Request:
         "agent": "qa",
         "model": MODELS[name],
         "system": (
-            Section("role", "qa", "You look for bugs."),
-            Section("skill", "search-well", "Search before you judge."),
+            PromptSection("role", "qa", "You look for bugs."),
+            PromptSection("skill", "search-well", "Search before you judge."),
         ),
         "messages": messages or (Message("user", (Text("Look at a.py."),)),),
         "tools": (SEARCH,),
@@ -180,7 +180,7 @@ async def run_test_agent(
     turns: int = 6,
     usd: float = 1,
     others: Sequence[Tool] = (),
-) -> AgentResult:
+) -> LoopResult:
     """Run an agent on the engine; ``others`` are registered tools that it is not allowed."""
     spec = AgentSpec(
         agent,

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
-from orchestrator.catalog.settings import AutoPattern, Settings
+from orchestrator.catalog.settings import AutoPattern, ReviewSettings
 from orchestrator.code_review.verdict.agents import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
@@ -20,7 +20,7 @@ from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.model_server import RecordedRequest
+from orchestrator.testing.model_server import ReceivedRequest
 from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.providers.whole_kit import POLICY, TEAM, reports, review, serving, sums_up
 from tests.review.review_kit import change, options
@@ -49,7 +49,7 @@ def large(path: Path, *, most: int = 12) -> Path:
     return change(path, {"app.py": "X = 1\n", **POLICY, DEFAULTS: AUTO % most}, FILES).path
 
 
-def by_size(settings: Settings) -> Settings:
+def by_size(settings: ReviewSettings) -> ReviewSettings:
     """A review by a scripted model whose agents read 500 tokens at once."""
     auto = AutoPattern(tokens_per_agent=500, max_agents=12)
     return replace(settings, provider="scripted", judge=False, auto=auto)
@@ -75,14 +75,14 @@ def assigned(verdict: Verdict) -> Assignment:
     return verdict.assignment
 
 
-def text_of(seen: RecordedRequest) -> tuple[str, str]:
+def text_of(seen: ReceivedRequest) -> tuple[str, str]:
     """What an agent's first message says: the common opening, and the rest."""
     content: Any = seen.body["messages"][0]["content"]
     return str(content[0]["text"]), "\n".join(str(part["text"]) for part in content[1:])
 
 
-def first_requests(requests: list[RecordedRequest]) -> Mapping[str, RecordedRequest]:
-    found: dict[str, RecordedRequest] = {}
+def first_requests(requests: list[ReceivedRequest]) -> Mapping[str, ReceivedRequest]:
+    found: dict[str, ReceivedRequest] = {}
     for seen in requests:
         found.setdefault(seen.agent, seen)
     return found
@@ -110,7 +110,7 @@ def test_one_agent_reviews_what_it_reads_at_once(
 @pytest.fixture(scope="module")
 def split(
     portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Verdict, list[RecordedRequest]]:
+) -> tuple[Verdict, list[ReceivedRequest]]:
     """A review of a large change, in which an agent of security calls what that is denied."""
     denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
     policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
@@ -125,7 +125,7 @@ def split(
 
 
 def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
-    split: tuple[Verdict, list[RecordedRequest]],
+    split: tuple[Verdict, list[ReceivedRequest]],
 ) -> None:
     verdict, requests = split
     found = assigned(verdict)
@@ -162,7 +162,7 @@ def test_a_larger_change_is_split_and_each_file_is_read_by_an_agent(
 
 
 def test_an_agent_that_shares_a_role_has_its_denied_tools(
-    split: tuple[Verdict, list[RecordedRequest]],
+    split: tuple[Verdict, list[ReceivedRequest]],
 ) -> None:
     second = [seen for seen in split[1] if seen.agent == "security-1"][1]
     assert "search is denied to security-1 here" in json.dumps(second.body["messages"])

@@ -7,7 +7,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
-from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
+from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.data_directories import data_root
@@ -17,7 +17,7 @@ from orchestrator.errors import ProviderRefused
 from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import Refuse, ServerReply
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
-from tests.checks.secret_samples import b64, rand
+from tests.diffchecks.secret_samples import b64, rand
 from tests.providers.whole_kit import POLICY, PROVIDERS, asked, judges, reports, serving
 from tests.review.review_kit import Repo
 

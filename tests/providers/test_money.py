@@ -14,7 +14,7 @@ from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.providers.call_costs import compute_cost, compute_savings, max_call_cost
 from orchestrator.providers.factory import make_model, missing_variable
-from orchestrator.providers.reply_normalization import Counts
+from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.strict_schemas import to_strict_schema
 from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
 from orchestrator.testing.api_validation import check_strict_schema
@@ -37,22 +37,22 @@ def layered(files):
 
 
 def test_each_kind_of_token_has_its_rate():
-    counts = Counts(input=1000, output=100, cached=600, cache_write=300)
+    counts = TokenCounts(input=1000, output=100, cached=600, cache_write=300)
     assert compute_cost(PRICE, counts) == pytest.approx(
         (100 * 1 + 600 * 0.1 + 300 * 1.25 + 100 * 5) / 1e6
     )
 
 
 def test_a_long_request_is_charged_the_long_rates_as_a_whole():
-    assert compute_cost(PRICE, Counts(1000, 0)) == pytest.approx(1000 * 1 / 1e6)
-    assert compute_cost(PRICE, Counts(1001, 0)) == pytest.approx(1001 * 2 / 1e6)
+    assert compute_cost(PRICE, TokenCounts(1000, 0)) == pytest.approx(1000 * 1 / 1e6)
+    assert compute_cost(PRICE, TokenCounts(1001, 0)) == pytest.approx(1001 * 2 / 1e6)
 
 
 @given(COUNT, COUNT, COUNT, COUNT, COUNT)
 def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, written):
     """Whatever part was cached, and though the bound of the input is above the input."""
     for price in (PRICE, *shipped_models()[1].values()):
-        counts = Counts(inputs, output, cached, written)
+        counts = TokenCounts(inputs, output, cached, written)
         assert compute_cost(price, counts) <= max_call_cost(price, inputs + more, output) * (
             1 + 1e-9
         )
@@ -60,8 +60,10 @@ def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, wr
 
 
 def test_savings_and_costs_of_the_cache_are_counted():
-    assert compute_savings(PRICE, Counts(1000, 9, cached=500)) == pytest.approx(500 * 0.9 / 1e6)
-    assert compute_savings(PRICE, Counts(1000, 9, cache_write=400)) == pytest.approx(
+    assert compute_savings(PRICE, TokenCounts(1000, 9, cached=500)) == pytest.approx(
+        500 * 0.9 / 1e6
+    )
+    assert compute_savings(PRICE, TokenCounts(1000, 9, cache_write=400)) == pytest.approx(
         -400 * 0.25 / 1e6
     )
 

@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.testing.model_server import RecordedRequest
+from orchestrator.testing.model_server import ReceivedRequest
 from orchestrator.testing.scripted_model import tool_call_reply
 from tests.providers.whole_kit import HEAD, POLICY, judges, plans, reports, review, serving, sums_up
 from tests.review.review_kit import change
@@ -26,7 +26,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return change(tmp_path_factory.mktemp("opening"), {"app.py": "X = 1\n", **policy}, head).path
 
 
-def first_text(request: RecordedRequest) -> str:
+def first_text(request: ReceivedRequest) -> str:
     content: Any = request.body["messages"][0]["content"]
     return str(content[0]["text"])
 
@@ -39,7 +39,7 @@ def silent() -> dict[str, Any]:
     }
 
 
-Reviewed = tuple[Verdict, list[RecordedRequest]]
+Reviewed = tuple[Verdict, list[ReceivedRequest]]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_later_agents_of_a_model_read_the_opening_from_the_cache(
         with serving(portal, monkeypatch, provider, {**silent(), "judge": [judges()]}) as server:
             review(repo, provider)
         found = server.requests
-    by_model: dict[str, list[RecordedRequest]] = {}
+    by_model: dict[str, list[ReceivedRequest]] = {}
     for seen in found:
         if seen.agent in {"lead", "judge", *TEAM} and seen.body.get("tools"):
             by_model.setdefault(str(seen.body["model"]), []).append(seen)

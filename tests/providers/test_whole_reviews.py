@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.code_review.cost_estimate import Estimate
+from orchestrator.code_review.cost_estimate import ReviewEstimate
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
@@ -45,7 +45,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def estimates(repo: Path) -> dict[str, Estimate]:
+def estimates(repo: Path) -> dict[str, ReviewEstimate]:
     """What a team is expected to cost, by provider: said without a key."""
     with pytest.MonkeyPatch.context() as env:
         env.setenv("OPENAI_COMPATIBLE_MODEL", "local-model")
@@ -62,7 +62,7 @@ def test_a_team_reviews(
     repo: Path,
     name: str,
     backend: str,
-    estimates: dict[str, Estimate],
+    estimates: dict[str, ReviewEstimate],
 ) -> None:
     with serving(portal, monkeypatch, name, team()) as server:
         verdict = review(repo, name, backend)
@@ -161,7 +161,7 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
 
 
 def test_an_estimate_counts_the_common_opening_once_for_each_model(
-    estimates: dict[str, Estimate],
+    estimates: dict[str, ReviewEstimate],
 ) -> None:
     shares = {share.agent: share for share in estimates["anthropic"].shares}
     assert len({shares[name].model for name in ("lead", *TEAM)}) == 1

@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 import jsonschema_rs
 import pytest
 
+from diffchecks.check_io import FlowStep
 from orchestrator.app.catalog_listing import shipped_rules
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.model import Skipped, Verdict
-from orchestrator.report.formats import Sources, render_format
+from orchestrator.report.formats import FormatInputs, render_format
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 
@@ -225,7 +225,7 @@ SAMPLES = [full, hostile, rich_verdict, verdict]
 def test_a_document_has_the_documented_fields(
     name: str, schema: dict[str, Any], make: Callable[[], Verdict]
 ) -> None:
-    text = render_format(name, make(), Sources(rules=shipped_rules()))
+    text = render_format(name, make(), FormatInputs(rules=shipped_rules()))
     validator = jsonschema_rs.validator_for(schema, validate_formats=True)
     errors = [
         f"{list(one.instance_path)}: {one.message}"
@@ -236,7 +236,7 @@ def test_a_document_has_the_documented_fields(
 
 @pytest.mark.parametrize("make", SAMPLES)
 def test_parts_of_a_sarif_document_refer_to_each_other(make: Callable[[], Verdict]) -> None:
-    run = json.loads(render_format("sarif", make(), Sources()))["runs"][0]
+    run = json.loads(render_format("sarif", make(), FormatInputs()))["runs"][0]
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids))
     for result in run["results"]:
@@ -248,14 +248,14 @@ def test_parts_of_a_sarif_document_refer_to_each_other(make: Callable[[], Verdic
 def test_what_gitlab_would_take_for_the_same_gets_a_fingerprint_of_its_own() -> None:
     twice = [Skipped(path="a.py", tool="ruff", why=why, gap=True) for why in ("late", "no parse")]
     given = verdict(findings=(finding(1), finding(2, fingerprint=f"{1:064x}")), skipped=(*twice,))
-    entries = json.loads(render_format("gitlab", given, Sources()))
+    entries = json.loads(render_format("gitlab", given, FormatInputs()))
     assert len({entry["fingerprint"] for entry in entries}) == 4
     assert entries[0]["fingerprint"] == f"{1:064x}"
 
 
 def test_the_name_of_a_test_case_stays_when_findings_are_numbered_anew() -> None:
     def names(given: Verdict) -> list[str | None]:
-        root = ET.fromstring(render_format("junit", given, Sources()))
+        root = ET.fromstring(render_format("junit", given, FormatInputs()))
         return [case.get("name") for case in root.iter("testcase")]
 
     known = finding(1, fingerprint="77aa88bb99cc00dd")
@@ -276,7 +276,7 @@ def test_xml_has_the_attributes_that_its_readers_know(make: Callable[[], Verdict
         "error": {"message"},
         "skipped": {"message"},
     }
-    for one in ET.fromstring(render_format("junit", make(), Sources())).iter():
+    for one in ET.fromstring(render_format("junit", make(), FormatInputs())).iter():
         assert set(one.attrib) <= known[one.tag]
     # https://checkstyle.org/
     known = {
@@ -284,6 +284,6 @@ def test_xml_has_the_attributes_that_its_readers_know(make: Callable[[], Verdict
         "file": {"name"},
         "error": {"line", "column", "severity", "message", "source"},
     }
-    for one in ET.fromstring(render_format("checkstyle", make(), Sources())).iter():
+    for one in ET.fromstring(render_format("checkstyle", make(), FormatInputs())).iter():
         assert set(one.attrib) <= known[one.tag]
         assert one.get("severity", "info") in {"error", "warning", "info"}

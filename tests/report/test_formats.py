@@ -13,11 +13,11 @@ from hypothesis import given as over
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import FlowStep
+from diffchecks.check_io import FlowStep
 from orchestrator.cli.verdict_outputs import FORMAT_NAMES
 from orchestrator.code_review.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
-from orchestrator.report.formats import FORMATS, Sources, render_format
+from orchestrator.report.formats import FORMATS, FormatInputs, render_format
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 
@@ -65,7 +65,7 @@ def hostile() -> Verdict:
 
 
 def render(name: str, given: Verdict | None = None) -> str:
-    return render_format(name, given or hostile(), Sources())
+    return render_format(name, given or hostile(), FormatInputs())
 
 
 def test_the_command_line_names_every_format() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import FlowStep
 from orchestrator.app.finding_excerpts import ExcerptLine, read_excerpts
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.agents import AgentReport
-from orchestrator.code_review.verdict.model import CriterionScore, Score, Skipped, Verdict
-from orchestrator.report.formats import Sources, render_format
+from orchestrator.code_review.verdict.model import CriterionScore, ReviewScore, Skipped, Verdict
+from orchestrator.report.formats import FormatInputs, render_format
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 from tests.review.review_kit import Repo
@@ -53,7 +53,7 @@ def outline(page: str) -> Outline:
 
 
 def render(given: Verdict, **sources: object) -> str:
-    return render_format("html", given, Sources(**sources))  # type: ignore[arg-type]
+    return render_format("html", given, FormatInputs(**sources))  # type: ignore[arg-type]
 
 
 def attacked() -> Verdict:
@@ -74,7 +74,7 @@ def attacked() -> Verdict:
         reasons=(ATTACK,),
         findings=(bad, finding(2, state="waived", waiver=ATTACK)),
         agents=(AgentReport(agent=ATTACK, iteration=1, status="ok", summary=ATTACK),),
-        score=Score(
+        score=ReviewScore(
             total=0.5,
             threshold=0.8,
             criteria=(CriterionScore(id=ATTACK, kind="judged", weight=1, score=0.5, why=ATTACK),),

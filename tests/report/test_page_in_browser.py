@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import FlowStep
 from orchestrator.app.finding_excerpts import ExcerptLine
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.verdict.finding_parts import FixState
 from orchestrator.code_review.verdict.model import Cause, Verdict
-from orchestrator.report.formats import Sources, render_format
+from orchestrator.report.formats import FormatInputs, render_format
 from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium
 from tests.report.test_formats import hostile
 from tests.report.verdict_samples import PATCH, finding, fixed, rich_verdict, verdict
@@ -50,7 +50,7 @@ def lines() -> list[ExcerptLine]:
 def write(folder: Path, given: Verdict) -> Path:
     file = folder / "page.html"
     excerpts = {"F2": lines(), "F6": lines()}
-    file.write_text(render_format("html", given, Sources(excerpts=excerpts)), encoding="utf-8")
+    file.write_text(render_format("html", given, FormatInputs(excerpts=excerpts)), encoding="utf-8")
     return file
 
 

@@ -16,10 +16,10 @@ from orchestrator.code_review.verdict.model import (
     Evidence,
     Rejected,
     RequiredCheck,
-    Score,
+    ReviewScore,
     Skipped,
-    Stop,
     Verdict,
+    VerdictStop,
 )
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
@@ -27,7 +27,7 @@ from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
 
 def clean() -> Verdict:
     """A merge of an offline review, as it stops when all went well."""
-    stop = Stop(reason="done", detail="all planned checks ran", next_human_action="None.")
+    stop = VerdictStop(reason="done", detail="all planned checks ran", next_human_action="None.")
     return verdict(stop=stop)
 
 
@@ -80,7 +80,9 @@ def test_findings_of_one_cause_are_one_entry_between_two_lines_of_the_verdict() 
             exit_code=1,
             findings=found,
             reasons=("8 findings (F1, F2, F3, F4, F5 and 3 more) at or above medium",),
-            stop=Stop(reason="done", detail="d", next_human_action="Start with F1 at m1.py:3."),
+            stop=VerdictStop(
+                reason="done", detail="d", next_human_action="Start with F1 at m1.py:3."
+            ),
         )
     )
     assert (
@@ -506,7 +508,7 @@ def test_the_score_table_marks_what_was_not_scored_and_names_what_is_missing() -
     clarity = next(row for row in rows if "clarity" in row).split()
     assert clarity[:3] == ["clarity", "-", "1"]
     assert "missing: ruff" in "\n".join(rows)
-    bare = replace(rich_verdict(), score=Score(total=None, threshold=0.8, criteria=()))
+    bare = replace(rich_verdict(), score=ReviewScore(total=None, threshold=0.8, criteria=()))
     assert "Quality of the review: not scored" in render_verdict(bare, detail="verbose")
 
 
@@ -602,7 +604,7 @@ def hostile_text() -> str:
                 removed_lines=0,
                 notes=(HOSTILE,),
             ),
-            stop=Stop(
+            stop=VerdictStop(
                 reason="human", detail=HOSTILE, uncertain=(HOSTILE,), next_human_action=HOSTILE
             ),
             summary=HOSTILE,

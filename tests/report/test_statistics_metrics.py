@@ -32,7 +32,7 @@ from orchestrator.catalog.alert_thresholds import read_alert_thresholds
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import main
 from orchestrator.report.statistics.grafana_dashboard import read_dashboard
-from orchestrator.report.statistics.prometheus_metrics import MOST_VALUES, render_metrics
+from orchestrator.report.statistics.prometheus_metrics import MAX_VALUES, render_metrics
 from tests.review.review_kit import Repo
 
 DAY = 24 * 3600.0
@@ -189,8 +189,8 @@ def test_no_label_has_more_values_than_the_bound() -> None:
     text = render_metrics(collected(fact(0, tool_calls=[*calls, calls[0]])))
     (tools,) = [f for f in text_string_to_metric_families(text) if f.name == "diffcourt_tool_calls"]
     values = {sample.labels["tool"]: sample.value for sample in tools.samples}
-    assert len(values) == MOST_VALUES
-    assert (values["tool0"], values["other"]) == (2, 900 - (MOST_VALUES - 1))
+    assert len(values) == MAX_VALUES
+    assert (values["tool0"], values["other"]) == (2, 900 - (MAX_VALUES - 1))
 
 
 def queries() -> list[str]:

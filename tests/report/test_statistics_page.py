@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.app.statistics.all_runs import Collected, summarize
 from orchestrator.app.statistics.document import BrokenJournal
 from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, ToolCallFact
-from orchestrator.report.statistics.html_page import MOST_DAYS, render_page
+from orchestrator.report.statistics.html_page import MAX_DAYS, render_page
 from orchestrator.report.statistics.text_and_csv import render_csv, render_groups
 from tests.report.browser import Browser, needs_axe, needs_chromium
 from tests.report.test_statistics_metrics import NOW, collected, fact
@@ -50,5 +50,5 @@ def test_days_without_a_run_keep_their_place_and_old_days_are_left_out() -> None
         return render_page(summarize(collected(*runs))).count(" complete of ")
 
     assert bars(fact(1, 1), fact(2, 5)) == 4  # two parts of a bar for each day
-    assert bars(fact(1, 1), fact(2, MOST_DAYS + 1)) == 2
+    assert bars(fact(1, 1), fact(2, MAX_DAYS + 1)) == 2
     assert "Nothing to count yet" in render_page(summarize(collected()))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.code_review.verdict.agents import AgentReport, Iteration
+from orchestrator.code_review.verdict.agents import AgentReport, VerdictIteration
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.finding_parts import Fix, FixState
 from orchestrator.code_review.verdict.model import (
@@ -13,11 +13,11 @@ from orchestrator.code_review.verdict.model import (
     Provenance,
     Rejected,
     RequiredCheck,
-    Score,
+    ReviewScore,
+    RunUsage,
     Skipped,
-    Stop,
-    Usage,
     Verdict,
+    VerdictStop,
 )
 
 
@@ -78,10 +78,10 @@ def verdict(**changed: Any) -> Verdict:
         "status": "complete",
         "confidence": 0.9,
         "reasons": ("no open finding, and every required check passed",),
-        "stop": Stop(
+        "stop": VerdictStop(
             reason="done", detail="every gate passed", next_human_action="Merge the change."
         ),
-        "score": Score(total=0.95, threshold=0.8, criteria=()),
+        "score": ReviewScore(total=0.95, threshold=0.8, criteria=()),
         "findings": (),
         "rejected": (),
         "checked": (
@@ -92,11 +92,11 @@ def verdict(**changed: Any) -> Verdict:
         "next_actions": (),
         "agents": (),
         "iterations": (
-            Iteration(
+            VerdictIteration(
                 number=1, score=0.95, new_findings=0, new_evidence=4, gaps=0, decision="done"
             ),
         ),
-        "usage": Usage(iterations=1, model_calls=9, tool_calls=21, seconds=2.34),
+        "usage": RunUsage(iterations=1, model_calls=9, tool_calls=21, seconds=2.34),
         "provenance": Provenance(version="0.1.0", provider="offline", digests={}, analyzers={}),
     }
     return Verdict(**{**fields, **changed})
@@ -142,7 +142,7 @@ def rich_verdict() -> Verdict:
         score=_score(),
         agents=_agents(),
         iterations=(
-            Iteration(
+            VerdictIteration(
                 number=1,
                 score=0.64,
                 new_findings=5,
@@ -150,7 +150,7 @@ def rich_verdict() -> Verdict:
                 gaps=2,
                 decision="again: the docs agent has not looked at 3 files",
             ),
-            Iteration(
+            VerdictIteration(
                 number=2,
                 score=0.82,
                 new_findings=1,
@@ -159,7 +159,7 @@ def rich_verdict() -> Verdict:
                 decision="stop: the gaps cannot be closed by looking again",
             ),
         ),
-        stop=Stop(
+        stop=VerdictStop(
             reason="stagnation",
             detail="the same failure came twice (ruff cannot parse src/legacy/py2.py), and looking "
             "again added no evidence",
@@ -167,7 +167,7 @@ def rich_verdict() -> Verdict:
             next_human_action="Read src/legacy/py2.py yourself, or port it to Python 3 first.",
         ),
         next_actions=("Fix F1 and F2.", "Run `diffcourt review` again."),
-        usage=Usage(
+        usage=RunUsage(
             iterations=2,
             model_calls=48,
             tool_calls=133,
@@ -261,8 +261,8 @@ def _skipped() -> tuple[Skipped, ...]:
     )
 
 
-def _score() -> Score:
-    return Score(
+def _score() -> ReviewScore:
+    return ReviewScore(
         total=0.82,
         threshold=0.8,
         criteria=(

@@ -8,7 +8,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Request, Text
 from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
@@ -46,13 +46,13 @@ TEAM: dict[str, list[ScriptedReply]] = {
 """A lead and two specialists who find nothing."""
 
 
-def alone(settings: Settings) -> Settings:
+def alone(settings: ReviewSettings) -> ReviewSettings:
     """One agent, whom nobody judges, in one round."""
     one_round = replace(settings.bounds, iterations=1)
     return replace(settings, provider="scripted", pattern="single", judge=False, bounds=one_round)
 
 
-def together(settings: Settings) -> Settings:
+def together(settings: ReviewSettings) -> ReviewSettings:
     """The team, whom nobody judges, in one round."""
     return replace(alone(settings), pattern="team")
 

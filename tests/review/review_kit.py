@@ -18,7 +18,7 @@ from orchestrator.app.policy_sources import read_base_layers, read_layers
 from orchestrator.app.previous_reviews import KnownChange, know_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs
@@ -134,7 +134,7 @@ def options(repo: Path | None, **given: Any) -> ReviewOptions:
     return ReviewOptions(**{"repo": repo, "base": "HEAD~1", **given})
 
 
-def unchanged(settings: Settings) -> Settings:
+def unchanged(settings: ReviewSettings) -> ReviewSettings:
     return settings
 
 
@@ -142,7 +142,7 @@ async def review(
     repo: Repo,
     model: Model | None = None,
     *,
-    adjust: Callable[[Settings], Settings] = unchanged,
+    adjust: Callable[[ReviewSettings], ReviewSettings] = unchanged,
     store: JournalStore | None = None,
     run_id: str = "run",
     environment: Environment = "local",
@@ -211,7 +211,7 @@ async def workspace_of(repo: Repo) -> AsyncIterator[ReviewWorkspace]:
         yield workspace
 
 
-def bounded(settings: Settings, **bounds: float) -> Settings:
+def bounded(settings: ReviewSettings, **bounds: float) -> ReviewSettings:
     """Settings with other bounds: ``partial(bounded, tool_calls=3)``."""
     return replace(settings, bounds=replace(settings.bounds, **bounds))
 

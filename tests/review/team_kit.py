@@ -4,7 +4,7 @@ import json
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.engine.types import Json, Request, Response, Text, ToolResult
 from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.testing.scripted_model import ScriptedReply, text_reply, tool_call_reply
@@ -49,7 +49,7 @@ def claim(**more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def judged(settings: Settings) -> Settings:
+def judged(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, provider="scripted", pattern="team")
 
 

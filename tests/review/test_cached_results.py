@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from diffchecks import PREFIX
+from diffchecks.check_io import RawFinding
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.checks import PREFIX
-from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import SideCheck, TaintCheck
 from orchestrator.code_review.analyzers.program_execution import Program

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
 from orchestrator.report.formats.html_page.findings import render_findings
@@ -256,7 +256,7 @@ async def test_a_confirmed_finding_still_blocks_when_everybody_is_silent(tmp_pat
     assert (await branch.push({"app.py": CODE + LAST + LAST})).verdict == "block"
 
 
-def patient(settings: Settings) -> Settings:
+def patient(settings: ReviewSettings) -> ReviewSettings:
     """The team, with time for three rounds."""
     return replace(together(settings), bounds=replace(settings.bounds, iterations=3))
 

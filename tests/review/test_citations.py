@@ -8,7 +8,11 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import Citation, ReportedFinding
 from orchestrator.code_review.findings.agent_reports import read_claim
-from orchestrator.code_review.findings.citations import Sources, format_citation, locate_finding
+from orchestrator.code_review.findings.citations import (
+    CitableSources,
+    format_citation,
+    locate_finding,
+)
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.verdict.finding_parts import Guideline
@@ -122,7 +126,7 @@ async def test_a_citation_is_valid_where_its_text_occurs(tmp_path: Path) -> None
     answers: dict[str, list[str]] = {"search": ["other", ANSWER], "text": ["plain [text"]}
     answers["lines"] = ['the first line\ntoken = "abc"\nthe last line']
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
-        known = Sources(workspace, {"F1": FOUND}, lambda tool: answers.get(tool, []))
+        known = CitableSources(workspace, {"F1": FOUND}, lambda tool: answers.get(tool, []))
         for source, name, quote, fault in CITED:
             cited = Citation(source, name, quote)
             said = await known.check([cited])
@@ -141,7 +145,7 @@ async def test_the_diff_of_a_file_that_became_a_link_can_be_cited(tmp_path: Path
     (tmp_path / "link.py").symlink_to("README.md")
     repo.commit({"gone.py": None, "new.py": "fresh = 3\n"})
     async with workspace_of(repo) as workspace:
-        known = Sources(workspace, {}, lambda _: [])
+        known = CitableSources(workspace, {}, lambda _: [])
         for name, quote in (
             ("link.py", "count = 1 + 1"),
             ("gone.py", "total = 2"),
@@ -157,7 +161,7 @@ async def test_the_diff_of_a_moved_file_has_lines_of_both_names(tmp_path: Path) 
     base = {"old.py": f"before = 1\nother = 2\n{kept}last = 5"}
     head = {"old.py": None, "new.py": f"after = 3\nagain = 4\n{kept}last = 6"}
     async with workspace_of(change(tmp_path, base, head)) as workspace:
-        known = Sources(workspace, {}, lambda _: [])
+        known = CitableSources(workspace, {}, lambda _: [])
         for name in ("old.py", "new.py"):
             for quote in ("before = 1\nother = 2", "after = 3\nagain = 4", "last = 5", "last = 6"):
                 assert await known.check([Citation("diff", name, quote)]) == ""
@@ -306,7 +310,7 @@ async def test_guidance_can_be_cited_and_says_nothing_of_what_code_does(tmp_path
     guide = Citation("file", "AGENTS.md", "Use tabs everywhere")
     code = Citation("file", "user.py", "from app import check")
     async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
-        known = Sources(workspace, {}, lambda _: [])
+        known = CitableSources(workspace, {}, lambda _: [])
         assert await known.check([guide]) == "its quote is not in file AGENTS.md"
         workspace.guidance = (Guidance("AGENTS.md", ("Use tabs everywhere.",), "0" * 64),)
         assert await known.check([guide, code]) == ""

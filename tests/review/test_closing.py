@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Text, Usage
@@ -33,11 +33,11 @@ async def store() -> MemoryStore:
     return store
 
 
-def unjudged(settings: Settings) -> Settings:
+def unjudged(settings: ReviewSettings) -> ReviewSettings:
     return replace(judged(settings), judge=False)
 
 
-def once(settings: Settings) -> Settings:
+def once(settings: ReviewSettings) -> ReviewSettings:
     return bounded(unjudged(settings), iterations=1)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json
 from orchestrator.report.review_gaps_text import describe_depth
@@ -17,7 +17,7 @@ NEW = [f"VALUE_{n} = {n + (n in {9, 199, 399})}\n" for n in range(400)]
 Hunks = list[tuple[int, int, str, tuple[str, ...]]]
 
 
-def with_little_room(settings: Settings) -> Settings:
+def with_little_room(settings: ReviewSettings) -> ReviewSettings:
     auto = replace(settings.auto, tokens_per_agent=100)
     return replace(settings, provider="scripted", judge=False, pattern="single", auto=auto)
 

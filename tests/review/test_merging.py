@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from diffchecks.check_io import FlowStep
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
 from orchestrator.code_review.findings.merging import (

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY, tool
 
@@ -44,7 +44,7 @@ def team(prose: list[str]) -> list[Work]:
         "security": {"responses": [dispute]},
     }
     return [
-        Work(1, AgentResult(agent, "ok", {
+        Work(1, LoopResult(agent, "ok", {
             "summary": next(words), "gaps": [{"why": next(words)}], **said,
         }))
         for agent, said in reports.items()
@@ -64,7 +64,7 @@ async def test_prose_changes_no_finding_and_no_outcome(tmp_path: Path) -> None:
     name = tool().finding.fingerprint
     finding = replace(tool(start_line=1, end_line=1).finding, fingerprint=name)
     shown = AnalysisResult("ruff", findings=(finding,))
-    calls = [Call("1/act/qa/turn1/tool1/ruff", 1, "qa", "ruff", "", shown)]
+    calls = [AnalyzerCall("1/act/qa/turn1/tool1/ruff", 1, "qa", "ruff", "", shown)]
     async with workspace_of(change(tmp_path, {}, {"app.py": LINES})) as workspace:
         told = []
         for _ in range(60):

@@ -11,7 +11,7 @@ from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.findings.verdict_findings import build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY
 
@@ -166,7 +166,7 @@ async def test_a_corrected_finding_replaces_the_refused_one(tmp_path: Path) -> N
             "path": "app.py", "start_line": 5, "end_line": 5, "quote": quote,
             "title": "Wrong", "severity": "high",
         }  # fmt: skip
-        return Work(round_, AgentResult("qa", "ok", {"findings": [finding]}))
+        return Work(round_, LoopResult("qa", "ok", {"findings": [finding]}))
 
     refused, held = work(1, "no such text here"), work(2, TOKEN)
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
-from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE
+from diffchecks.check_io import BASE_DOES_NOT_PARSE
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.depth import DepthCounts
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
@@ -341,11 +341,11 @@ def test_without_a_default_branch_the_command_asks_for_a_base(tmp_path: Path) ->
     assert "--base HEAD~1" in done.stderr
 
 
-def alone(settings: Settings) -> Settings:
+def alone(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, provider="scripted", judge=False, pattern="single")
 
 
-def judged_alone(settings: Settings) -> Settings:
+def judged_alone(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, provider="scripted", pattern="single")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.findings.verdict_findings import build_findings
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY
 
@@ -46,7 +46,7 @@ async def number_of_findings(tmp_path: Path, *claims: tuple[str, dict[str, Any]]
     team = []
     for agent, claim in claims:
         whole = {"severity": "high", "end_line": claim["start_line"], "confidence": 0.9, **claim}
-        team.append(Work(1, AgentResult(agent, "ok", {"findings": [whole]})))
+        team.append(Work(1, LoopResult(agent, "ok", {"findings": [whole]})))
     async with workspace_of(repo) as workspace:
         found = await build_findings(workspace, [], team, lambda _: (), POLICY)
     assert not found.rejected
@@ -100,7 +100,7 @@ async def test_defects_far_apart_in_one_rewritten_block_stay_apart(tmp_path: Pat
         {**one, "quote": "new_4()", "start_line": 5, "end_line": 5},
     ]
     team = [
-        Work(1, AgentResult(agent, "ok", {"findings": [claim]}))
+        Work(1, LoopResult(agent, "ok", {"findings": [claim]}))
         for agent, claim in zip(("qa", "docs", "security"), claims, strict=True)
     ]
     async with workspace_of(repo) as workspace:

@@ -10,13 +10,13 @@ import pytest
 
 from orchestrator.code_review.agent_report_contracts import FindingMark, SpecialistReport, as_form
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.agent_responses import References
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
-from orchestrator.code_review.findings.responses_to_findings import References
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.decision import decide
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.types import Request, Response, Text
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
@@ -36,7 +36,7 @@ def response(finding: str, action: str, **more: object) -> dict[str, object]:
 
 def works(*rounds: Mapping[str, Mapping[str, object]]) -> list[Work]:
     return [
-        Work(number, AgentResult(agent, "ok", said))
+        Work(number, LoopResult(agent, "ok", said))
         for number, round_ in enumerate(rounds, 1)
         for agent, said in round_.items()
     ]
@@ -169,7 +169,9 @@ async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: 
             category="security", confidence=0.9, title="Shell", path="app.py", start_line=4,
             end_line=4, quote="SIZE = 4",
         )  # fmt: skip
-        calls = [Call("1/c", 1, "qa", "ruff", "", AnalysisResult("ruff", findings=(proved,)))]
+        calls = [
+            AnalyzerCall("1/c", 1, "qa", "ruff", "", AnalysisResult("ruff", findings=(proved,)))
+        ]
         for action in ("dispute", "refine", "withdraw", "duplicate"):
             said = response("feed", action, severity="info", confidence=0.0, duplicate_of="F2")
             other = claim(severity="info")

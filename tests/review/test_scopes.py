@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks import enclosing_scopes
+from diffchecks import enclosing_scopes
 
 PYTHON = """\ufeffX = 1
 

@@ -8,14 +8,14 @@ import anyio
 import anyio.from_thread
 import pytest
 
+from diffchecks import packed_files
+from diffchecks.packed_files import contents_path, read_file
 from orchestrator.app.check_worker_startup import new_pool
-from orchestrator.checks import packed_files
-from orchestrator.checks.packed_files import contents_path, read_file
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.change import file_packing
-from orchestrator.code_review.findings.analyzer_findings import MOST_SEARCHED
+from orchestrator.code_review.findings.analyzer_findings import MAX_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import AnalyzerOutcome, SideTool
 from orchestrator.engine.ports import CallContext
@@ -78,11 +78,11 @@ async def test_of_base_only_files_that_may_hold_the_same_finding_are_analyzed(
 
 async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_path: Path) -> None:
     before = {"many.py": "x = 1\n", "other.py": "x = 1\n"}
-    after = {"many.py": "eval(x)\n" * (MOST_SEARCHED + 1), "other.py": "x = 2\n"}
+    after = {"many.py": "eval(x)\n" * (MAX_SEARCHED + 1), "other.py": "x = 2\n"}
     ruff = Watched()
     async with workspace_of(change(tmp_path, before, after)) as workspace, new_pool() as pool:
         seen = await SideTool("ruff_security", "", [ruff], workspace, pool).run({}, CONTEXT)
-    assert len(AnalysisResult.from_json(seen.data).findings) == MOST_SEARCHED + 1
+    assert len(AnalysisResult.from_json(seen.data).findings) == MAX_SEARCHED + 1
     assert ruff.paths["base"] == ["many.py", "other.py"]
 
 

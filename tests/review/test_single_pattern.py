@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from tests.review.review_kit import change, review
 
 MIXED = {
@@ -24,7 +24,7 @@ MIXED = {
 }
 
 
-def single(settings: Settings) -> Settings:
+def single(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, pattern="single")
 
 

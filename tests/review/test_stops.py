@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.data_directories import data_root
 from orchestrator.engine.types import Request, Response, ToolResult, Usage
 from orchestrator.errors import ModelError, ScriptError
@@ -200,7 +200,7 @@ async def test_text_of_a_model_does_not_change_the_verdict(tmp_path: Path) -> No
 
 
 async def test_one_agent_alone(repo: Repo) -> None:
-    def alone(settings: Settings) -> Settings:
+    def alone(settings: ReviewSettings) -> ReviewSettings:
         return replace(settings, pattern="single")
 
     verdict = await review(repo, OfflineModel(), adjust=alone)

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.code_review.change.skipped_files import (
-    MOST_CONTINUED,
-    MOST_NESTED,
-    inspect_content,
-)
+from orchestrator.code_review.change.skipped_files import MAX_CONTINUED, MAX_NESTED, inspect_content
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 
@@ -66,8 +62,8 @@ def test_a_bomb_is_a_named_gap_and_never_merged_as_complete(tmp_path: Path) -> N
     verdict = run_review(options(change(tmp_path, base, head).path), ignore_event)
     gaps = {skip.path: skip.why for skip in verdict.skipped if skip.gap}
     assert gaps.keys() == head.keys() - {"ordinary.py"}
-    assert all(f"over {MOST_NESTED} open brackets" in gaps[path] for path in NESTED)
-    assert all(f"over more than {MOST_CONTINUED} lines" in gaps[path] for path in CONTINUED)
+    assert all(f"over {MAX_NESTED} open brackets" in gaps[path] for path in NESTED)
+    assert all(f"over more than {MAX_CONTINUED} lines" in gaps[path] for path in CONTINUED)
     assert all("nested too deeply" in gaps[path] for path in OTHERS)
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
 

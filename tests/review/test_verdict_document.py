@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema_rs
 from msgspec import to_builtins
 
-from orchestrator.code_review.verdict.model import Counts, json_schema
+from orchestrator.code_review.verdict.model import SeverityCounts, json_schema
 from tests.review.review_kit import change, review
 
 WORKFLOW = """\
@@ -48,7 +48,7 @@ async def test_the_document_counts_its_findings_and_names_its_exit_code(tmp_path
     assert counts["high"] == sum(one.severity == "high" for one in verdict.findings)
     assert verdict.exit_code == 1
     quiet = await review(change(tmp_path / "quiet", {}, {"notes.txt": "Nothing to see.\n"}))
-    assert (quiet.exit_code, quiet.counts) == (0, Counts())
+    assert (quiet.exit_code, quiet.counts) == (0, SeverityCounts())
 
 
 async def test_tool_calls_are_short_ids_of_one_table(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.checks import PREFIX
+from diffchecks import PREFIX
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings import analyzer_findings
@@ -39,7 +39,7 @@ async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
 ) -> None:
     monkeypatch.setattr(analyzer_findings, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
-    quotes = "orchestrator.checks.redacted_text"
+    quotes = "diffchecks.redacted_text"
     async with (
         workspace_of(repo) as workspace,
         WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool,

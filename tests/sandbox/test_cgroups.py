@@ -24,13 +24,13 @@ from orchestrator.sandbox.cgroups import cgroup, delegation
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.cgroups.delegation import Hierarchy, hierarchies
 from orchestrator.sandbox.level_and_launchers import Sandbox
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 Case = tuple[str, str, list[Hierarchy]]
-SMALL = Limits(memory=64 << 20, processes=60)
+SMALL = ResourceLimits(memory=64 << 20, processes=60)
 UNIFIED = Path("/sys/fs/cgroup/unified")
 
 
@@ -109,7 +109,7 @@ def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(
 
 
 def test_both_cgroup_versions_get_the_same_limits() -> None:
-    limits = Limits(memory=1 << 30, processes=7)
+    limits = ResourceLimits(memory=1 << 30, processes=7)
     gib = str(1 << 30)
     assert cgroup.settings(1, limits, 4) == {
         "memory": [("memory.limit_in_bytes", gib), ("memory.memsw.limit_in_bytes", gib)],
@@ -124,7 +124,7 @@ def test_both_cgroup_versions_get_the_same_limits() -> None:
 
 
 def test_the_shared_limits_are_at_least_those_of_one_program() -> None:
-    alone, all_of_them = Limits(), cgroup.shared_limits()
+    alone, all_of_them = ResourceLimits(), cgroup.shared_limits()
     assert all_of_them.memory >= alone.memory
     assert all_of_them.processes > alone.processes
 
@@ -345,7 +345,7 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     own.close()
 
 
-async def python(script: str, limits: Limits = Limits()) -> str:
+async def python(script: str, limits: ResourceLimits = ResourceLimits()) -> str:
     """What a program says whose own limits are wide."""
     argv = [sys.executable, "-I", "-S", "-c", script]
     return (
@@ -369,7 +369,7 @@ async def test_a_program_that_takes_too_much_with_all_it_starts_is_a_named_gap(
 async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(
     sandbox: Sandbox,
 ) -> None:
-    made = int(await python(BOMB, Limits(processes=100_000)))
+    made = int(await python(BOMB, ResourceLimits(processes=100_000)))
     assert 0 < made < SMALL.processes
     assert await python("print('the next one runs')") == "the next one runs"
 
@@ -431,7 +431,7 @@ async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(
     with pytest.raises(SandboxError, match="ended: over 64 MB of memory"):
         await isolated_run.run_isolated(command, tmp_path)
     command[-1] = BOMB + "os._exit(made >= 60)"
-    limits = Limits(processes=100_000)
+    limits = ResourceLimits(processes=100_000)
     assert (await isolated_run.run_isolated(command, tmp_path, limits=limits)).code == 0
 
 

@@ -23,7 +23,7 @@ from orchestrator.sandbox import (
     scratch_directory,
 )
 from orchestrator.sandbox.level_and_launchers import Sandbox, Setting
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from tests.torture import sandbox_probes
 
 pytestmark = [
@@ -322,7 +322,7 @@ async def test_nothing_gets_out(sandbox: Sandbox, level: Setting) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 async def test_limits_hold_before_the_first_instruction(sandbox: Sandbox, level: Setting) -> None:
     sandbox.use(level)
-    limits = Limits(memory=1 << 30, file_size=1 << 20, files=64, processes=100)
+    limits = ResourceLimits(memory=1 << 30, file_size=1 << 20, files=64, processes=100)
     names = ("AS", "FSIZE", "NOFILE", "CORE", "NPROC")
     asked = f"import resource\nfor n in {names}: print(*resource.getrlimit(getattr(resource, 'RLIMIT_' + n)))"
     argv = [sys.executable, "-I", "-S", "-c", asked]
@@ -358,7 +358,7 @@ async def test_running_out_of_time_ends_it_at_once(sandbox: Sandbox, level: Sett
     begun = time.monotonic()
     with pytest.raises(SandboxError, match=r"ran longer than 0.5 s"):
         await run_program.run(
-            ["/bin/sleep", "60"], permissions=Permissions(), limits=Limits(seconds=0.5)
+            ["/bin/sleep", "60"], permissions=Permissions(), limits=ResourceLimits(seconds=0.5)
         )
     assert time.monotonic() - begun < 20
 

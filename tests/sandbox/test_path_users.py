@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import Gap
+from diffchecks.check_io import read as read_bytes
+from diffchecks.python.source_definitions import NotParsedError, read_text
 from orchestrator.app import policy_sources
 from orchestrator.app.runs import run_archive, state_directory
-from orchestrator.checks.check_io import Gap
-from orchestrator.checks.check_io import read as read_bytes
-from orchestrator.checks.python.source_definitions import NotParsedError, read_text
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, StoreError
 

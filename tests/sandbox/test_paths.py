@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sandbox import safe_paths
-from orchestrator.sandbox.safe_paths import (
+from diffchecks import safe_paths
+from diffchecks.safe_paths import (
     Resolve,
     SafeDirectory,
     create_file,
@@ -284,7 +284,7 @@ def test_a_kernel_without_the_call_is_noticed() -> None:
         "program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(kept))\n"
         "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
         "assert libc.prctl(22, 2, program, 0, 0) == 0\n"
-        "from orchestrator.sandbox import safe_paths\n"
+        "from diffchecks import safe_paths\n"
         "print(safe_paths.resolver().__name__, safe_paths.read_safely('/etc', 'passwd') != b'')\n"
     )
     done = subprocess.run(

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.checks import PREFIX
+from diffchecks import PREFIX
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import fork_server_client, process_confinement, scratch_directory
 from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
@@ -462,7 +462,7 @@ async def test_workers_have_none_of_our_environment(
 async def test_the_package_is_found_without_being_installed() -> None:
     async with WorkerPool(1, prefix=PREFIX) as workers:
         job = {"root": str(PACKAGE_PARENT), "paths": []}
-        reply = await workers.call("orchestrator.checks.conflict_markers:run", job, seconds=20)
+        reply = await workers.call("diffchecks.conflict_markers:run", job, seconds=20)
     assert reply == {"findings": [], "examined": [], "gaps": {}, "facts": {}}
 
 

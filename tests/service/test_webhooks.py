@@ -239,7 +239,7 @@ def test_a_connection_that_sends_no_request_is_closed(
 def test_connections_above_their_limit_are_refused_until_others_end(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 3)
     with served(service) as url:
         held = [_connect(url) for _ in range(3)]
         answer = _answer(_connect(url)).decode()

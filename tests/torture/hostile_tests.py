@@ -20,13 +20,13 @@ from orchestrator.code_review.analyzers.run_tests import _save_report
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
 from orchestrator.sandbox.level_and_launchers import Sandbox
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 from tests.torture.sandbox_probes import TOGETHER
 
 FULL = 300
 """Runs, each with two to five attacks."""
 
-LIMITS = Limits(seconds=20, memory=1 << 30, file_size=1 << 20, processes=80)
+LIMITS = ResourceLimits(seconds=20, memory=1 << 30, file_size=1 << 20, processes=80)
 REPORT = "out.xml"
 TRUTH = "<testsuite/>"
 

@@ -19,7 +19,7 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
@@ -275,7 +275,7 @@ def hostile(secret: str) -> dict[str, Sequence[Response]]:
     }
 
 
-def alone(settings: Settings) -> Settings:
+def alone(settings: ReviewSettings) -> ReviewSettings:
     return replace(settings, pattern="single", judge=False, provider="scripted")
 
 

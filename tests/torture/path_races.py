@@ -15,16 +15,16 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.code_review.change.file_export import write_files
-from orchestrator.errors import InputError, NotPermitted
-from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.sandbox.safe_paths import (
+from diffchecks.safe_paths import (
     Resolve,
     SafeDirectory,
     resolve_by_component,
     resolve_by_openat2,
     resolver,
 )
+from orchestrator.code_review.change.file_export import write_files
+from orchestrator.errors import InputError, NotPermitted
+from orchestrator.sandbox.file_rollback import FileRollback
 from tests.torture.processes import FORK
 
 FULL = 100_000

@@ -17,14 +17,14 @@ import pytest
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
 from orchestrator.sandbox.level_and_launchers import Sandbox
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
 FULL = 3
 """Rounds at each level."""
 
-LIMITS = Limits(seconds=60, memory=1 << 30, file_size=1 << 20, processes=60)
-UNCOUNTED = Limits(seconds=60, processes=100_000)
-TOGETHER = Limits(memory=64 << 20, processes=120)
+LIMITS = ResourceLimits(seconds=60, memory=1 << 30, file_size=1 << 20, processes=60)
+UNCOUNTED = ResourceLimits(seconds=60, processes=100_000)
+TOGETHER = ResourceLimits(memory=64 << 20, processes=120)
 """What control groups leave to all programs of a sandbox that is probed."""
 
 HOSTILE = r"""
@@ -262,7 +262,11 @@ def numbers() -> dict[str, int | None]:
 
 
 async def python(
-    script: str, *arguments: str, permissions: Permissions, cwd: Path, limits: Limits = LIMITS
+    script: str,
+    *arguments: str,
+    permissions: Permissions,
+    cwd: Path,
+    limits: ResourceLimits = LIMITS,
 ) -> bytes:
     argv = [sys.executable, "-I", "-S", "-c", script, *arguments]
     return (await run_program.run(argv, permissions=permissions, cwd=cwd, limits=limits)).stdout

@@ -10,7 +10,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
+from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
 from orchestrator.app.rubric_scoring.rescore import NotRescored, Rescored, rescore
 from orchestrator.app.runs.state_directory import open_store
 from orchestrator.cli.main import main

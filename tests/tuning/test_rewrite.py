@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Mark
+from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import Criterion, Json, Response, Rubric, Text
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, read_items
@@ -149,8 +149,8 @@ async def _search(seed: int) -> SearchResult:
     labels = [Label(i.id, "ana", "accept" if rng.random() < 0.5 else "reject") for i in items]
     halves = split_halves(HOUSE, PRESENT, items, labels, None, seed)
 
-    async def score(criterion: Criterion, some: Sequence[Item]) -> Mapping[str, Mark]:
-        return {i.id: Mark(hashed(criterion, i), "") for i in some}
+    async def score(criterion: Criterion, some: Sequence[Item]) -> Mapping[str, CriterionMark]:
+        return {i.id: CriterionMark(hashed(criterion, i), "") for i in some}
 
     async def propose(
         parent: Candidate, shown: object, pool: Sequence[Candidate]

@@ -17,7 +17,7 @@ from orchestrator.app.runs.run_details import (
     load_details,
 )
 from orchestrator.app.runs.run_record import read_record
-from orchestrator.app.tracing.messages import LONGEST_CONTENT, MessageWriter, text_part
+from orchestrator.app.tracing.messages import MAX_CONTENT, MessageWriter, text_part
 from orchestrator.app.tracing.spans import SpanBuilder
 from orchestrator.cli.main import main
 from orchestrator.engine.canonical_json import canonical
@@ -208,7 +208,7 @@ def test_messages_that_are_too_long_lose_the_end_of_their_longest_texts() -> Non
     parts = [text_part("a" * 50_000), text_part("b" * 50_000), text_part("short")]
     (said,) = json.loads(write([{"role": "user", "parts": parts}]))
     long, other, short = (part["content"] for part in said["parts"])
-    each = (LONGEST_CONTENT - 5) // 2
+    each = (MAX_CONTENT - 5) // 2
     assert long == "a" * each + f" [{50_000 - each} characters cut]"
     assert other.endswith("characters cut]")
     assert short == "short"

@@ -14,7 +14,7 @@ from orchestrator.errors import InputError, RunNotFound
 from orchestrator.web import assets, server
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.server import running, serve
-from orchestrator.web.site import Action, Page, Part, Site, Stream, Visit
+from orchestrator.web.site import FormAction, Site, SitePage, SitePart, Stream, Visit
 from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, needs_axe, needs_chromium
 
@@ -41,7 +41,14 @@ async def events(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     yield "hello", "one\ntwo"
 
 
-DEMO = Part([Page("/", show), Page("/fail", fail), Action("/act", act), Stream("/events", events)])
+DEMO = SitePart(
+    [
+        SitePage("/", show),
+        SitePage("/fail", fail),
+        FormAction("/act", act),
+        Stream("/events", events),
+    ]
+)
 TEMPLATE = """{% extends "base.html" %}{% block content %}<h1>Demo</h1><p title="{{ text }}">{{ text }}</p>
 <form method="post" action="{{ url('/act') }}">{{ csrf() }}<label>Text <input name="text"></label>
 <p><button class="primary">Send</button></p></form>{% endblock %}"""

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.app.human_decisions.feedback_recording import record_feedback
 from orchestrator.app.run_review import run_review
-from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.state_directory import state_dir
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.web.access import Access
@@ -23,7 +23,7 @@ def test_runs_on_a_server_are_listed_shown_and_decided_about_and_each_change_is_
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("view"))
     repo = change(tmp_path / "shop", {}, {"app.py": SHELL}).path
-    index, seen = RunIndex([repo]), []
+    index, seen = CachedRunIndex([repo]), []
 
     def has_changed() -> bool:
         seen.append(index.mark())

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
-from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
+from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.run_record import read_record
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.main import main
@@ -149,7 +149,7 @@ def test_the_change_is_shown_with_findings_at_its_lines_in_pages(
     assert text.index("app.py") < text.index("Shell command built") < text.index("b.py")
     line = ExcerptLine("added", 0, 1, "x")
     sizes = (1_000, 600, 4_000, 1)
-    files = [FileDiff(f"{n}.py", [line] * n) for n in sizes]
+    files = [FileExcerpt(f"{n}.py", [line] * n) for n in sizes]
     assert [[len(file.lines) for file in page] for page in split_into_pages(files)] == [
         [1_000],
         [600],
@@ -160,7 +160,7 @@ def test_the_change_is_shown_with_findings_at_its_lines_in_pages(
 
 def test_a_call_shows_its_request_and_its_result(shop: Shop, people: Callable[..., Person]) -> None:
     person = people()
-    calls = RunIndex([shop.repo.path])
+    calls = CachedRunIndex([shop.repo.path])
     assert calls.find(shop.done).state == "finished"
     spans = read_record(shop.done, shop.rows(shop.done)).spans
     last = [span for span in spans if span.key.startswith("1/act/") and span.kind == "model"][-1]

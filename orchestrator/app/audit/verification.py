@@ -10,7 +10,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.app.audit.audit_trail import AuditTrail, build_entries
+from orchestrator.app.audit.audit_entries import AuditTrail, build_entries
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import anyio
 from msgspec import Struct, to_builtins
 
-from orchestrator.app.consent import MCP_SERVERS, allowed_servers
-from orchestrator.app.mcp.review_tools import make_server
+from orchestrator.app.configuration_consent import MCP_SERVERS, allowed_servers
+from orchestrator.app.mcp.open_server_tools import make_server
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_file_layers import Layer, read_merged

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from orchestrator.app.memory.dismissals import DISMISSAL_FILE
 from orchestrator.app.memory.reviewed_findings import DatedVerdict
-from orchestrator.catalog.memory_files import PreferencesFrontMatter
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.repository_memory import PreferencesFrontMatter
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, split_front_matter
 from orchestrator.data_directories import CONVENTIONS, FAILURES, OVERLAY, PREFERENCES
 from orchestrator.errors import ConfigError, InputError
@@ -21,7 +21,7 @@ _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _TEXTS = tuple(f"{OVERLAY}/{name}" for name in (CONVENTIONS, PREFERENCES, FAILURES))
 
 
-class Entry(Struct, frozen=True):
+class MemoryEntry(Struct, frozen=True):
     """An entry of the memory.
 
     Attributes:
@@ -40,7 +40,7 @@ class Entry(Struct, frozen=True):
 class UnusedEntry(Struct, frozen=True):
     """An entry that was last used, or added, long ago."""
 
-    entry: Entry
+    entry: MemoryEntry
     since: str
     ever_used: bool
 
@@ -77,13 +77,13 @@ def find_unused(
     return found
 
 
-def _is_of(entry: Entry, name: str) -> bool:
+def _is_of(entry: MemoryEntry, name: str) -> bool:
     return name == entry.name or (entry.file in _TEXTS and name.strip() in entry.name)
 
 
-def list_entries(files: Mapping[str, str]) -> list[Entry]:
+def list_entries(files: Mapping[str, str]) -> list[MemoryEntry]:
     """The entries of the memory: dismissals, preferences, and items of lists in its texts."""
-    found: list[Entry] = []
+    found: list[MemoryEntry] = []
     for file, text in files.items():
         if file in _TEXTS:
             found += _items(file, text)
@@ -105,8 +105,8 @@ def list_entries(files: Mapping[str, str]) -> list[Entry]:
 
 
 def _listed(
-    file: str, text: str, node: Node, names: Sequence[tuple[str, str]], end: int
-) -> Iterator[Entry]:
+    file: str, text: str, node: YamlNode, names: Sequence[tuple[str, str]], end: int
+) -> Iterator[MemoryEntry]:
     """The items of a list of YAML, each with the comments above it.
 
     Args:
@@ -123,10 +123,10 @@ def _listed(
     starts = [start(node.at(number).line) for number in range(len(names))]
     ends = [*starts[1:], end + 1]
     for (name, day), first, after in zip(names, starts, ends, strict=False):
-        yield Entry(file, name, first, max(first, after - 1), day)
+        yield MemoryEntry(file, name, first, max(first, after - 1), day)
 
 
-def _items(file: str, text: str) -> Iterator[Entry]:
+def _items(file: str, text: str) -> Iterator[MemoryEntry]:
     """The top-level list items; lines indented below an item belong to it."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -137,7 +137,7 @@ def _items(file: str, text: str) -> Iterator[Entry]:
             last += 1
         whole = "\n".join(lines[number - 1 : last])
         days = [day for day in _DATE.findall(whole) if _is_day(day)]
-        yield Entry(file, whole, number, last, max(days, default=""))
+        yield MemoryEntry(file, whole, number, last, max(days, default=""))
 
 
 def _is_day(text: str) -> bool:
@@ -148,7 +148,7 @@ def _is_day(text: str) -> bool:
     return True
 
 
-def remove_entries(files: Mapping[str, str], gone: Iterable[Entry]) -> dict[str, str]:
+def remove_entries(files: Mapping[str, str], gone: Iterable[MemoryEntry]) -> dict[str, str]:
     """The files without these entries.
 
     Raises:

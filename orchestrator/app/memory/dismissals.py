@@ -19,7 +19,7 @@ from orchestrator.app.memory.waiver_files import (
     read_last_day,
     render_entry,
 )
-from orchestrator.catalog.memory_files import Dismissal, DismissalFile, DismissedFinding
+from orchestrator.catalog.repository_memory import Dismissal, DismissalFile, DismissedFinding
 from orchestrator.code_review.rule_table import IMPORTED
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import DISMISSED, OVERLAY

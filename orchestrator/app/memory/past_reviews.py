@@ -29,7 +29,7 @@ MAX_RUNS = 500
 _DAY = re.compile(r"(\d{4})(\d{2})(\d{2})-\d{6}-")
 
 
-class Reviews(Struct):
+class PastReviews(Struct):
     """Verdicts, the newest first.
 
     Attributes:
@@ -42,7 +42,7 @@ class Reviews(Struct):
     feedback: dict[str, FindingFeedback] = field(default_factory=dict)
 
 
-def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
+def load_reviews(repo: Path | None, names: Sequence[str]) -> PastReviews:
     """The reviews of a repository.
 
     Args:
@@ -55,7 +55,7 @@ def load_reviews(repo: Path | None, names: Sequence[str]) -> Reviews:
     if not state_directory.inside_repository(repo or Path()):
         raise InputError(f"{repo or '.'} is not a git repository; name one with --repo")
     files = [name for name in names if name != state_directory.LATEST and Path(name).is_file()]
-    found = Reviews([_read_file(Path(name)) for name in files])
+    found = PastReviews([_read_file(Path(name)) for name in files])
     runs = [name for name in names if name not in files]
     with state_directory.open_store(repo) as store:
         if runs or not names:
@@ -71,7 +71,7 @@ def _read_file(path: Path) -> DatedVerdict:
     return DatedVerdict(verdict, "-".join(day.groups()) if day else "")
 
 
-async def _load(store: RunStore, names: Sequence[str], found: Reviews) -> None:
+async def _load(store: RunStore, names: Sequence[str], found: PastReviews) -> None:
     """Add the verdicts of runs, and what was said of their findings; without names, of all."""
     runs = await store.runs()
     chosen = [state_directory.find_run(name, runs) for name in names] or runs[:MAX_RUNS]

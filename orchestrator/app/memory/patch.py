@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.memory.ages import (
     UNUSED_DAYS,
     UnusedEntry,
@@ -16,14 +17,13 @@ from orchestrator.app.memory.ages import (
     remove_entries,
 )
 from orchestrator.app.memory.dismissals import DISMISSAL_FILE, is_same_dismissal
-from orchestrator.app.memory.past_reviews import Reviews
+from orchestrator.app.memory.past_reviews import PastReviews
 from orchestrator.app.memory.proposals import MAX_LINES, Proposals, propose
 from orchestrator.app.memory.reviewed_findings import find_outcomes
 from orchestrator.app.memory.waiver_files import extend_file
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY_FILES, OVERLAY
 from orchestrator.errors import InputError
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 MAX_NAME = 100
 """Characters of an entry that are shown of it."""
@@ -46,7 +46,7 @@ class MemoryChange(Struct, frozen=True):
     notes: Sequence[str]
 
 
-def propose_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
+def propose_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
     """The entries that past reviews suggest to add.
 
     Raises:
@@ -67,7 +67,7 @@ def propose_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
     return MemoryChange(before, after, notes)
 
 
-def prune_entries(repo: Path | None, reviews: Reviews) -> MemoryChange:
+def prune_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
     """The memory without entries that no review has used for long.
 
     Raises:
@@ -89,7 +89,7 @@ def _describe(unused: UnusedEntry) -> str:
     return f"{entry.file}:{entry.first}: {name}: {used} {unused.since}"
 
 
-def _of(reviews: Reviews) -> str:
+def _of(reviews: PastReviews) -> str:
     found = _count(len(reviews.verdicts), "review", "reviews")
     if reviews.passed_over:
         found += f" ({reviews.passed_over} of another version of Diffcourt passed over)"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from orchestrator.app.memory.dismissals import Reason, make_dismissal, render_dismissal
 from orchestrator.app.memory.reviewed_findings import DatedVerdict, ReviewedFinding, name_of_finding
-from orchestrator.catalog.memory_files import Dismissal
+from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict
 from orchestrator.errors import InputError
 

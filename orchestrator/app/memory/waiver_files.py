@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.catalog.verdict_policy import Waiver, WaiverFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import OVERLAY, WAIVERS
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 NAME = f"{OVERLAY}/{WAIVERS}"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app.consent import ALLOW_NOTIFYING, read_answer
-from orchestrator.app.notify.messages import Message, messages_of
+from orchestrator.app.configuration_consent import ALLOW_NOTIFYING, read_answer
+from orchestrator.app.notify.messages import Notification, messages_of
 from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.catalog.notify_channels import Channel, NotifyFile, read_channels
 from orchestrator.catalog.yaml_validation import read_yaml
@@ -29,7 +29,7 @@ from orchestrator.engine.types import Level
 from orchestrator.errors import DiffcourtError, Refused
 
 OWN_FILE = "notify.yaml"
-LONGEST_SECONDS = 30.0
+MAX_SECONDS = 30.0
 """How long a run that has ended waits for its channels, all together."""
 
 
@@ -48,7 +48,7 @@ async def notify_of(
         return
     names = [name for channel in channels.values() for name in channel.variables]
     journal.redact.add(os.environ.get(name, "") for name in names)
-    with anyio.move_on_after(LONGEST_SECONDS):
+    with anyio.move_on_after(MAX_SECONDS):
         async with task_group() as group:
             for name, channel in channels.items():
                 for message in messages:
@@ -57,7 +57,7 @@ async def notify_of(
 
 
 async def _notify_over(
-    name: str, channel: Channel, message: Message, journal: Journal, observer: Observer
+    name: str, channel: Channel, message: Notification, journal: Journal, observer: Observer
 ) -> None:
     request = {"channel": name, "event": message.event, "id": message.id}
 

@@ -16,7 +16,7 @@ from anyio import to_thread
 from msgspec import to_builtins
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from orchestrator.app.notify.messages import Message
+from orchestrator.app.notify.messages import Notification
 from orchestrator.catalog.notify_channels import Channel
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import DiffcourtError
@@ -36,7 +36,7 @@ class NotSentYet(NotSent):
     """A message was not delivered, but a retry may succeed."""
 
 
-async def send(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+async def send(channel: Channel, message: Notification, environment: Mapping[str, str]) -> None:
     """Deliver a message, with retries after temporary failures.
 
     Raises:
@@ -63,7 +63,9 @@ async def send(channel: Channel, message: Message, environment: Mapping[str, str
     await retrying(attempt)
 
 
-async def _send_once(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+async def _send_once(
+    channel: Channel, message: Notification, environment: Mapping[str, str]
+) -> None:
     if channel.command:
         await _run_command(channel, message, environment)
     elif channel.email:
@@ -75,7 +77,9 @@ async def _send_once(channel: Channel, message: Message, environment: Mapping[st
         await _post(channel, message, environment)
 
 
-async def _run_command(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+async def _run_command(
+    channel: Channel, message: Notification, environment: Mapping[str, str]
+) -> None:
     name, *arguments = channel.command
     program = find_program(name, environment.get("PATH", os.defpath))
     if program is None:
@@ -90,7 +94,7 @@ async def _run_command(channel: Channel, message: Message, environment: Mapping[
         raise NotSent(f"{name} ended with {done.returncode}: {''.join(said[-1:])}")
 
 
-async def _post(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+async def _post(channel: Channel, message: Notification, environment: Mapping[str, str]) -> None:
     """Post JSON, signed by Standard Webhooks (https://www.standardwebhooks.com)."""
     import httpx2  # noqa: PLC0415 - a review without a webhook need not pay for it
 
@@ -129,7 +133,7 @@ def sign(secret: str, id_: str, at: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(mac.digest()).decode()}"
 
 
-def _mail(channel: Channel, message: Message, environment: Mapping[str, str]) -> None:
+def _mail(channel: Channel, message: Notification, environment: Mapping[str, str]) -> None:
     mail = EmailMessage()
     mail["From"], mail["To"] = channel.sender, ", ".join(channel.email)
     mail["Subject"] = " ".join(f"Diffcourt: {message.title}".split())
@@ -173,7 +177,7 @@ def _deliver(
         server.send_message(mail)
 
 
-def _apprise(address: str, message: Message) -> None:
+def _apprise(address: str, message: Notification) -> None:
     try:
         import apprise  # noqa: PLC0415 - heavy, and of an extra
     except ImportError:

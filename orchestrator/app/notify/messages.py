@@ -12,11 +12,11 @@ from orchestrator.wording import count_noun
 VIEW = "DIFFCOURT_VIEW_URL"
 """Environment variable: the address of the team's page, to which messages link."""
 
-LONGEST = 500
+MAX_CHARACTERS = 500
 """Characters of a text of somebody else in a message."""
 
 
-class Message(Struct, frozen=True):
+class Notification(Struct, frozen=True):
     """One event, sent to every channel that subscribes to it.
 
     Attributes:
@@ -39,11 +39,11 @@ class Message(Struct, frozen=True):
         return "\n".join(filter(None, (self.text, self.command, self.link)))
 
 
-def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Message]:
+def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Notification]:
     """The events of a verdict that was just recorded."""
     run, link = verdict.run_id, link_to(verdict.run_id, environment)
     for call in verdict.approvals:
-        yield Message(
+        yield Notification(
             f"{run}/approval/{call.approval}", "approval", run,
             f"{call.agent} asks to call {call.tool}",
             "A call that cannot be undone waits for a person, and the review with it.",
@@ -51,29 +51,29 @@ def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Me
         )  # fmt: skip
     for question in verdict.questions:
         if not question.answer:
-            yield Message(
+            yield Notification(
                 f"{run}/question/{question.name}", "question", run,
-                f"{question.agent} asks a question", question.question[:LONGEST],
+                f"{question.agent} asks a question", question.question[:MAX_CHARACTERS],
                 answer_command(run, question.name), link,
             )  # fmt: skip
     if verdict.approvals or any(not question.answer for question in verdict.questions):
         return
-    stop = f"{verdict.stop.reason}: {verdict.stop.detail}"[:LONGEST]
+    stop = f"{verdict.stop.reason}: {verdict.stop.detail}"[:MAX_CHARACTERS]
     tail, show = verdict.digest[:16], f"diffcourt show {run}"
     if verdict.verdict == "block":
-        why = "; ".join(verdict.reasons)[:LONGEST]
-        yield Message(
+        why = "; ".join(verdict.reasons)[:MAX_CHARACTERS]
+        yield Notification(
             f"{run}/blocked/{tail}", "blocked", run, "A change is blocked", why, show, link
         )
     if verdict.stop.reason == "budget":
         command = f"{resume_command(run)} --max-usd X"
         title = "A review stopped at a limit"
-        yield Message(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
+        yield Notification(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
     elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":
         gaps = sum(skip.gap for skip in verdict.skipped)
         text = f"{count_noun(gaps, 'gap')}; {stop}"
         title = "A review is incomplete"
-        yield Message(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
+        yield Notification(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
 
 
 def link_to(run_id: str, environment: Mapping[str, str]) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import anyio.to_thread
 from msgspec.json import encode
 
+from diffchecks.check_io import CheckReply
+from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.settings import Settings
-from orchestrator.checks.check_io import CheckReply
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzers.comparison_checks import SECONDS, as_job
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
-from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
@@ -33,7 +33,7 @@ WHERE = "give the folder of an OSV dump, or its all.zip"
 
 async def copy_advisories(
     options: ReviewOptions,
-    settings: Settings,
+    settings: ReviewSettings,
     change: Change,
     journal: Journal,
     *,

@@ -13,15 +13,15 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, field
 from msgspec.json import Decoder
 
-from orchestrator.checks.dependencies.advisories import package_key
-from orchestrator.checks.dependencies.advisory_records import Advisory, Names
-from orchestrator.checks.dependencies.version_order import ECOSYSTEMS
+from diffchecks.dependencies.advisories import package_key
+from diffchecks.dependencies.advisory_records import Advisory, Names
+from diffchecks.dependencies.version_order import ECOSYSTEMS
 from orchestrator.wording import name_some
 
-LARGEST = 4 << 20  # bytes of one advisory
-MOST_BYTES = 4 << 30  # of all that are read
-MOST_FILES = 2_000_000
-MOST_FOUND = 64 << 20  # bytes of the advisories that are kept
+MAX_ADVISORY_BYTES = 4 << 20  # bytes of one advisory
+MAX_BYTES = 4 << 30  # of all that are read
+MAX_FILES = 2_000_000
+MAX_FOUND = 64 << 20  # bytes of the advisories that are kept
 PROBLEMS_SHOWN = 3
 
 _names, _whole = Decoder(Names), Decoder(Advisory)
@@ -70,7 +70,7 @@ def search_dump(place: Path, wanted: Collection[tuple[str, str]]) -> Search:
     total = kept = 0
     for name, data in _files(place, ecosystems, search):
         total += len(data)
-        if total > MOST_BYTES or search.read + len(search.broken) >= MOST_FILES:
+        if total > MAX_BYTES or search.read + len(search.broken) >= MAX_FILES:
             search.stopped = "is larger than is read; give the folders of your ecosystems alone"
             break
         try:
@@ -85,7 +85,7 @@ def search_dump(place: Path, wanted: Collection[tuple[str, str]]) -> Search:
             kept += len(data)
         except (DecodeError, UnicodeDecodeError, RecursionError):
             search.broken.append(name)
-        if kept > MOST_FOUND:
+        if kept > MAX_FOUND:
             search.stopped = "has more advisories for the changed packages than are read"
             break
     return search
@@ -106,7 +106,7 @@ def _files(place: Path, ecosystems: Collection[str], search: Search) -> Iterator
             file = os.path.join(folder, name)
             if name.endswith(".json"):
                 data = _read(file)
-                if len(data) > LARGEST:
+                if len(data) > MAX_ADVISORY_BYTES:
                     search.broken.append(name)
                 else:
                     yield name, data
@@ -121,7 +121,7 @@ def _read(file: str) -> bytes:
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        return os.read(descriptor, min(os.fstat(descriptor).st_size, LARGEST) + 1)
+        return os.read(descriptor, min(os.fstat(descriptor).st_size, MAX_ADVISORY_BYTES) + 1)
     finally:
         os.close(descriptor)
 
@@ -138,8 +138,8 @@ def _members(place: Path, search: Search) -> Iterator[tuple[str, bytes]]:
                 if not member.filename.endswith(".json"):
                     continue
                 with archive.open(member) as stream:
-                    data = stream.read(LARGEST + 1)
-                if len(data) > LARGEST:
+                    data = stream.read(MAX_ADVISORY_BYTES + 1)
+                if len(data) > MAX_ADVISORY_BYTES:
                     search.broken.append(member.filename)
                 else:
                     yield member.filename, data

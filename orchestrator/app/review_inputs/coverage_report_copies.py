@@ -15,19 +15,19 @@ from typing import Any, BinaryIO
 import anyio.to_thread
 from msgspec import to_builtins
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
-LARGEST = 64 << 20  # bytes of one report
+MAX_REPORT_BYTES = 64 << 20  # bytes of one report
 KEY = "intake/coverage"
 
 
 async def copy_reports(
-    options: ReviewOptions, settings: Settings, journal: Journal, *, root: Path, scratch: Path
+    options: ReviewOptions, settings: ReviewSettings, journal: Journal, *, root: Path, scratch: Path
 ) -> tuple[CoverageReport, ...]:
     """Copy the coverage reports for the run, once: a resumed run reads the same bytes.
 
@@ -57,8 +57,10 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
         copy = f"coverage-{number}"
         with file:
             about = os.fstat(file.fileno())
-            if about.st_size > LARGEST:
-                raise InputError(f"the coverage report {name} is larger than {LARGEST >> 20} MB")
+            if about.st_size > MAX_REPORT_BYTES:
+                raise InputError(
+                    f"the coverage report {name} is larger than {MAX_REPORT_BYTES >> 20} MB"
+                )
             data = file.read()
         try:
             (scratch / copy).write_bytes(data)

@@ -6,7 +6,7 @@ from orchestrator.app.review_inputs.advisory_copies import copy_advisories
 from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
 from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import GivenFiles
 from orchestrator.engine.journal import Journal
@@ -15,7 +15,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def copy_given_files(
     options: ReviewOptions,
-    settings: Settings,
+    settings: ReviewSettings,
     change: Change,
     journal: Journal,
     *,

@@ -8,12 +8,12 @@ from typing import Any
 import anyio.to_thread
 from msgspec import to_builtins
 
-from orchestrator.checks.imported_reports.formats import FORMATS
+from diffchecks.imported_reports.formats import FORMATS
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 
-LARGEST = 64 << 20  # bytes of one report
+MAX_REPORT_BYTES = 64 << 20  # bytes of one report
 KEY = "intake/imports"
 
 
@@ -55,13 +55,16 @@ def _copied(given: list[str], scratch: Path) -> list[Any]:
         place, copy = Path(name), f"imported-{number}"
         try:
             with place.open("rb") as file:
-                data = file.read(LARGEST + 1)
+                data = file.read(MAX_REPORT_BYTES + 1)
         except OSError as error:
             why = f"cannot read the report {place.name}: {error.strerror}"
             raise InputError(why) from None
         refused = ""
-        if len(data) > LARGEST:
-            data, refused = b"", f"is larger than {LARGEST >> 20} MiB; import a report of less"
+        if len(data) > MAX_REPORT_BYTES:
+            data, refused = (
+                b"",
+                f"is larger than {MAX_REPORT_BYTES >> 20} MiB; import a report of less",
+            )
         try:
             (scratch / copy).write_bytes(data)
         except OSError as error:

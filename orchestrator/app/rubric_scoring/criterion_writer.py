@@ -31,10 +31,10 @@ from orchestrator.tuning.rewrite_search import Candidate, ShownItem
 
 NAME = "rubric-writer"
 BOUNDS = Bounds(turns=4, tokens=200_000, usd=1.0, seconds=240)
-LONGEST_TEXT, LONGEST_EXAMPLE, LONGEST_WORDING = 1_500, 600, 1_200
+MAX_TEXT, MAX_EXAMPLE, MAX_WORDING = 1_500, 600, 1_200
 """Characters of an item as it is shown, of an example's text, and of a description."""
 
-MOST_LEVELS, MOST_EXAMPLES, SHOWN_EARLIER = 6, 4, 3
+MAX_LEVELS, MAX_EXAMPLES, SHOWN_EARLIER = 6, 4, 3
 
 PROMPT = """\
 You rewrite one criterion of a rubric so that a judge who reads it decides as people do.
@@ -127,7 +127,7 @@ def references(shown: Sequence[ShownItem]) -> Mapping[str, ShownItem]:
 
 
 def _show(reference: str, one: ShownItem) -> dict[str, Json]:
-    given = {"context": one.item.context[:LONGEST_TEXT]} if one.item.context else {}
+    given = {"context": one.item.context[:MAX_TEXT]} if one.item.context else {}
     return {
         "item": reference,
         "people": one.label,
@@ -136,7 +136,7 @@ def _show(reference: str, one: ShownItem) -> dict[str, Json]:
         "judge_says": one.mark.why,
         **({"people_say": list(one.notes)} if one.notes else {}),
         **given,
-        "text": one.item.text[:LONGEST_TEXT],
+        "text": one.item.text[:MAX_TEXT],
     }
 
 
@@ -162,12 +162,12 @@ async def _check(
 
 def _find_error(wording: ProposedWording, shown: Mapping[str, ShownItem]) -> str:
     scores = [level.score for level in wording.levels]
-    if not 2 <= len(scores) <= MOST_LEVELS or scores != sorted(set(scores)):
-        return f"it needs 2 to {MOST_LEVELS} levels of ascending scores"
-    if len(wording.description) > LONGEST_WORDING:
-        return f"the description has more than {LONGEST_WORDING} characters"
-    if len(wording.examples) > MOST_EXAMPLES:
-        return f"it has more than {MOST_EXAMPLES} examples"
+    if not 2 <= len(scores) <= MAX_LEVELS or scores != sorted(set(scores)):
+        return f"it needs 2 to {MAX_LEVELS} levels of ascending scores"
+    if len(wording.description) > MAX_WORDING:
+        return f"the description has more than {MAX_WORDING} characters"
+    if len(wording.examples) > MAX_EXAMPLES:
+        return f"it has more than {MAX_EXAMPLES} examples"
     for example in wording.examples:
         if example.item not in shown:
             return f"there is no item {example.item!r}"
@@ -186,7 +186,7 @@ def read_wordings(
         if _find_error(wording, known):
             continue
         examples = tuple(
-            ScoredExample(known[e.item].item.text[:LONGEST_EXAMPLE], e.score, e.why)
+            ScoredExample(known[e.item].item.text[:MAX_EXAMPLE], e.score, e.why)
             for e in wording.examples
         )
         new = replace(

@@ -18,7 +18,7 @@ from orchestrator.app.event_loop import blocking
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
 from orchestrator.app.review_inputs.given_files import copy_given_files
-from orchestrator.app.rubric_scoring.judge_reliability import (
+from orchestrator.app.rubric_scoring.rejudge import (
     NO_JUDGE,
     PROBES,
     JudgeOptions,
@@ -42,7 +42,7 @@ from orchestrator.engine.journal_keys import INTAKE, Key
 from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
@@ -202,7 +202,7 @@ def _name_recorded_judge(state: ReviewState) -> str:
     return name_judge(sorted(models), state.policy_digests)
 
 
-async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
+async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, CriterionMark]:
     """The recorded marks of judged criteria whose text and judge are unchanged."""
     outcome = state.round.judged
     if outcome is None or outcome.status != "ok" or dict(rubric.judge) != dict(state.rubric.judge):

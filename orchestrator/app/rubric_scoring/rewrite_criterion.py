@@ -14,9 +14,9 @@ from orchestrator.app.rubric_scoring.criterion_writer import (
     read_wordings,
     writer_spec,
 )
-from orchestrator.app.rubric_scoring.item_judging import (
-    Estimate,
+from orchestrator.app.rubric_scoring.item_judge_session import (
     ItemJudge,
+    JudgingEstimate,
     JudgingOptions,
     Progress,
     describe_limits,
@@ -27,7 +27,7 @@ from orchestrator.code_review.agents.judging import judged_criteria
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.rubric_scoring import Given, Mark
+from orchestrator.engine.rubric_scoring import CriterionMark, Given
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
@@ -206,12 +206,13 @@ class _Work:
 
     def _brief_size(self) -> str:
         shown = [
-            ShownItem(item, "accept", True, Mark(None, "")) for item in self._halves.training[:12]
+            ShownItem(item, "accept", True, CriterionMark(None, ""))
+            for item in self._halves.training[:12]
         ]
         dummy = Candidate(self._criterion, {}, np.zeros(0, dtype=bool), 0.0)
         return build_writer_brief(self._rubric, dummy, shown, [], self._options.proposals, "")
 
-    def _keep_back(self, proof: Estimate) -> Account:
+    def _keep_back(self, proof: JudgingEstimate) -> Account:
         """The account of the search: the budget without that of the proof."""
         bounds = self._judge.budget.bounds
         tokens = bounds.tokens - proof.tokens * HELD_OUT_RESERVE
@@ -245,7 +246,9 @@ class _Work:
         )
         return replace(self._halves, training=training, held_out=held_out)
 
-    async def score(self, criterion: Criterion, items: Sequence[Item]) -> Mapping[str, Mark] | None:
+    async def score(
+        self, criterion: Criterion, items: Sequence[Item]
+    ) -> Mapping[str, CriterionMark] | None:
         """A wording's marks; the proof may use the budget reserved for it."""
         proof = bool(items) and items[0].id in self._held_out
         if proof:
@@ -268,7 +271,7 @@ class _Work:
 
     async def _score(
         self, criterion: Criterion, items: Sequence[Item], what: str, account: Account
-    ) -> Mapping[str, Mark] | None:
+    ) -> Mapping[str, CriterionMark] | None:
         found = await self._judge.score(
             [criterion],
             items,
@@ -279,7 +282,7 @@ class _Work:
         # An item whose call failed counts as abstained, with every wording alike.
         if any(marks.out_of_budget for marks in found.values()):
             return None
-        abstained = Mark(None, "the judge's call failed")
+        abstained = CriterionMark(None, "the judge's call failed")
         return {i.id: found[i.id, 0].marks.get(criterion.id, abstained) for i in items}
 
     async def propose(

@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app.event_loop import blocking
-from orchestrator.app.rubric_scoring.item_judging import (
-    Estimate,
+from orchestrator.app.rubric_scoring.item_judge_session import (
     ItemJudge,
     ItemMarks,
+    JudgingEstimate,
     JudgingOptions,
     Progress,
     describe_limits,
@@ -34,7 +34,7 @@ class Quote(Struct, frozen=True):
     items: int
     criteria: int
     repeat: int
-    estimate: Estimate
+    estimate: JudgingEstimate
     limits: str
     known: int
     notes: tuple[str, ...] = ()
@@ -124,7 +124,9 @@ def require_texts(items: Sequence[Item]) -> None:
             )
 
 
-def require_affordable(judge: ItemJudge, expected: Estimate, options: JudgingOptions) -> None:
+def require_affordable(
+    judge: ItemJudge, expected: JudgingEstimate, options: JudgingOptions
+) -> None:
     """Require the expected cost to be within the configured limits.
 
     A limit of the command line stops the work when it is reached. The user may not know of one in

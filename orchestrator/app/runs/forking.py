@@ -22,7 +22,7 @@ from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.catalog.verdict_policy import Waiver
-from orchestrator.code_review.agent_report_contracts import Plan
+from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.engine.approvals import ASKED
@@ -139,7 +139,7 @@ def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
             "Triage and Act; give --at Triage"
         )
     try:
-        plan = parse_json(run_archive.read_named(file), Plan)
+        plan = parse_json(run_archive.read_named(file), ReviewPlan)
     except ValueError as error:
         raise InputError(f"{file} is not a plan: {error}; edit plan.json of an export") from None
     body = json.loads(plans[-1].body)

@@ -20,9 +20,10 @@ from typing import Any
 import anyio
 from msgspec import ValidationError, convert
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.run_summary_files import summary_files
+from orchestrator.app.runs.export_summaries import summary_files
 from orchestrator.app.runs.state_directory import PATCH
 from orchestrator.app.runs.stored_runs import build_timeline, parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
@@ -38,7 +39,6 @@ from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
 from orchestrator.foreign_json import parse_json
-from orchestrator.sandbox.safe_paths import SafeDirectory
 from orchestrator.stores.base import RunStore, run_exists
 
 FORMAT = "diffcourt-run/1"

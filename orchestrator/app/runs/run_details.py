@@ -15,7 +15,7 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_index import RunSummary, summarize
-from orchestrator.app.runs.run_record import RunRecord, Span, read_record
+from orchestrator.app.runs.run_record import EffectSpan, RunRecord, read_record
 from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
 from orchestrator.code_review.verdict.model import Verdict
@@ -30,7 +30,7 @@ from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 from orchestrator.wording import count_noun
 
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """Of one text of a call; of a longer one, its beginning. An opening as shipped has fewer."""
 
 SHORT = 3_000
@@ -90,7 +90,7 @@ class Passage(Struct, frozen=True):
 class CallDetails(Struct, frozen=True, kw_only=True):
     """One call: its request and its result, without our own secrets."""
 
-    span: Span
+    span: EffectSpan
     sent: Sequence[Passage]
     seen: Sequence[Passage]
     usage: Mapping[str, Any]
@@ -170,7 +170,7 @@ class _CallReader:
         for row in found.rows:
             self._conversations.read(row)
 
-    def describe(self, span: Span) -> CallDetails:
+    def describe(self, span: EffectSpan) -> CallDetails:
         """A call's request and result."""
         ended = self._body(span.ended_row)
         value = ended.get("value")
@@ -188,7 +188,7 @@ class _CallReader:
         loaded: dict[str, Any] = self._redact.json(json.loads(self._rows[number - 1].body))
         return loaded
 
-    def _sent(self, span: Span) -> Iterator[Passage]:
+    def _sent(self, span: EffectSpan) -> Iterator[Passage]:
         """The request: each part that is kept by its digest, then the conversation."""
         asked = self._body(span.row).get("asked")
         asked = asked if isinstance(asked, dict) else {}
@@ -222,7 +222,7 @@ class _CallReader:
         else:
             yield _passage({"contract": "Output contract"}.get(name, name.capitalize()), value)
 
-    def _conversation(self, span: Span) -> Iterator[Passage]:
+    def _conversation(self, span: EffectSpan) -> Iterator[Passage]:
         """The messages that a model was sent, with remarks."""
         key = Key.parse(span.key)
         try:
@@ -308,9 +308,9 @@ def _passage(title: str, value: Any, kind: str = "", *, fresh: bool = False) -> 
     shape = "text" if isinstance(value, str) and text == value else "json"
     return Passage(
         title,
-        text[:MOST_CHARACTERS],
+        text[:MAX_CHARACTERS],
         kind or shape,
-        max(len(text) - MOST_CHARACTERS, 0),
+        max(len(text) - MAX_CHARACTERS, 0),
         new=fresh and len(text) <= SHORT,
     )
 

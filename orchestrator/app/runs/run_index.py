@@ -113,7 +113,7 @@ class RunSummary(Struct, kw_only=True):
         return self.record.waiting if self.record else ()
 
 
-class RunIndex:
+class CachedRunIndex:
     """The runs of some repositories; summaries of finished ones are cached for a while."""
 
     def __init__(self, repos: Sequence[Path]) -> None:

@@ -22,7 +22,7 @@ from orchestrator.engine.ports import Row
 SpanStatus = Literal["ok", "failed", "refused", "open"]
 
 
-class Span(Struct, kw_only=True):
+class EffectSpan(Struct, kw_only=True):
     """An effect from its start to its end.
 
     Attributes:
@@ -105,7 +105,7 @@ class RunRecord(Struct, kw_only=True):
     seconds: float = 0.0
     rows: int = 0
     states: list[StateStep] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[EffectSpan] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     decided: list[PersonDecision] = field(default_factory=list)
     rulings: list[Mapping[str, Any]] = field(default_factory=list)
@@ -118,12 +118,12 @@ class RunRecord(Struct, kw_only=True):
         return sum((span.cost for span in self.spans), NO_COST)
 
     @property
-    def at_work(self) -> list[tuple[str, list[Span]]]:
+    def at_work(self) -> list[tuple[str, list[EffectSpan]]]:
         """Agents whose tasks have not ended, each with its calls that have not."""
         tasks = [span for span in self.spans if span.kind == "task" and span.status == "open"]
         return [(task.agent, [*self._open_under(task.key)]) for task in tasks]
 
-    def _open_under(self, task: str) -> Iterator[Span]:
+    def _open_under(self, task: str) -> Iterator[EffectSpan]:
         for span in self.spans:
             if span.task == task and span.status == "open" and span.kind in {"model", "tool"}:
                 yield span
@@ -134,7 +134,7 @@ class _Reader:
 
     def __init__(self, run_id: str) -> None:
         self.record = RunRecord(run_id=run_id)
-        self._open: dict[str, Span] = {}
+        self._open: dict[str, EffectSpan] = {}
         self._asked: dict[str, tuple[Mapping[str, Any], float]] = {}
         self._questions: dict[str, tuple[Mapping[str, Any], float]] = {}
         self._requests: dict[str, Mapping[str, Any]] = {}
@@ -194,7 +194,7 @@ class _Reader:
             known.repeated += 1
             return
         key = Key.parse(row.key)
-        span = Span(
+        span = EffectSpan(
             row=row.seq,
             key=row.key,
             kind=request.kind,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
@@ -26,7 +27,6 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process

@@ -13,7 +13,7 @@ import anyio
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from orchestrator.app.audit.audit_trail import note_subject
+from orchestrator.app.audit.audit_entries import note_subject
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.verdict_files import read_verdict

@@ -8,7 +8,7 @@ from orchestrator.code_review.verdict.model import SCHEMA_VERSION, Verdict
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 
-LARGEST = 64 << 20
+MAX_VERDICT_BYTES = 64 << 20
 """Bytes of a verdict; one of 3,000 files and 5,000 findings has some 20 MB."""
 
 
@@ -21,14 +21,16 @@ def read_verdict(path: Path) -> Verdict:
     name = str(path)
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_VERDICT_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(
             f"cannot read the verdict {name}: {why}; write one with diffcourt review --json FILE"
         ) from None
-    if len(data) > LARGEST:
-        raise InputError(f"{name} is larger than {LARGEST >> 20} MB, too large for a verdict")
+    if len(data) > MAX_VERDICT_BYTES:
+        raise InputError(
+            f"{name} is larger than {MAX_VERDICT_BYTES >> 20} MB, too large for a verdict"
+        )
     return parse_verdict(data, name)
 
 

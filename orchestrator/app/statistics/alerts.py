@@ -20,7 +20,7 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.engine.field_types import Strict
 
 DAY = 24 * 3600.0
-LEAST_BLOCKS = 3
+MIN_BLOCKS = 3
 """Fewer guard blocks are no change, however few there were before."""
 
 ASKED = "reviews asked a person"
@@ -145,5 +145,5 @@ def _changes(
         now, mean = count / max(window.reviews, 1), known / max(baseline.reviews, 1)
         text = f"{now:.2f} a review, less than {times:g} times the {mean:.2f} {then} allowed"
         grown = count * baseline.reviews >= times * known * window.reviews  # exact at the threshold
-        firing = grown and count >= LEAST_BLOCKS
+        firing = grown and count >= MIN_BLOCKS
         yield _judged("guard_blocks", text, now, times * mean, firing=firing)

@@ -15,7 +15,7 @@ import anyio
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
 from orchestrator.app.tracing.otlp import Collector, render_json, traces_url
-from orchestrator.app.tracing.spans import Span, SpanBuilder
+from orchestrator.app.tracing.spans import SpanBuilder, TraceSpan
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import DiffcourtError, InputError
@@ -46,7 +46,7 @@ def trace_run(
         OutputError: it was not delivered.
     """
 
-    async def read(store: RunStore, run: RunMeta) -> tuple[SpanBuilder, list[Span]]:
+    async def read(store: RunStore, run: RunMeta) -> tuple[SpanBuilder, list[TraceSpan]]:
         builder = _builder(run.run_id, content=content)
         rows = await store.rows(run.run_id)
         spans = [span for row in rows for span in builder.feed(row)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.engine.types import Aside, Block, Message, Text, ToolCall, ToolResult
 
-LONGEST_CONTENT = 32_000
+MAX_CONTENT = 32_000
 """Characters of an attribute that holds content; the rest is cut, and the cut is said. Of messages
 the longest texts are cut, so that they are JSON still."""
 
@@ -49,7 +49,7 @@ def describe_messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
                 yield {"role": role, "parts": [*map(describe_block, blocks)]}
 
 
-def cut_text(text: str, most: int = LONGEST_CONTENT) -> str:
+def cut_text(text: str, most: int = MAX_CONTENT) -> str:
     """The beginning of a text that is too long, and how much is cut."""
     cut = len(text) - most
     return f"{text[:most]} [{cut} characters cut]" if cut > 0 else text
@@ -89,13 +89,13 @@ class MessageWriter:
 
 def _most_of_each(sizes: Iterable[int]) -> int:
     """The characters that each text may have, so that all have no more than an attribute may."""
-    left, ordered = LONGEST_CONTENT, sorted(sizes)
+    left, ordered = MAX_CONTENT, sorted(sizes)
     for at, size in enumerate(ordered):
         share = left // (len(ordered) - at)
         if size > share:
             return share
         left -= size
-    return LONGEST_CONTENT
+    return MAX_CONTENT
 
 
 def _dump(value: Any) -> str:

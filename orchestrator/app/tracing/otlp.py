@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from orchestrator import __version__
 from orchestrator.app.tracing.conventions import CONVENTIONS, ERROR
-from orchestrator.app.tracing.spans import Span, SpanEvent
+from orchestrator.app.tracing.spans import SpanEvent, TraceSpan
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import InputError, OutputError
 from orchestrator.optional_dependencies import install_command
@@ -76,7 +76,7 @@ class Collector:
             endpoint=url, timeout=TIMEOUT
         )
 
-    def send(self, trace: TraceContext, spans: Sequence[Span]) -> None:
+    def send(self, trace: TraceContext, spans: Sequence[TraceSpan]) -> None:
         """Deliver spans.
 
         Raises:
@@ -125,11 +125,11 @@ def _collected_logs() -> Iterator[list[str]]:
     """Collects the SDK's log messages, which would otherwise be printed."""
     said: list[str] = []
 
-    class Handler(logging.Handler):
+    class SpanHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             said.append(record.getMessage())
 
-    logger, handler = logging.getLogger("opentelemetry"), Handler()
+    logger, handler = logging.getLogger("opentelemetry"), SpanHandler()
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
@@ -140,7 +140,7 @@ def _collected_logs() -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def render_json(trace: TraceContext, spans: Sequence[Span]) -> str:
+def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
     """Spans as a line of OTLP JSON, as collectors' file receivers read them.
 
     Raises:
@@ -164,7 +164,7 @@ def render_json(trace: TraceContext, spans: Sequence[Span]) -> str:
 
 
 def _write_ids_in_hex(
-    entry: dict[str, Any], trace: TraceContext, spans: Mapping[str, Span]
+    entry: dict[str, Any], trace: TraceContext, spans: Mapping[str, TraceSpan]
 ) -> None:
     """Rewrite ids in hexadecimal, as OTLP's JSON requires; protobuf's JSON has base64."""
     import base64  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _write_ids_in_hex(
         entry["parentSpanId"] = span.parent
 
 
-def _readable(trace: TraceContext, span: Span) -> ReadableSpan:
+def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:
     """A span in the SDK's form."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415

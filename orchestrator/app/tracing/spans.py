@@ -63,7 +63,7 @@ class SpanEvent(Struct, frozen=True):
     attributes: Mapping[str, Value]
 
 
-class Span(Struct):
+class TraceSpan(Struct):
     """A span; ids are in hexadecimal, times in seconds since the epoch.
 
     Attributes:
@@ -96,13 +96,13 @@ class SpanBuilder:
         self.trace: TraceContext = trace_of(run_id, None)
         self._run_id, self._content, self._redact = run_id, content, redact
         self._messages = MessageWriter(redact)
-        self._open: dict[str, Span] = {}
+        self._open: dict[str, TraceSpan] = {}
         self._conversations = RecordedConversations()
         self._provider = ""
-        self._root: Span | None = None
+        self._root: TraceSpan | None = None
         self._last = 0.0
 
-    def feed(self, row: Row) -> Iterator[Span]:
+    def feed(self, row: Row) -> Iterator[TraceSpan]:
         """Read the next row; yields the spans that it ends."""
         body = json.loads(row.body)
         if row.key == TRACEPARENT and row.kind == "note":
@@ -119,7 +119,7 @@ class SpanBuilder:
             case "outcome" | "refusal":
                 yield from self._end(root, row, body)
 
-    def close(self) -> Iterator[Span]:
+    def close(self) -> Iterator[TraceSpan]:
         """The remaining spans after the last row: those without an end, and the run's own."""
         for span in self._open.values():
             span.end, span.error = self._last, span.error or "interrupted"
@@ -131,7 +131,7 @@ class SpanBuilder:
 
     # --- the run -------------------------------------------------------------------------------
 
-    def _begin_root(self, row: Row) -> Span:
+    def _begin_root(self, row: Row) -> TraceSpan:
         if self._root is None:
             attributes: dict[str, Value] = {
                 names.OPERATION: names.WORKFLOW,
@@ -140,11 +140,11 @@ class SpanBuilder:
             }
             span = self.trace.span_id()
             name = f"{names.WORKFLOW} review"
-            self._root = Span(name, "internal", span, "", row.at, row.at, attributes)
+            self._root = TraceSpan(name, "internal", span, "", row.at, row.at, attributes)
         self._root.parent = self.trace.parent
         return self._root
 
-    def _note(self, root: Span, row: Row, body: Mapping[str, Any]) -> None:
+    def _note(self, root: TraceSpan, row: Row, body: Mapping[str, Any]) -> None:
         key = Key.parse(row.key)
         if row.key == VERDICT:
             self._verdict(root, row.at, body)
@@ -158,7 +158,7 @@ class SpanBuilder:
             name = {"left_out": "compaction"}.get(key.step, key.step)
             self._event(self._above(key, root), name, row, body)
 
-    def _event(self, span: Span, name: str, row: Row, body: Mapping[str, Any]) -> None:
+    def _event(self, span: TraceSpan, name: str, row: Row, body: Mapping[str, Any]) -> None:
         found: dict[str, Value] = {"diffcourt.journal.key": row.key}
         if name == "checkpoint":
             found["diffcourt.journal.row"], found["diffcourt.journal.hash"] = row.seq, row.hash
@@ -169,7 +169,7 @@ class SpanBuilder:
                 found[f"diffcourt.{field_name}"] = self._text(value)
         span.events.append(SpanEvent(f"diffcourt.{name}", row.at, found))
 
-    def _verdict(self, root: Span, at: float, body: Mapping[str, Any]) -> None:
+    def _verdict(self, root: TraceSpan, at: float, body: Mapping[str, Any]) -> None:
         change, stop = body["change"], body["stop"]
         root.attributes |= {
             names.HEAD_REVISION: change["head"],
@@ -221,15 +221,15 @@ class SpanBuilder:
             case "task":
                 self._open[row.key] = self._agent(row, key, asked, attributes)
 
-    def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> Span:
+    def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> TraceSpan:
         above = self._open.get(str(Key.parse(row.key).task))
         parent = above.span_id if above is not None else self.trace.span_id()
         kind: Literal["internal", "client"] = "client" if operation == names.CHAT else "internal"
         attributes = {names.OPERATION: operation, **attributes}
         span_id = self.trace.span_id(row.key)
-        return Span(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
+        return TraceSpan(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
 
-    def _tool(self, row: Row, asked: Mapping[str, Any], attributes: dict[str, Value]) -> Span:
+    def _tool(self, row: Row, asked: Mapping[str, Any], attributes: dict[str, Value]) -> TraceSpan:
         tool = {names.TOOL: asked["tool"], names.TOOL_TYPE: "function", names.TOOL_CALL: row.key}
         if self._content:
             tool[names.ARGUMENTS] = self._text(asked.get("arguments"))
@@ -237,7 +237,7 @@ class SpanBuilder:
 
     def _chat(
         self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
-    ) -> Span:
+    ) -> TraceSpan:
         chat: dict[str, Value] = {
             names.PROVIDER: names.PROVIDERS.get(self._provider, self._provider or OFFLINE),
             names.REQUEST_MODEL: asked.get("model", ""),
@@ -252,7 +252,7 @@ class SpanBuilder:
 
     def _agent(
         self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
-    ) -> Span:
+    ) -> TraceSpan:
         operation = names.PLAN if key.part == "plan" else names.INVOKE
         if self._content:
             brief = self._conversations.data(asked["brief"]) or ""
@@ -260,7 +260,7 @@ class SpanBuilder:
             attributes[names.INPUT] = self._messages.write([message])
         return self._span(row, operation, asked["agent"], attributes)
 
-    def _end(self, root: Span, row: Row, body: Mapping[str, Any]) -> Iterator[Span]:
+    def _end(self, root: TraceSpan, row: Row, body: Mapping[str, Any]) -> Iterator[TraceSpan]:
         key, value = Key.parse(row.key), body.get("value")
         if key.step == "answer" or key.part == GRANT:
             name = "answer" if key.step == "answer" else "limit_raised"
@@ -280,7 +280,7 @@ class SpanBuilder:
             self._event(span, "guard", row, {**body, "action": "block", "layer": "tool"})
         yield span
 
-    def _ended(self, span: Span, row: Row, value: Mapping[str, Any]) -> None:
+    def _ended(self, span: TraceSpan, row: Row, value: Mapping[str, Any]) -> None:
         if "blocks" in value:
             self._answered(span, value)
         elif "status" in value:
@@ -295,7 +295,7 @@ class SpanBuilder:
             if self._content:
                 span.attributes[names.RESULT] = self._text(value.get("content", ""))
 
-    def _answered(self, span: Span, value: Mapping[str, Any]) -> None:
+    def _answered(self, span: TraceSpan, value: Mapping[str, Any]) -> None:
         usage, finish = value["usage"], names.FINISHES.get(value["stop"], value["stop"])
         span.attributes |= {
             names.RESPONSE_MODEL: value["model"] or str(span.attributes[names.REQUEST_MODEL]),
@@ -314,7 +314,7 @@ class SpanBuilder:
 
     # --- helpers -------------------------------------------------------------------------------
 
-    def _above(self, key: Key, root: Span) -> Span:
+    def _above(self, key: Key, root: TraceSpan) -> TraceSpan:
         return self._open.get(str(key.task), root)
 
     def _answer(self, parts: list[Part], finish: str) -> str:

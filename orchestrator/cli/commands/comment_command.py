@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.posting.comment_events import read_comment_event
     from orchestrator.posting.github_commands import open_commands
     from orchestrator.posting.posted_text import make_cleaner
-    from orchestrator.posting.targets import Target
+    from orchestrator.posting.targets import PostingTarget
 
     name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
     if not name:
         raise InputError("give --event FILE, or set GITHUB_EVENT_PATH")
     event = read_comment_event(name)
-    target = Target(args.project or "", event.issue.number, args.url or "", os.environ)
+    target = PostingTarget(args.project or "", event.issue.number, args.url or "", os.environ)
     answering = Answering(open_commands(target, args.workflow), make_cleaner(os.environ))
     if args.verdict is None:
         handled = start_command(event, answering)

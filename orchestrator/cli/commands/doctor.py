@@ -18,7 +18,7 @@ from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 from orchestrator.report.terminal_escaping import as_json, emit
 
 if TYPE_CHECKING:
-    from orchestrator.app.installation_checks import Check
+    from orchestrator.app.installation_checks import InstallationCheck
     from orchestrator.catalog.model_config import ModelsConfig
     from orchestrator.catalog.prices import Price, Prices
     from orchestrator.sandbox.level_descriptions import SandboxReport
@@ -110,14 +110,14 @@ def _providers(args: argparse.Namespace) -> list[ProviderStatus]:
     return anyio.run(_call_all, statuses, config, prices, env) if args.call else statuses
 
 
-def _model_check(statuses: list[ProviderStatus]) -> Check:
-    from orchestrator.app.installation_checks import Check
+def _model_check(statuses: list[ProviderStatus]) -> InstallationCheck:
+    from orchestrator.app.installation_checks import InstallationCheck
 
     configured = [status.name for status in statuses if not status.missing]
     missing = [status.name for status in statuses if status.missing]
     text = f"{', '.join([OFFLINE, *configured])} ready"
     text += f"; not configured: {', '.join(missing)}" if missing else ""
-    return Check("models", "ok", text)
+    return InstallationCheck("models", "ok", text)
 
 
 def _code(statuses: list[ProviderStatus]) -> int:
@@ -162,14 +162,14 @@ async def _call(
 ) -> ProviderStatus:
     import anyio
 
-    from orchestrator.engine.types import Message, Request, Section, Text
+    from orchestrator.engine.types import Message, PromptSection, Request, Text
     from orchestrator.providers.factory import make_model
 
     try:
         request = Request(
             agent="doctor",
             model=config.resolve(status.name, config.stages[0].name, env),
-            system=(Section("role", "doctor", "Answer with the one word: ready"),),
+            system=(PromptSection("role", "doctor", "Answer with the one word: ready"),),
             messages=(Message("user", (Text("Are you there?"),)),),
             max_tokens=TRY_TOKENS,
             effort="low",
@@ -188,11 +188,11 @@ async def _call(
     return replace(status, answer=answer)
 
 
-def _text(checks: list[Check], parts: dict[str, list[tuple[str, str]]]) -> str:
+def _text(checks: list[InstallationCheck], parts: dict[str, list[tuple[str, str]]]) -> str:
     from orchestrator.report.terminal_escaping import escape_line
-    from orchestrator.report.text_layout import MIN_WIDTH, Page, pad, render_name_list
+    from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, pad, render_name_list
 
-    page = Page(max(width_of(sys.stdout), MIN_WIDTH))
+    page = TextLayout(max(width_of(sys.stdout), MIN_WIDTH))
     column = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
@@ -252,7 +252,9 @@ def _cost(line: StageLine) -> str:
     return f"{line.model}: {cost} ({price.source}, {price.date})"
 
 
-def _json(checks: list[Check], statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
+def _json(
+    checks: list[InstallationCheck], statuses: list[ProviderStatus], sandbox: SandboxReport
+) -> str:
     return as_json(
         {
             "ready": all(check.status != "failed" for check in checks),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from orchestrator.engine.types import Criterion
     from orchestrator.tuning.file_formats.item_files import Item
     from orchestrator.tuning.labels.label_files import Label, Value
-    from orchestrator.tuning.labels.labeling import Question
+    from orchestrator.tuning.labels.labeling import LabelQuestion
     from orchestrator.web.access import Access
-    from orchestrator.web.site import Part
+    from orchestrator.web.site import SitePart
 
 SCALES = ("accept", "verdict", "1-5")
 _COMMANDS = "s skip, < undo, # note, q quit"
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list_questions(
     args: argparse.Namespace, items: Sequence[Item], labels: Sequence[Label], rater: str
-) -> list[Question]:
+) -> list[LabelQuestion]:
     """What a rater is asked for, in order."""
     from orchestrator.tuning.labels.labeling import list_questions, list_revisions
 
@@ -123,7 +123,7 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
 
     criteria = _read_criteria(args.rubric) if args.criteria else ()
 
-    def make_parts(_: Access) -> Sequence[Part]:
+    def make_parts(_: Access) -> Sequence[SitePart]:
         from orchestrator.web.labeling import LabelingPage, LabelingTask
 
         task = LabelingTask(
@@ -169,7 +169,7 @@ class LabelingSession(Struct):
     """
 
     args: argparse.Namespace
-    todo: list[Question]
+    todo: list[LabelQuestion]
     reviews: Mapping[str, Verdict]
     source: TextIO
     out: TextIO
@@ -255,10 +255,10 @@ class LabelingSession(Struct):
         return out
 
     def _show(self, item: Item, at: int) -> None:
-        from orchestrator.report.text_layout import Page
+        from orchestrator.report.text_layout import TextLayout
         from orchestrator.report.tuning.labeling_text import render_item, render_review
 
-        page = Page(width_of(self.out), use_color(self.out))
+        page = TextLayout(width_of(self.out), use_color(self.out))
         lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {escape_unprintable(item.id)}")]
         if item.url:
             lines.append(f"  {escape_unprintable(item.url)}")

@@ -89,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.posting.post_verdict import post_verdict
     from orchestrator.posting.posted_text import make_cleaner
     from orchestrator.posting.posting_plan import INLINE
-    from orchestrator.posting.targets import Target
+    from orchestrator.posting.targets import PostingTarget
 
     verdict = read_verdict(Path(args.verdict))
-    target = Target(args.project or "", args.request or 0, args.url or "", os.environ)
+    target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
     adapter = import_module(f"orchestrator.posting.{args.to}")
     receipt = post_verdict(
         verdict,

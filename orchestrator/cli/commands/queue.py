@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from orchestrator.service.queue_state import QueuedJob
-    from orchestrator.service.settings import Settings
+    from orchestrator.service.settings import ServiceSettings
 
-    Work = Callable[[psycopg.AsyncConnection, procrastinate.App, Settings], Awaitable[str]]
+    Work = Callable[[psycopg.AsyncConnection, procrastinate.App, ServiceSettings], Awaitable[str]]
 
 _ON_CHANGES = {
     "retry": "continue a change's review where it stopped; unparks it",
@@ -112,7 +112,7 @@ def _line(job: QueuedJob) -> str:
 
 def _retry(args: argparse.Namespace) -> Work:
     async def work(
-        db: psycopg.AsyncConnection, queue: procrastinate.App, settings: Settings
+        db: psycopg.AsyncConnection, queue: procrastinate.App, settings: ServiceSettings
     ) -> str:
         from orchestrator.service.queue_state import retry_change
 

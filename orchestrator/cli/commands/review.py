@@ -23,7 +23,7 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 
 if TYPE_CHECKING:
-    from orchestrator.code_review.cost_estimate import Estimate
+    from orchestrator.code_review.cost_estimate import ReviewEstimate
 
 
 GIVEN = (
@@ -47,7 +47,7 @@ GIVEN = (
 )
 """Options of the command that are fields of ``ReviewOptions`` as they are."""
 
-LARGEST_DESCRIPTION = 256 << 10
+MAX_DESCRIPTION = 256 << 10
 """Bytes of ``--description-file``."""
 
 
@@ -247,7 +247,7 @@ def _apply_range(args: argparse.Namespace) -> None:
         args.head = head.removeprefix(".") or "HEAD"
 
 
-def _estimate(args: argparse.Namespace, found: Estimate) -> int:
+def _estimate(args: argparse.Namespace, found: ReviewEstimate) -> int:
     """Print an estimate; with ``--json`` it is written in place of the verdict."""
     from orchestrator.report.cost_estimate_text import render_cost_estimate, to_document
 
@@ -270,9 +270,9 @@ def _read_description(args: argparse.Namespace) -> str | None:
         return None
     if name == args.diff == "-":
         raise InputError("--diff and --description-file cannot both be standard input")
-    data = _read("--description-file", name, LARGEST_DESCRIPTION + 1)
-    if len(data) > LARGEST_DESCRIPTION:
-        most = LARGEST_DESCRIPTION >> 10
+    data = _read("--description-file", name, MAX_DESCRIPTION + 1)
+    if len(data) > MAX_DESCRIPTION:
+        most = MAX_DESCRIPTION >> 10
         raise InputError(f"--description-file: {quote_path(name)} is larger than {most} kB")
     try:
         return data.decode("utf-8-sig")

@@ -173,7 +173,7 @@ def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
 
 def _notify(args: argparse.Namespace, alerts: list[Alert]) -> None:
     """Tell the channels that want to know of alerts."""
-    from orchestrator.app.notify.alerts import notify_of_alerts
+    from orchestrator.app.notify.run_alerts import notify_of_alerts
 
     for line in notify_of_alerts(args.repo[0] if args.repo else None, alerts):
         emit_line(f"diffcourt: {line}", sys.stderr)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orchestrator.web.access import Access
-    from orchestrator.web.site import Part
+    from orchestrator.web.site import SitePart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.bundle:
         return _write_bundle(args.repos or [Path()], *args.bundle)
 
-    def make_parts(access: Access) -> Sequence[Part]:
+    def make_parts(access: Access) -> Sequence[SitePart]:
         from orchestrator.web.memory import make_memory_part
         from orchestrator.web.runs.parts import make_runs_part
         from orchestrator.web.statistics import make_statistics_part
@@ -77,13 +77,13 @@ def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
     target = OutputTarget(file, "--bundle")
     from orchestrator.app.finding_excerpts import read_excerpts
     from orchestrator.app.runs.run_details import describe_calls, load_details, verify_rows
-    from orchestrator.report.formats import Sources
+    from orchestrator.report.formats import FormatInputs
     from orchestrator.report.formats.html_page import render_bundle
 
     found = load_details(repos[0], name)
     if found.verdict is None:
         raise InputError(found.problem or f"{found.summary.run_id} has no verdict yet")
-    sources = Sources(excerpts=read_excerpts(repos[0], found.verdict))
+    sources = FormatInputs(excerpts=read_excerpts(repos[0], found.verdict))
     calls, checked = describe_calls(found), verify_rows(found)
     target.write(render_bundle(found.verdict, sources, found.record, calls, checked))
     return EXIT_OK

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.change.lines_changed_since import ChangedSince
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.review_state import ReviewState
@@ -49,8 +49,8 @@ def changed_near(settled: SettledPlaces | None, finding: LocatedFinding) -> bool
 
 
 def newest_first(
-    diffs: Mapping[str, FileDiff], settled: SettledPlaces | None
-) -> dict[str, FileDiff]:
+    diffs: Mapping[str, NumberedFileDiff], settled: SettledPlaces | None
+) -> dict[str, NumberedFileDiff]:
     """The diffs, with files that changed since an earlier review first."""
     changed = settled.changed if settled else {}
     return dict(sorted(diffs.items(), key=lambda entry: entry[0] not in changed))

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.verdict.depth import HunkReaders
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
@@ -121,7 +121,7 @@ def _calls(state: ReviewState, done: Round, agent: str) -> Iterator[ToolCallReco
 
 
 def _lines_shown(
-    call: ToolCallRecord, diffs: Mapping[str, FileDiff]
+    call: ToolCallRecord, diffs: Mapping[str, NumberedFileDiff]
 ) -> Iterator[tuple[str, _Lines]]:
     """The lines of changed files that a call showed."""
     lines = call.content.split("\n")
@@ -146,7 +146,7 @@ def _lines_shown(
     yield current, found
 
 
-def _hunks(part: FileDiff) -> Iterable[_Hunk]:
+def _hunks(part: NumberedFileDiff) -> Iterable[_Hunk]:
     """The hunks of a file's numbered diff; none of a file without text."""
     hunks: list[_Hunk] = []
     for line in part.lines:

@@ -21,8 +21,8 @@ from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.parallel_agents import run_task
 
-LEAST_SEVERITY = "medium"
-MOST_FINDINGS = 10
+MIN_SEVERITY = "medium"
+MAX_FINDINGS = 10
 LINES_AROUND = 12
 ASKED = """\
 Write a patch for each of these findings that you are sure how to fix: a unified diff against head,
@@ -53,7 +53,7 @@ async def write_fixes(state: ReviewState) -> None:
 
 def findings_to_fix(state: ReviewState) -> list[Finding]:
     """Open findings in head, of at least medium severity, without a patch that applies."""
-    weighty = SEVERITIES[: SEVERITIES.index(LEAST_SEVERITY) + 1]
+    weighty = SEVERITIES[: SEVERITIES.index(MIN_SEVERITY) + 1]
     return [
         finding
         for finding in state.synthesis.findings
@@ -62,7 +62,7 @@ def findings_to_fix(state: ReviewState) -> list[Finding]:
         and finding.standing != "refuted"
         and finding.evidence.side == "head"
         and (finding.fix is None or finding.fix.state == "refused")
-    ][:MOST_FINDINGS]
+    ][:MAX_FINDINGS]
 
 
 async def _ask(

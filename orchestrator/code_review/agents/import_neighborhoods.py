@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from orchestrator.checks.python.imported_files import ModuleIndex, scan_imports
+from diffchecks.python.imported_files import ModuleIndex, scan_imports
 
 _RELATIVE = re.compile(r"""["'](\.{1,2}/[^"'\n]{1,200}|[^"'\n/ ]{1,200}\.h(?:h|pp)?)["']""")
 """What JavaScript, TypeScript and C name of their own: a path relative to the importing file."""

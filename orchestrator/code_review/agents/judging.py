@@ -7,7 +7,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import (
@@ -19,24 +19,24 @@ from orchestrator.code_review.agent_report_contracts import (
 from orchestrator.code_review.agents.finding_descriptions import describe_rejected
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
+from orchestrator.code_review.findings.agent_responses import contradictions, mark_error
 from orchestrator.code_review.findings.citations import (
-    Sources,
+    CitableSources,
     changed_lines,
     format_citation,
     read_lines,
 )
-from orchestrator.code_review.findings.responses_to_findings import contradictions, mark_error
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.parallel_agents import run_task
-from orchestrator.engine.rubric_scoring import Mark
+from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import AgentSpec, Criterion, Rubric
 
 
-def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
+def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
     """Every agent that may be called, in the order of their first call."""
     names = {
         "team": [settings.lead, *settings.specialists],
@@ -50,12 +50,12 @@ def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
     return [catalog.agents[name] for name in dict.fromkeys(names)]
 
 
-def has_model(settings: Settings) -> bool:
+def has_model(settings: ReviewSettings) -> bool:
     """Whether models take part in the review."""
     return settings.provider != OFFLINE
 
 
-def has_fixer(settings: Settings) -> bool:
+def has_fixer(settings: ReviewSettings) -> bool:
     """Whether an agent with a model writes patches."""
     return bool(settings.fixes.agent and settings.fixes.proofs) and has_model(settings)
 
@@ -71,12 +71,12 @@ LINES_AROUND, MAX_LINES, MAX_WIDTH = 3, 20, 200
 """Of the text of a finding that the judge is shown."""
 
 
-def needs_judge(settings: Settings, rubric: Rubric) -> bool:
+def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
     """Whether a model judges; offline there is none."""
     return settings.judge and settings.provider != OFFLINE and bool(judged_criteria(rubric))
 
 
-async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
+async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     """Run the judge; returns the marks of the judged criteria, unscored if it gave no score."""
     criteria = judged_criteria(state.rubric)
     evidence = await judge_evidence(state)
@@ -87,7 +87,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     return await read_marks(criteria, state.round.judged, known)
 
 
-async def _take_finding_marks(state: ReviewState, known: Sources) -> None:
+async def _take_finding_marks(state: ReviewState, known: CitableSources) -> None:
     """Store the judge's marks of findings in the round, by fingerprint, and those that fail."""
     result, names = state.round.judged, state.focus.shown
     if result is None or result.status != "ok":
@@ -144,16 +144,16 @@ def show_criterion(criterion: Criterion) -> dict[str, object]:
     return shown
 
 
-def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
+def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> CitableSources:
     """What a judge can cite."""
     rejected = (entry.finding for entry in state.synthesis.rejected)
     findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
-    return Sources(state.workspace, findings, answers)
+    return CitableSources(state.workspace, findings, answers)
 
 
 async def read_marks(
-    criteria: Sequence[Criterion], result: AgentResult, known: Sources
-) -> dict[str, Mark]:
+    criteria: Sequence[Criterion], result: LoopResult, known: CitableSources
+) -> dict[str, CriterionMark]:
     """The judge's report as marks; all unscored where there is none.
 
     The criteria must be scored in order: a score that comes after one of a later criterion does not
@@ -161,8 +161,10 @@ async def read_marks(
     """
     if result.status != "ok":
         why = f"not scored: the judge {result.status}: {result.detail}"
-        return {c.id: Mark(None, why) for c in criteria}
-    found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
+        return {c.id: CriterionMark(None, why) for c in criteria}
+    found = {
+        c.id: CriterionMark(None, "not scored: the judge did not speak of it") for c in criteria
+    }
     places = {c.id: place for place, c in enumerate(criteria)}
     last = -1
     for judged in as_form(JudgeReport, result.report).criteria:
@@ -179,22 +181,24 @@ async def read_marks(
     return found
 
 
-async def _mark(criterion: Criterion, judged: JudgedCriterion, known: Sources) -> Mark:
+async def _mark(
+    criterion: Criterion, judged: JudgedCriterion, known: CitableSources
+) -> CriterionMark:
     missing = tuple(judged.missing)
     if judged.score is None:
-        return Mark(None, f"the judge abstained: {judged.why}", missing)
+        return CriterionMark(None, f"the judge abstained: {judged.why}", missing)
     if criterion.levels and judged.score not in {level.score for level in criterion.levels}:
         return _abstention(f"{judged.score:g} is not a level of the rubric", judged)
     if error := await known.check(judged.evidence):
         return _abstention(error, judged)
-    return Mark(
+    return CriterionMark(
         judged.score, judged.why, missing, evidence=tuple(map(format_citation, judged.evidence))
     )
 
 
-def _abstention(error: str, judged: JudgedCriterion) -> Mark:
+def _abstention(error: str, judged: JudgedCriterion) -> CriterionMark:
     """A score that does not count; the evidence that it named as missing does."""
-    return Mark(None, f"counts as abstained: {error}", tuple(judged.missing))
+    return CriterionMark(None, f"counts as abstained: {error}", tuple(judged.missing))
 
 
 async def judge_evidence(state: ReviewState) -> dict[str, object]:

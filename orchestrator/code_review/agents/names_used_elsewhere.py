@@ -7,7 +7,7 @@ does it once, in any language, for the opening. A name only counts if it is tell
 import re
 from collections.abc import Iterable, Mapping
 
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 
@@ -31,7 +31,9 @@ _TELLING = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[A-Za-z]+[a-z0-9][A-Z]\w+)
 _NAME = re.compile(rb"[A-Za-z_]\w+")
 
 
-async def list_used_elsewhere(state: ReviewState, diffs: Mapping[str, FileDiff]) -> list[str]:
+async def list_used_elsewhere(
+    state: ReviewState, diffs: Mapping[str, NumberedFileDiff]
+) -> list[str]:
     """The lines of the opening; none if no such name is used elsewhere.
 
     Args:
@@ -49,7 +51,9 @@ async def list_used_elsewhere(state: ReviewState, diffs: Mapping[str, FileDiff])
     return ["", USED, *shown[:SHOWN_NAMES], *rest] if shown else []
 
 
-async def _removed_names(state: ReviewState, diffs: Mapping[str, FileDiff]) -> dict[str, str]:
+async def _removed_names(
+    state: ReviewState, diffs: Mapping[str, NumberedFileDiff]
+) -> dict[str, str]:
     """The telling names on lines that the change removes from code → ``removed`` or ``redefined``.
 
     Removed is a name that no changed file of head has any more, redefined one whose definition has

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
-from orchestrator.code_review.agent_report_contracts import Plan, PlannedTask, as_form
+from orchestrator.code_review.agent_report_contracts import PlannedTask, ReviewPlan, as_form
 from orchestrator.code_review.agents import escalation_stages, follow_up, reviewer_assignment
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
 from orchestrator.code_review.verdict.model import OPEN_QUESTION
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import frame
@@ -74,13 +74,13 @@ def _open_paths(state: ReviewState) -> list[str]:
     return [f.path for f in state.workspace.change.files if not state.workspace.left_out(f)]
 
 
-def plan_for_one_agent(state: ReviewState, agent: str) -> Plan:
+def plan_for_one_agent(state: ReviewState, agent: str) -> ReviewPlan:
     """The plan of the pattern ``single``: one agent, every file."""
     paths = reviewable_paths(state)
-    return Plan(tasks=[PlannedTask(agent=agent, paths=paths)])
+    return ReviewPlan(tasks=[PlannedTask(agent=agent, paths=paths)])
 
 
-def read_plan(state: ReviewState, result: AgentResult) -> Plan:
+def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     """The lead's plan, corrected so that policy and every changed file are covered.
 
     A file that it neither assigns nor skips with a reason goes to every specialist. The files of a
@@ -89,7 +89,7 @@ def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     """
     everything = reviewable_paths(state)
     known = set(everything)
-    proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
+    proposed = as_form(ReviewPlan, result.report) if result.status == "ok" else ReviewPlan(tasks=[])
     redirected = [
         replace(
             task,
@@ -136,7 +136,7 @@ def _retries_left_out(state: ReviewState, planned: Iterable[PlannedTask]) -> lis
     ]
 
 
-def _misassigned(state: ReviewState, plan: Plan) -> list[PlannedTask]:
+def _misassigned(state: ReviewState, plan: ReviewPlan) -> list[PlannedTask]:
     """The tasks of the lead's plan for agents that do not exist or examine nothing."""
     known = {*state.examiners, *(share.role for share in state.shares)}
     return [task for task in plan.tasks if task.agent not in known]
@@ -211,7 +211,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
         + (f"{_substitute(state, task)} was asked: {task.why}" if task.why else "it asked nothing")
         for done in state.rounds
         if done.planned is not None and done.planned.status == "ok"
-        for task in _misassigned(state, as_form(Plan, done.planned.report))
+        for task in _misassigned(state, as_form(ReviewPlan, done.planned.report))
     ]
     return tuple(dict.fromkeys((*questions, *unknown, *unassigned)))
 

@@ -11,7 +11,7 @@ from math import ceil
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask
+from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
 from orchestrator.code_review.agents.import_neighborhoods import (
     find_neighbors,
     merge_remainders,
@@ -20,11 +20,11 @@ from orchestrator.code_review.agents.import_neighborhoods import (
 )
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
-from orchestrator.code_review.verdict.agents import Assignment, Share
+from orchestrator.code_review.verdict.agents import AgentShare, Assignment
 from orchestrator.engine.untrusted_text import frame
 
 CHARACTERS_PER_TOKEN = 3
@@ -45,7 +45,7 @@ def count_tokens(characters: int) -> int:
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-async def diffs_by_path(state: ReviewState) -> dict[str, FileDiff]:
+async def diffs_by_path(state: ReviewState) -> dict[str, NumberedFileDiff]:
     """Path → the numbered diff of each changed file; reviewable files first, by risk."""
     workspace = state.workspace
     parts = _with_paths(workspace.change, await history.diff(workspace.change))
@@ -56,14 +56,14 @@ async def diffs_by_path(state: ReviewState) -> dict[str, FileDiff]:
     return {file.path: parts[file.path] for file in files}
 
 
-def _with_paths(change: Change, parts: Iterable[FileDiff]) -> dict[str, FileDiff]:
+def _with_paths(change: Change, parts: Iterable[NumberedFileDiff]) -> dict[str, NumberedFileDiff]:
     """The parts by path; files whose names git quotes are identified by their blobs."""
     by_header = {
         f"diff --git a/{file.old_path or file.path} b/{file.path}": file.path
         for file in change.files
     }
-    found: dict[str, FileDiff] = {}
-    unnamed: list[FileDiff] = []
+    found: dict[str, NumberedFileDiff] = {}
+    unnamed: list[NumberedFileDiff] = []
     for part in parts:
         if path := by_header.get(part.lines[0]):
             found[path] = part
@@ -80,12 +80,12 @@ def _with_paths(change: Change, parts: Iterable[FileDiff]) -> dict[str, FileDiff
     return found
 
 
-def size_of(part: FileDiff) -> int:
+def size_of(part: NumberedFileDiff) -> int:
     """Characters of a part as it is shown."""
     return sum(len(line) + 1 for line in part.lines)
 
 
-async def assign(state: ReviewState, diffs: Mapping[str, FileDiff], findings: str) -> None:
+async def assign(state: ReviewState, diffs: Mapping[str, NumberedFileDiff], findings: str) -> None:
     """Assign files to agents, or return the assignment that the run began with.
 
     Args:
@@ -104,7 +104,9 @@ async def assign(state: ReviewState, diffs: Mapping[str, FileDiff], findings: st
     state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
 
 
-async def _decide(state: ReviewState, diffs: Mapping[str, FileDiff], findings: str) -> Assignment:
+async def _decide(
+    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], findings: str
+) -> Assignment:
     settings = state.settings
     bound, reviewed = settings.auto.tokens_per_agent, _reviewed(state)
     sizes = {path: count_tokens(size_of(diffs[path])) if path in diffs else 0 for path in reviewed}
@@ -116,7 +118,7 @@ async def _decide(state: ReviewState, diffs: Mapping[str, FileDiff], findings: s
         reason = f"the settings or --pattern name {settings.pattern}; {measured}"
         return Assignment(settings.pattern, False, tokens, bound, reason)
     if tokens <= bound:
-        alone = Share(settings.single, settings.single, tokens, tuple(reviewed))
+        alone = AgentShare(settings.single, settings.single, tokens, tuple(reviewed))
         return Assignment("single", True, tokens, bound, f"{measured}; {reads}", (alone,))
     shares = await _share_out(state, diffs, sizes)
     reason = f"{measured}; {reads}, so {len(shares)} agents share the files"
@@ -133,8 +135,8 @@ def _reviewed(state: ReviewState) -> list[str]:
 
 
 async def _share_out(
-    state: ReviewState, diffs: Mapping[str, FileDiff], sizes: Mapping[str, int]
-) -> tuple[Share, ...]:
+    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], sizes: Mapping[str, int]
+) -> tuple[AgentShare, ...]:
     """Each specialist's files, in shards if one agent cannot read them at once."""
     auto, neighbors = state.settings.auto, await find_neighbors_of(state, sizes)
     shards: dict[str, list[list[str]]] = {}
@@ -148,7 +150,7 @@ async def _share_out(
         shards[role] = merge_smallest(shards[role], sizes)
     order = {path: at for at, path in enumerate(sizes)}
     return tuple(
-        Share(
+        AgentShare(
             _member_name(state, role, number, len(parts)),
             role,
             sum(sizes[path] for path in part),
@@ -160,7 +162,7 @@ async def _share_out(
 
 
 def _concerns(
-    state: ReviewState, diffs: Mapping[str, FileDiff], paths: Iterable[str]
+    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], paths: Iterable[str]
 ) -> dict[str, list[str]]:
     """Specialist → its files; a file that concerns no specialist goes to all."""
     specialists = {name: state.catalog.agents[name].concerns for name in state.settings.specialists}
@@ -196,7 +198,7 @@ async def find_neighbors_of(
     return find_neighbors(texts)
 
 
-def apply_shares(plan: Plan, shares: Sequence[Share]) -> Plan:
+def apply_shares(plan: ReviewPlan, shares: Sequence[AgentShare]) -> ReviewPlan:
     """The lead's plan with the shares as its tasks, and the lead's questions to each agent.
 
     The lead may skip files with a reason, which is a gap, but not reassign them.
@@ -233,9 +235,9 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
 
 def fit_rest(
     state: ReviewState, paths: Iterable[str]
-) -> tuple[dict[str, FileDiff], dict[str, FileDiff]]:
+) -> tuple[dict[str, NumberedFileDiff], dict[str, NumberedFileDiff]]:
     """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
-    fitting, others = dict[str, FileDiff](), dict[str, FileDiff]()
+    fitting, others = dict[str, NumberedFileDiff](), dict[str, NumberedFileDiff]()
     if state.assignment is None or not state.shares:
         return fitting, others
     room = state.assignment.bound * CHARACTERS_PER_TOKEN

@@ -20,12 +20,12 @@ from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.names_used_elsewhere import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import is_useful
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.numbered_diff import FileDiff
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,
     CODE_TASK,
-    Call,
+    AnalyzerCall,
     analyzer_calls,
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding
@@ -44,7 +44,7 @@ SHOWN_FINDINGS = 60
 SHOWN_LEADS = 40
 SHOWN_FILES = 200
 MAX_DETAIL = 400
-MOST_FINDINGS_TOKENS = (SHOWN_FINDINGS * (MAX_DETAIL + 300) + SHOWN_LEADS * 100) // 4
+MAX_FINDINGS_TOKENS = (SHOWN_FINDINGS * (MAX_DETAIL + 300) + SHOWN_LEADS * 100) // 4
 """About what the findings and leads of the opening come to where all that can be shown are."""
 
 ATTEMPTS = 2
@@ -178,7 +178,7 @@ def _contracts(state: ReviewState) -> dict[str, Json]:
 async def _write_opening(
     state: ReviewState,
     findings: Sequence[str],
-    diffs: Mapping[str, FileDiff],
+    diffs: Mapping[str, NumberedFileDiff],
     text_only: Collection[str],
 ) -> str:
     nonce = state.runtime.executor.nonce
@@ -199,7 +199,7 @@ async def _write_opening(
 def _describe_change(
     state: ReviewState,
     findings: Sequence[str],
-    diffs: Mapping[str, FileDiff],
+    diffs: Mapping[str, NumberedFileDiff],
     text_only: Collection[str],
 ) -> list[str]:
     change = state.workspace.change
@@ -242,7 +242,7 @@ def _list_checks(state: ReviewState) -> list[str]:
     return ["", f"Required checks, which code has run: {names}"] if names else []
 
 
-def _list_findings(calls: Sequence[Call]) -> list[str]:
+def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
     """The analyzers' findings without duplicates, and their gaps."""
     found = {finding.fingerprint: finding for call in calls for finding in call.result.findings}
     ordered = sorted(found.values(), key=report_order)
@@ -273,7 +273,7 @@ def _list_carried(state: ReviewState) -> list[str]:
     return [*lines, f"and {more} less severe ones"] if more > 0 else lines
 
 
-def _list_leads(calls: Sequence[Call]) -> list[str]:
+def _list_leads(calls: Sequence[AnalyzerCall]) -> list[str]:
     """Hits of analyzers under no rule; a model may report one as a finding."""
     leads = sorted({lead for call in calls for lead in call.result.leads})
     if not leads:
@@ -295,10 +295,10 @@ def _finding_lines(finding: LocatedFinding) -> list[str]:
     ]
 
 
-def _show_diff(state: ReviewState, diffs: Mapping[str, FileDiff]) -> list[str]:
+def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
     """The whole diffs of the riskiest files as space allows, then the names of the others."""
     assert state.assignment is not None
-    lines, left = ["", "Diff:"], dict[str, FileDiff]()
+    lines, left = ["", "Diff:"], dict[str, NumberedFileDiff]()
     room = state.assignment.bound * reviewer_assignment.CHARACTERS_PER_TOKEN
     for path, part in diffs.items():
         if (size := reviewer_assignment.size_of(part)) > room:

@@ -27,10 +27,10 @@ from orchestrator.engine.field_types import Strict
 from orchestrator.engine.parallel_agents import run_task
 from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
 
-MOST_TOKENS = 40_000
+MAX_TOKENS = 40_000
 """Of the one call, input and answer."""
 
-LONGEST = 1_500
+MAX_CHARACTERS = 1_500
 """Characters of a summary. Five sentences need no more."""
 
 SHOWN = 40
@@ -75,7 +75,7 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
         verdict: None before it is known, when only the size of the request matters.
     """
     lead = state.catalog.agents[state.settings.lead]
-    bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MOST_TOKENS))
+    bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MAX_TOKENS))
     spec = replace(
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
@@ -93,7 +93,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     findings and gaps, the summary is the plan's sentence on the change, which needs no call.
     """
     planned = state.rounds[0].plan.summary.strip()
-    if planned and len(planned) <= LONGEST and _is_clean(verdict):
+    if planned and len(planned) <= MAX_CHARACTERS and _is_clean(verdict):
         return _qualify_check_claims(planned, verdict), ""
     task = build_summary_task(state, verdict)
     result = await run_task(task, state.runtime, state.budget)
@@ -102,8 +102,11 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     form = as_form(Summary, result.report)
     if not form.summary.strip():
         return "", f"{MISSING}it says nothing"
-    if len(form.summary) > LONGEST:
-        return "", f"{MISSING}it has {len(form.summary):,} characters, of at most {LONGEST:,}"
+    if len(form.summary) > MAX_CHARACTERS:
+        return (
+            "",
+            f"{MISSING}it has {len(form.summary):,} characters, of at most {MAX_CHARACTERS:,}",
+        )
     findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
     known = {finding.id for finding in findings}
     # What looks like an id may be a linter's code (F401) that a finding mentions.

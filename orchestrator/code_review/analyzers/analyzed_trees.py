@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 CONFIG_FILES = (
     *("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "pyrightconfig.json"),

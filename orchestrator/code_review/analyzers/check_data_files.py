@@ -13,15 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from diffchecks import DATA, DataFileError
 from orchestrator.catalog.data_file_layers import Layer, find_files
-from orchestrator.catalog.yaml_parsing import Node
+from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.code_review.rule_table import IMPORTED, RuleTable
-from orchestrator.data_directories import data_root
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
 
-Documents = Sequence[tuple[str, Node]]
+Documents = Sequence[tuple[str, YamlNode]]
 """Name in messages and content of each file, a mapping."""
 
 FilesByStem = Mapping[str, Mapping[str, Any]]
@@ -46,7 +46,7 @@ class DataKind(Struct, frozen=True):
 
 
 def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
+    from diffchecks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
 
     own = [(shown, build([(shown, node.value)])) for shown, node in documents]
     classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
@@ -58,7 +58,7 @@ def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) 
 
 
 def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.patterns.user_pattern_validation import check_user_patterns  # noqa: PLC0415
+    from diffchecks.patterns.user_pattern_validation import check_user_patterns  # noqa: PLC0415
 
     for _, node in documents:
         _check_keys(node)
@@ -67,7 +67,7 @@ def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTabl
 
 
 def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.infrastructure.value_patterns import read_patterns  # noqa: PLC0415
+    from diffchecks.infrastructure.value_patterns import read_patterns  # noqa: PLC0415
 
     for shown, node in documents:
         try:
@@ -82,8 +82,8 @@ def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: Ru
 
 
 def _validate_fixes(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.fixes.template_loading import build_templates  # noqa: PLC0415
-    from orchestrator.checks.patterns.user_pattern_validation import check_search  # noqa: PLC0415
+    from diffchecks.fixes.template_loading import build_templates  # noqa: PLC0415
+    from diffchecks.patterns.user_pattern_validation import check_search  # noqa: PLC0415
 
     for shown, node in documents:
         try:
@@ -104,7 +104,7 @@ def _validate_fixes(documents: Documents, known: FilesByStem, rules: RuleTable) 
 _PATTERN_KEYS = ("code", "message", "rule", "example")
 
 
-def _check_keys(node: Node) -> None:
+def _check_keys(node: YamlNode) -> None:
     """Raise one error that names every missing key, at the line of the first."""
     missing: list[tuple[tuple[str | int, ...], str]] = []
     content = node.value
@@ -157,10 +157,13 @@ def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
                 file.stem: _parse(file.data, file.display_path).value
                 for file in find_files(sources, f"{kind.directory}/*.yaml").values()
             }
-            kind.validate(documents, known, rules)
+            try:
+                kind.validate(documents, known, rules)
+            except DataFileError as error:
+                raise ConfigError(error.message, error.file) from None
 
 
-def _parse(data: bytes, display_path: str) -> Node:
+def _parse(data: bytes, display_path: str) -> YamlNode:
     node = parse_yaml(data, display_path)
     if not isinstance(node.value, dict):
         raise ConfigError("a data file must be a mapping of sections", display_path)
@@ -210,4 +213,4 @@ def _added_files(pattern_files: Sequence[str]) -> list[Mapping[str, Any]]:
 
 @cache
 def _shipped_pattern_files() -> frozenset[str]:
-    return frozenset(path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml"))
+    return frozenset(path.name for path in (DATA / "patterns").glob("*.yaml"))

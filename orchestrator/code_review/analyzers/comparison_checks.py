@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from diffchecks.check_io import CheckReply
+from diffchecks.file_patterns import matches
+from diffchecks.imports.import_contracts import MARK, find_config_files
 from orchestrator import __version__
-from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.imports.import_contracts import MARK, find_config_files
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
-from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.types import Change, ChangedFile
@@ -23,7 +23,7 @@ class ComparisonCheck:
 
     Args:
         name: the analyzer's name in the rule table.
-        module: the check's module below ``orchestrator.checks``.
+        module: the check's module below ``diffchecks``.
         patterns: file names that it examines.
         reads: file names that it reads as code, in their language.
         whole_tree: it reads every file of those names, not only the changed ones.

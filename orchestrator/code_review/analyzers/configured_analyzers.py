@@ -12,8 +12,9 @@ from typing import Any
 import anyio.to_thread
 from msgspec import to_builtins
 
+from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram, Imports
-from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.analyzed_trees import AnalyzedTree
 from orchestrator.code_review.analyzers.configured_programs import (
@@ -31,10 +32,9 @@ from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.run_program import CompletedProgram
-from orchestrator.sandbox.safe_paths import read_safely
 from orchestrator.sandbox.worker_pool import WorkerPool
 
-LARGEST = 64 << 20  # bytes of one report
+MAX_REPORT_BYTES = 64 << 20  # bytes of one report
 SECONDS = 100.0  # for reading a report
 
 
@@ -175,13 +175,13 @@ class ConfiguredAnalyzer:
 def _read(directory: Path, done: CompletedProgram) -> bytes:
     """The report that a program wrote; no link is followed."""
     try:
-        data = read_safely(directory, REPORT_NAME, LARGEST + 1)
+        data = read_safely(directory, REPORT_NAME, MAX_REPORT_BYTES + 1)
     except FileNotFoundError:
         raise SandboxError(f"wrote no report to {REPORT}: {error_of(done)}") from None
     except OSError as error:
         raise SandboxError(f"its report cannot be read: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise SandboxError(f"its report is larger than {LARGEST >> 20} MiB")
+    if len(data) > MAX_REPORT_BYTES:
+        raise SandboxError(f"its report is larger than {MAX_REPORT_BYTES >> 20} MiB")
     return data
 
 

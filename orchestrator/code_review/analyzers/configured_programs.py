@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from diffchecks.safe_paths import SafeDirectory, unsafe_path_reason
 from orchestrator.catalog.catalog import SETTINGS
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
@@ -27,9 +28,8 @@ from orchestrator.errors import ConfigError, InputError, SandboxError
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.private_paths import require_shareable
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
-from orchestrator.sandbox.safe_paths import SafeDirectory, unsafe_path_reason
 
 DATA = 4 << 30  # bytes of memory that one process may write
 REPORT_NAME = "report"
@@ -184,7 +184,7 @@ class ConfinedProgram:
                 **{name: str(path) for name, path in places.items()},
                 **(env or {}),
             },
-            limits=Limits(seconds=program.timeout, memory=0, data=DATA),
+            limits=ResourceLimits(seconds=program.timeout, memory=0, data=DATA),
             recorded=True,
         )
         if done.code not in program.exit_codes:

@@ -6,8 +6,8 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct
 
+from diffchecks.file_patterns import LOCK_FILES, MANIFESTS
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, MANIFESTS
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool

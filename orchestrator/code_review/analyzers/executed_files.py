@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import (
+from diffchecks.file_patterns import (
     ANY,
     NOTHING,
     PAGES,
@@ -13,6 +12,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
     WITH_PROGRAMS,
     matches,
 )
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -17,8 +17,9 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import Edit, Gap, RawFinding
-from orchestrator.checks.fixes.smallest_edit import Position, are_apart, smallest_edit
+from diffchecks.check_io import Edit, Gap, RawFinding
+from diffchecks.fixes.smallest_edit import Position, are_apart, smallest_edit
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.program_execution import (
     LIMITS,
@@ -28,7 +29,6 @@ from orchestrator.code_review.analyzers.program_execution import (
 )
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 
 class FileCopies(Struct, frozen=True):

@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
-from orchestrator.checks.check_io import RawFinding
+from diffchecks.check_io import RawFinding
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,

@@ -7,9 +7,9 @@ import anyio.to_thread
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from diffchecks.file_patterns import ANY, NOTHING
 from orchestrator.catalog.settings import Imports
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import ANY, NOTHING
 from orchestrator.code_review.change.git.commands import OID
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace

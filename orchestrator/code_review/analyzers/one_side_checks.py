@@ -6,12 +6,12 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import ValidationError, convert
 
+from diffchecks import PREFIX
+from diffchecks.check_io import CANNOT_PARSE, CheckReply, RawFinding
+from diffchecks.file_patterns import matches, may_be_script
+from diffchecks.path_kinds import is_helm_template, path_kinds
 from orchestrator import __version__
-from orchestrator.checks import PREFIX
-from orchestrator.checks.check_io import CANNOT_PARSE, CheckReply, RawFinding
-from orchestrator.checks.path_kinds import is_helm_template, path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
-from orchestrator.code_review.analyzers.file_patterns import matches, may_be_script
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError
@@ -39,7 +39,7 @@ async def call_check(
     """Run a check in a worker and convert its reply.
 
     Args:
-        function: ``module:function`` below ``orchestrator.checks``.
+        function: ``module:function`` below ``diffchecks``.
         shared: as ``WorkerPool.call`` takes it.
 
     Raises:
@@ -109,7 +109,7 @@ class SideCheck:
 
     Args:
         name: the analyzer's name in the rule table.
-        module: the check's module below ``orchestrator.checks``.
+        module: the check's module below ``diffchecks``.
         patterns: file names that it examines.
         reads: those of them that it reads as code, in their language.
         tree: what its job holds of the rest of the side: nothing, the names of all files, or those

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_io import RawFinding
-from orchestrator.checks.patterns.template_code_extraction import (
-    Script,
+from diffchecks.check_io import RawFinding
+from diffchecks.patterns.template_code_extraction import (
+    ComponentScript,
     extract_scripts,
     is_component,
 )
@@ -87,7 +87,7 @@ class Oxlint(ProgramAnalyzer):
         )
 
 
-def _component(script: Script) -> str:
+def _component(script: ComponentScript) -> str:
     lines = "\n" * script.before
     if script.front:
         return f"{lines}---{script.body}\n---\n"

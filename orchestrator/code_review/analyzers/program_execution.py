@@ -13,15 +13,15 @@ from typing import Any
 from orchestrator.errors import SandboxError
 from orchestrator.optional_dependencies import ANALYZERS, install_command
 from orchestrator.sandbox.process_start import find_program
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
 
 MAX_ARGV_BYTES = 100_000  # of file names in one run
 MAX_FILES = 10_000  # in one run
 MAX_FILES_IF_SLOW = 25  # of a program that may take a second per file, so that a run ends in time
-LIMITS = Limits(seconds=60)
+LIMITS = ResourceLimits(seconds=60)
 # Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
-NO_MEMORY_LIMIT = Limits(seconds=60, memory=0)
+NO_MEMORY_LIMIT = ResourceLimits(seconds=60, memory=0)
 _MAX_LINE = 200
 # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
 OWN_DIRECTORIES = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
@@ -89,7 +89,7 @@ class Program:
         name: str,
         package: str,
         *,
-        limits: Limits = LIMITS,
+        limits: ResourceLimits = LIMITS,
         search: str | None = None,
         max_files: int = MAX_FILES,
     ) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from diffchecks.file_patterns import NOTHING, SOURCE_CODE
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import NOTHING, SOURCE_CODE
 from orchestrator.code_review.change.security_fixes import FixHistory
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace

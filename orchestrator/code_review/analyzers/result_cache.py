@@ -18,17 +18,15 @@ import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 from msgspec.json import Decoder
 
+from diffchecks import DATA
+from diffchecks.check_io import RawFinding
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator import __version__
-from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
 from orchestrator.code_review.analyzers.one_side_checks import SideCheck
-from orchestrator.data_directories import TEMPLATE_DIALECTS, data_root
 from orchestrator.engine.canonical_json import digest
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 A = TypeVar("A", bound=SideAnalyzer)
-
-_OWN_CODE = ("code_review/analyzers", "checks")
 
 
 class ResultCache(Protocol):
@@ -47,9 +45,8 @@ def build_digest() -> str:
 
     It is part of every key. The code is hashed because a checkout can change without its version.
     """
-    package = Path(__file__).parents[2]
-    files = [path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py"))]
-    files += sorted((data_root() / TEMPLATE_DIALECTS).glob("*.yaml"))
+    files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted(DATA.parent.rglob("*.py"))]
+    files += sorted((DATA / "templates").glob("*.yaml"))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 

@@ -10,15 +10,15 @@ from typing import Any
 import anyio.to_thread
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import Edit, Gap, RawFinding
-from orchestrator.checks.path_kinds import is_test
-from orchestrator.checks.script_languages import interpreter
+from diffchecks.check_io import Edit, Gap, RawFinding
+from diffchecks.file_patterns import may_be_script
+from diffchecks.path_kinds import is_test
+from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.file_patterns import may_be_script
 from orchestrator.code_review.analyzers.program_execution import one_line
 
 # The newest that ruff knows, so that new syntax is no error and most names are known. What the
@@ -117,7 +117,7 @@ class Ruff(ProgramAnalyzer):
         if not any(b"coding" in line for line in start) and _is_utf8(data):
             return [data]
         # Imported here: it compiles expressions, for files of a kind that few changes have.
-        from orchestrator.checks.python.source_encoding import decode_python  # noqa: PLC0415
+        from diffchecks.python.source_encoding import decode_python  # noqa: PLC0415
 
         try:
             return [decode_python(data).encode("utf-8")]
@@ -184,7 +184,7 @@ class Ruff(ProgramAnalyzer):
 def _notebook_parts(data: bytes) -> list[bytes]:
     """The Python code of a notebook, on the lines where it is."""
     # Imported here, as only changes with notebooks need it.
-    from orchestrator.checks.python.notebook_code import extract_notebook_code  # noqa: PLC0415
+    from diffchecks.python.notebook_code import extract_notebook_code  # noqa: PLC0415
 
     python = extract_notebook_code(data.decode("utf-8", "replace")).python
     return [] if python is None else [python.encode("utf-8", "replace")]

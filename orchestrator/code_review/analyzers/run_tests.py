@@ -9,13 +9,14 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct
 
-from orchestrator.catalog.settings import Tests
-from orchestrator.checks.test_quality.test_run_influences import (
+from diffchecks.file_patterns import NOTHING
+from diffchecks.safe_paths import read_safely
+from diffchecks.test_quality.test_run_influences import (
     find_test_infrastructure,
     find_test_setup_files,
 )
+from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import NOTHING
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -23,8 +24,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
-from orchestrator.sandbox.program_permissions import Limits
-from orchestrator.sandbox.safe_paths import read_safely
+from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAX_REPORT_BYTES = 8 << 20
 NOT_RUN = "tests not run: "
@@ -34,7 +34,7 @@ NOT_ALLOWED = (
 )
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
 """The sides to test until a run passes: a failure is repeated, then compared with base."""
-MOST_RUNS = 4
+MAX_RUNS = 4
 """Of one review: head twice, then base's tests over head's code and, where they fail, over base."""
 
 
@@ -144,7 +144,7 @@ class RunTests(ComparisonCheck):
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
             await anyio.to_thread.run_sync(partial(_copy, parts, tree, tests.report))
-            limits = Limits(seconds=tests.seconds)
+            limits = ResourceLimits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             done = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._workspace.root / f"run_tests-{number}.xml"

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_io import Edit, RawFinding
-from orchestrator.checks.patterns.makefile_commands import extract_make_commands, is_makefile
-from orchestrator.checks.script_languages import SHELLS, interpreter, is_husky_hook
+from diffchecks.check_io import Edit, RawFinding
+from diffchecks.file_patterns import SHELL_SCRIPTS, matches, may_be_script
+from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
+from diffchecks.script_languages import SHELLS, interpreter, is_husky_hook
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.file_patterns import SHELL_SCRIPTS, matches, may_be_script
 from orchestrator.code_review.analyzers.program_execution import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,

@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio.to_thread
 
+from diffchecks.file_patterns import NOTHING
 from orchestrator.catalog.settings import TypeCheck
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.configured_programs import ConfinedProgram, error_of
-from orchestrator.code_review.analyzers.file_patterns import NOTHING
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace

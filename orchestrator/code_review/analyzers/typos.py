@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_io import Edit, RawFinding
+from diffchecks.check_io import Edit, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,

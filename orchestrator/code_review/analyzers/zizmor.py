@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.checks.check_io import RawFinding
+from diffchecks.check_io import RawFinding
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,

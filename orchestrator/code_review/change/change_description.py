@@ -15,7 +15,7 @@ MAX_TITLE = 300
 MAX_DESCRIPTION = 8_000
 """Characters; what is longer is cut, with a mark."""
 
-LARGEST_EVENT = 8 << 20
+MAX_EVENT = 8 << 20
 """Bytes of an event file; a description has at most 256 kB."""
 
 GITHUB_EVENT = "GITHUB_EVENT_PATH"
@@ -75,15 +75,15 @@ def _read_event(environment: Mapping[str, str]) -> ChangeDescription | None:
     if not name:
         return None
     # Only a CI job has such a file, and every command imports this module.
-    from orchestrator.sandbox.safe_paths import read_safely  # noqa: PLC0415
+    from diffchecks.safe_paths import read_safely  # noqa: PLC0415
 
     path = Path(name)
     try:
-        data = read_safely(path.parent, path.name, LARGEST_EVENT + 1)
+        data = read_safely(path.parent, path.name, MAX_EVENT + 1)
     except OSError as error:
         return _unusable(error.strerror or str(error))
-    if len(data) > LARGEST_EVENT:
-        return _unusable(f"it is larger than {LARGEST_EVENT >> 20} MB")
+    if len(data) > MAX_EVENT:
+        return _unusable(f"it is larger than {MAX_EVENT >> 20} MB")
     try:
         event = parse_json(data, _Event)
     except ValueError:
@@ -115,7 +115,7 @@ def _clean_text(text: str) -> str:
 
 def storable(text: str) -> str:
     """A text that every store may keep: without control characters, halves of ones, and secrets."""
-    from orchestrator.checks.secrets.live_secrets import redact_live_secrets  # noqa: PLC0415 - slow
+    from diffchecks.secrets.live_secrets import redact_live_secrets  # noqa: PLC0415 - slow
 
     whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
     return redact_live_secrets(_CONTROL.sub("\ufffd", whole))

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from orchestrator.checks.path_kinds import vendored_directory
+from diffchecks.path_kinds import vendored_directory
+from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import temporary_directory
 from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
@@ -32,7 +33,6 @@ from orchestrator.code_review.change.skipped_files import (
 from orchestrator.code_review.change.types import ChangedFile, Status
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
-from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 

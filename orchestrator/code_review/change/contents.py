@@ -8,13 +8,13 @@ from typing import Literal
 import anyio
 from anyio import to_thread
 
+from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import StoreError
-from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 SideName = Literal["base", "head"]
 SIDES: tuple[SideName, ...] = ("base", "head")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from diffchecks.safe_paths import SafeDirectory, unsafe_path_reason
 from orchestrator.errors import StoreError
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.safe_paths import SafeDirectory, unsafe_path_reason
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 

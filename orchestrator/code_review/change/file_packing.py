@@ -8,10 +8,10 @@ from typing import TypeVar
 import anyio
 from anyio import to_thread
 
-from orchestrator.checks.packed_files import Place, append_contents, write_index
+from diffchecks.packed_files import Place, append_contents, write_index
+from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName
 from orchestrator.errors import StoreError
-from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 _BYTES_AT_ONCE = 8 << 20
 

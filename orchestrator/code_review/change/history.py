@@ -2,12 +2,12 @@
 
 from orchestrator.code_review.change.changed_files import RENAME_LIMIT
 from orchestrator.code_review.change.git.commands import OID, PLAIN_DIFF, Git
-from orchestrator.code_review.change.numbered_diff import FileDiff, number_lines
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, number_lines
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
 _IDENTITY = "not committed <> 0 +0000"
-_MOST = 1000  # commits
+_MAX_COMMITS = 1000  # commits
 _MESSAGE_AT_MOST = 3000  # characters
 
 
@@ -22,7 +22,7 @@ def _escape_control_characters(output: bytes) -> str:
     return output.decode("utf-8", "replace")
 
 
-async def diff(change: Change, path: str | None = None) -> list[FileDiff]:
+async def diff(change: Change, path: str | None = None) -> list[NumberedFileDiff]:
     """The change as a diff by file, with line numbers; empty when the path did not change.
 
     Args:
@@ -74,7 +74,7 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
         *_LOG,
         "--follow",
         "--format=%h %ad %an: %s",
-        f"--max-count={max(1, min(limit, _MOST))}",
+        f"--max-count={max(1, min(limit, _MAX_COMMITS))}",
         await _head(git, change),
         "--",
         path,
@@ -94,7 +94,7 @@ async def change_log(change: Change, limit: int = 20) -> str:
         *_LOG,
         "-z",
         "--format=%h %ad %an: %s%n%b",
-        f"--max-count={max(1, min(limit, _MOST))}",
+        f"--max-count={max(1, min(limit, _MAX_COMMITS))}",
         change.head,
         f"^{change.base}",
         "--",

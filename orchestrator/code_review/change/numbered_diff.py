@@ -14,7 +14,7 @@ LINE_AT_MOST = 2000
 _INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)")
 
 
-class FileDiff(Struct, frozen=True):
+class NumberedFileDiff(Struct, frozen=True):
     """One file's part of a diff.
 
     Attributes:
@@ -26,14 +26,14 @@ class FileDiff(Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def number_lines(text: str) -> list[FileDiff]:
+def number_lines(text: str) -> list[NumberedFileDiff]:
     """Split a diff of git into files, and put the numbers in base and head before each line."""
     lines = text.split("\n")
     starts = [at for at, line in enumerate(lines) if line.startswith("diff --git ")]
     return [_number_file(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
 
 
-def _number_file(lines: Sequence[str]) -> FileDiff:
+def _number_file(lines: Sequence[str]) -> NumberedFileDiff:
     blobs: tuple[str, ...] = ()
     shown = list[str]()
     for line in number_hunk_lines(lines):
@@ -43,7 +43,7 @@ def _number_file(lines: Sequence[str]) -> FileDiff:
             blobs = index.groups()
         elif line:
             shown.append(line)
-    return FileDiff(blobs, tuple(shown))
+    return NumberedFileDiff(blobs, tuple(shown))
 
 
 def _shorten(line: str) -> str:
@@ -53,7 +53,7 @@ def _shorten(line: str) -> str:
     return f"{line[:LINE_AT_MOST]} [cut: {more} more characters of this line]"
 
 
-def show_page(files: Iterable[FileDiff], offset: int, most: int) -> str:
+def show_page(files: Iterable[NumberedFileDiff], offset: int, most: int) -> str:
     """Return the lines from a number on, at most so many characters.
 
     A page ends with a file. A file that is larger than a page is split between lines.

@@ -10,21 +10,15 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.past_fixes import (
-    CANDIDATES,
-    PastFix,
-    Statement,
-    classify_message,
-    find_identifiers,
-)
+from diffchecks.past_fixes import CANDIDATES, PastFix, Statement, classify_message, find_identifiers
 from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF, Git
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
 NEWEST = 1000  # commits whose message could be about security
-MOST_COMMITS = 200  # that touch files of the change
-MOST_FILES = 30  # in a fix: a larger commit brings in more than one
-MOST_LINES = 1000  # in a file of a fix
+MAX_COMMITS = 200  # that touch files of the change
+MAX_FILES = 30  # in a fix: a larger commit brings in more than one
+MAX_LINES = 1000  # in a file of a fix
 _LIMITS = replace(LIMITS, seconds=60, output=64 << 20)
 
 _LOG = ("log", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", "-z", "--min-parents=1")
@@ -132,7 +126,7 @@ async def _find_touching(
             if (here := by_name.get(_name(name), []))
             and (name in paths or (name not in tree and len(here) == 1))
         ]
-        if touched and len(files) <= MOST_FILES and commits < MOST_COMMITS:
+        if touched and len(files) <= MAX_FILES and commits < MAX_COMMITS:
             found += touched
             commits += 1
     return found
@@ -182,7 +176,7 @@ async def _read_patches(git: Git, touched: Sequence[_Touched]) -> Iterator[PastF
             *map(tuple, lines[one.fix.commit, one.blobs]),
         )
         for one in touched
-        if sum(map(len, lines.get((one.fix.commit, one.blobs), ()))) in range(1, MOST_LINES + 1)
+        if sum(map(len, lines.get((one.fix.commit, one.blobs), ()))) in range(1, MAX_LINES + 1)
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.path_kinds import path_kinds, vendored_directory
+from diffchecks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.types import ChangedFile
@@ -105,7 +105,7 @@ _NAMED = 3  # files in a note
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
-MOST_NESTED, MOST_CONTINUED = 2_000, 5_000
+MAX_NESTED, MAX_CONTINUED = 2_000, 5_000
 _ONLY_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _CONTINUED = re.compile(rb"(?:^[^\n]*+(?:(?<=\\)|(?<=\\\r))\n)++", re.MULTILINE)
 _COLORS = b"\x1b["  # a terminal's, in recorded output
@@ -138,16 +138,16 @@ def _bomb(data: bytes) -> str:
 
     Of 101,352 files of distributions none comes near: brackets in texts count as well.
     """
-    if sum(map(data.count, (b"(", b"[", b"{"))) > MOST_NESTED:
+    if sum(map(data.count, (b"(", b"[", b"{"))) > MAX_NESTED:
         level = 0
         for bracket in data.replace(_COLORS, b"").translate(None, _ONLY_BRACKETS):
             level = level + 1 if bracket in b"([{" else max(level - 1, 0)
-            if level > MOST_NESTED:
-                return f"nested too deeply to be parsed: over {MOST_NESTED} open brackets"
-    continued = data.count(b"\\\n") + data.count(b"\\\r\n") > MOST_CONTINUED
+            if level > MAX_NESTED:
+                return f"nested too deeply to be parsed: over {MAX_NESTED} open brackets"
+    continued = data.count(b"\\\n") + data.count(b"\\\r\n") > MAX_CONTINUED
     runs = _CONTINUED.finditer(data) if continued else ()
-    if any(run[0].count(b"\n") > MOST_CONTINUED for run in runs):
-        return f"too long to be parsed: a line continued over more than {MOST_CONTINUED} lines"
+    if any(run[0].count(b"\n") > MAX_CONTINUED for run in runs):
+        return f"too long to be parsed: a line continued over more than {MAX_CONTINUED} lines"
     return ""
 
 

@@ -19,10 +19,10 @@ from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

@@ -6,7 +6,7 @@
 - Agents' reports: ``agent_reports``, ``citations``, ``quote_location``, ``guidelines``; sent
   back for correction: ``correction_requests``.
 - One defect, one finding: ``merging``, ``weakness_kinds``, ``replaced_lines``.
-- Opinions of others: ``responses_to_findings``; the result: ``finding_assembly``.
+- Opinions of others: ``agent_responses``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
 - What people decided: ``waivers``, ``dismissals``, ``placed_dismissals``, ``finding_context``,
   ``memory_uses``.

@@ -27,7 +27,7 @@ _DOCS = frozenset({"docs", "doc", "documentation"})
 _SPELLING = re.compile(r"\b(typo\w*|spelling|misspell\w*|misspelt)\b", re.IGNORECASE)
 
 
-class AgentReport(Struct, frozen=True):
+class IterationReport(Struct, frozen=True):
     """One agent's report of one iteration."""
 
     agent: str
@@ -35,12 +35,12 @@ class AgentReport(Struct, frozen=True):
     form: SpecialistReport
 
 
-def read_reports(team: Iterable[Work]) -> Iterable[AgentReport]:
+def read_reports(team: Iterable[Work]) -> Iterable[IterationReport]:
     """Each agent's reports that fit their contract."""
     for entry in team:
         if entry.result.status == "ok":
             form = as_form(SpecialistReport, entry.result.report)
-            yield AgentReport(entry.result.agent, entry.iteration, form)
+            yield IterationReport(entry.result.agent, entry.iteration, form)
 
 
 def claim_fingerprint(claim: ReportedFinding) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import FlowStep, RawFinding, ReportedRule
-from orchestrator.checks.path_kinds import vendored_directory
+from diffchecks.check_io import FlowStep, RawFinding, ReportedRule
+from diffchecks.path_kinds import vendored_directory
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.change.types import ChangedFile
@@ -33,7 +33,7 @@ UNSEARCHED = "Not shown, since it could hold a secret: this file could not be se
 UNKNOWN = ReportedRule("unknown", "unknown", "", "info", "qa")
 SECONDS = 10.0
 """For each call of a check about files; a usual one takes milliseconds."""
-MOST_SEARCHED = 200
+MAX_SEARCHED = 200
 """Findings whose texts are searched for in base: for more, all of base is analyzed instead."""
 
 
@@ -117,7 +117,7 @@ async def files_to_compare(
         side: head.
     """
     counted = [raw for raw in head.findings if workspace.rules.find_for(head.tool, raw)]
-    if len(counted) > MOST_SEARCHED or any(raw.key is not None for raw in counted):
+    if len(counted) > MAX_SEARCHED or any(raw.key is not None for raw in counted):
         return files
     named = {raw.path for raw in counted} | {step.path for raw in counted for step in raw.steps}
     named.update(head.gaps)

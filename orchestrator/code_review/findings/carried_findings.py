@@ -29,7 +29,11 @@ from orchestrator.code_review.findings.citations import (
     with_cause_quote,
 )
 from orchestrator.code_review.findings.guidelines import keep_guideline
-from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding, Target
+from orchestrator.code_review.findings.located_findings import (
+    Carried,
+    FindingTarget,
+    LocatedFinding,
+)
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -207,10 +211,12 @@ def _raise_again(reports: Sequence[FindingReport]) -> list[FindingReport]:
     return found
 
 
-def targets_of(reports: Sequence[FindingReport]) -> dict[str, Target]:
+def targets_of(reports: Sequence[FindingReport]) -> dict[str, FindingTarget]:
     """Fingerprint → the target of responses to a carried-over finding."""
     return {
-        report.finding.fingerprint: Target(frozenset(report.carried.reported_by), carried=True)
+        report.finding.fingerprint: FindingTarget(
+            frozenset(report.carried.reported_by), carried=True
+        )
         for report in reports
         if report.carried and not report.refers_to
     }

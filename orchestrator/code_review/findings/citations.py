@@ -148,7 +148,7 @@ def format_citation(citation: Citation) -> str:
     return f"{citation.source} {citation.name}: {citation.quote[:MAX_SHOWN_QUOTE]}"
 
 
-class Sources(Struct, frozen=True):
+class CitableSources(Struct, frozen=True):
     """The sources that can be cited besides the files of the change."""
 
     workspace: ReviewWorkspace

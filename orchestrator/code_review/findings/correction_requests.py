@@ -17,19 +17,19 @@ from orchestrator.code_review.agent_report_contracts import (
     as_form,
 )
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
-from orchestrator.code_review.findings.citations import Sources, locate_finding, read_lines
-from orchestrator.code_review.findings.evidence_from_journal import (
-    citable_answer,
-    reported_fingerprints,
-)
-from orchestrator.code_review.findings.located_findings import Rejection, Target
-from orchestrator.code_review.findings.responses_to_findings import (
+from orchestrator.code_review.findings.agent_responses import (
     BOTH_STAY,
     OWN_CLAIM,
     contradictions,
     mark_error,
     response_error,
 )
+from orchestrator.code_review.findings.citations import CitableSources, locate_finding, read_lines
+from orchestrator.code_review.findings.evidence_from_journal import (
+    citable_answer,
+    reported_fingerprints,
+)
+from orchestrator.code_review.findings.located_findings import FindingTarget, Rejection
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
@@ -88,15 +88,15 @@ class ReportCorrections(Struct, frozen=True):
         """The place of a response in a report → what is wrong with it."""
         own = {claim_fingerprint(finding) for finding in form.findings}
 
-        def find(name: str) -> Target | None:
+        def find(name: str) -> FindingTarget | None:
             fingerprint = self.focus.shown.get(name, name)
             if fingerprint in own:
-                return Target(agents=frozenset({agent}))
+                return FindingTarget(agents=frozenset({agent}))
             if fingerprint in known and fingerprint not in self.focus.targets:
-                return Target(proved=True)
+                return FindingTarget(proved=True)
             return self.focus.targets.get(fingerprint)
 
-        sources = Sources(self.workspace, {}, self._answers)
+        sources = CitableSources(self.workspace, {}, self._answers)
         found: dict[int, str] = {}
         for number, response in enumerate(form.responses, 1):
             error = await response_error(sources, agent, response, find)
@@ -106,7 +106,7 @@ class ReportCorrections(Struct, frozen=True):
         return found
 
     async def _mark_errors(self, report: dict[str, Any]) -> list[str]:
-        sources = Sources(self.workspace, {}, self._answers)
+        sources = CitableSources(self.workspace, {}, self._answers)
         form = as_form(JudgeReport, report)
         found = [
             await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks

@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
-from orchestrator.catalog.memory_files import Dismissal, DismissedFinding
+from orchestrator.catalog.repository_memory import Dismissal, DismissedFinding
 from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.carried_findings import as_located
 from orchestrator.code_review.findings.citations import read_lines
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work
-from orchestrator.code_review.findings.finding_context import Block, find_block
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
+from orchestrator.code_review.findings.finding_context import ContextBlock, find_block
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import (
     FindingReport,
@@ -39,7 +39,7 @@ MORE_LINES = 5
 
 
 def reported_paths(
-    calls: Iterable[Call], team: Iterable[Work], carried: Iterable[FindingReport]
+    calls: Iterable[AnalyzerCall], team: Iterable[Work], carried: Iterable[FindingReport]
 ) -> frozenset[str]:
     """The paths in which analyzers, agents and an earlier review report findings."""
     found = {finding.path for call in calls for finding in call.result.findings}
@@ -117,7 +117,7 @@ async def _place(
     return replace(placed, means=means, path=path, now=block, in_base=in_base)
 
 
-_Place = tuple[int, int, Block]
+_Place = tuple[int, int, ContextBlock]
 """First and last line of a quotation, and what it stands in."""
 
 
@@ -138,7 +138,7 @@ def _choose_place(
         before: where the text stands in base.
     """
 
-    def alike(one: Block) -> tuple[bool, bool]:
+    def alike(one: ContextBlock) -> tuple[bool, bool]:
         return one.digest == about.context, bool(about.scope) and one.scope == about.scope
 
     for way in (0, 1):

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import NOTE, NOTHING_TO_COMPARE
+from diffchecks.check_io import NOTE, NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
 from orchestrator.code_review.verdict.decision import ToolHealth
-from orchestrator.engine.agent_loop import AgentResult
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
@@ -28,7 +28,7 @@ CODE_TASK = Key("analysis", 1, BY_CODE)
 """Where these calls are recorded."""
 
 
-class Call(Struct, frozen=True):
+class AnalyzerCall(Struct, frozen=True):
     """One analyzer's call by a specialist.
 
     Attributes:
@@ -49,7 +49,7 @@ class Work(Struct, frozen=True):
     """One agent's work in one iteration."""
 
     iteration: int
-    result: AgentResult
+    result: LoopResult
 
 
 class Failure(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Failure(Struct, frozen=True):
 
 def analyzer_calls(
     journal: Journal, iteration: int, tasks: Iterable[Key], analyzers: Collection[str]
-) -> Iterator[Call]:
+) -> Iterator[AnalyzerCall]:
     """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
     Calls of other tools are left out, since they are no evidence and their failures no gaps. So are
@@ -83,7 +83,7 @@ def analyzer_calls(
             if call.tool in analyzers and (call.completed or call.refusal):
                 result = AnalysisResult.from_json(call.data)
                 why = _failure(call, result)
-                yield Call(call.key, iteration, call.agent, call.tool, why, result)
+                yield AnalyzerCall(call.key, iteration, call.agent, call.tool, why, result)
 
 
 def reported_fingerprints(journal: Journal, analyzers: Collection[str]) -> set[str]:
@@ -123,7 +123,7 @@ def latest(entries: Iterable[Work]) -> dict[str, Work]:
     return {entry.result.agent: entry for entry in entries}
 
 
-def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
+def gaps(entries: Sequence[AnalyzerCall]) -> dict[tuple[str, str], str]:
     """(tool, path) → why; a path that a later call examined is no gap any more.
 
     Neither is a file that a comparison could not read and another analyzer could not read in base.
@@ -141,7 +141,7 @@ def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
     return open_gaps
 
 
-def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
+def health(entries: Sequence[AnalyzerCall]) -> dict[str, ToolHealth]:
     """The health of each analyzer, by the tool's name."""
     open_gaps = gaps(entries)
     last = {call.tool: call for call in entries}
@@ -163,13 +163,13 @@ def _nothing_to_compare(results: Sequence[AnalysisResult]) -> str:
     return reasons[-1] if all(reasons) else ""
 
 
-def tool_notes(entries: Iterable[Call]) -> list[str]:
+def tool_notes(entries: Iterable[AnalyzerCall]) -> list[str]:
     """Notes of analyzers for a person, besides findings and gaps, without duplicates."""
     notes = (str(call.result.facts.get(NOTE, "")) for call in entries)
     return list(dict.fromkeys(filter(None, notes)))
 
 
-def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:
+def failures(entries: Sequence[AnalyzerCall], team: Iterable[Work]) -> list[Failure]:
     """What a further iteration might fix, in the order of agents and tools."""
     last = {(call.agent, call.tool): call.why for call in entries if call.agent != BY_CODE}
     for name, entry in latest(team).items():

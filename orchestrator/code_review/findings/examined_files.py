@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.change.skipped_files import LOCK_FILE
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work, gaps
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Skipped
 
@@ -16,7 +16,7 @@ UNEXAMINED = "no tool looked at it"
 
 def list_skipped(
     workspace: ReviewWorkspace,
-    calls: Sequence[Call],
+    calls: Sequence[AnalyzerCall],
     team: Iterable[Work],
     withheld: Mapping[str, tuple[str, bool]],
     left_out: Mapping[str, str],
@@ -62,7 +62,7 @@ def list_skipped(
     return tuple(sorted(skipped, key=lambda skip: (skip.path, skip.tool)))
 
 
-def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
+def _list_gaps(calls: Sequence[AnalyzerCall]) -> list[Skipped]:
     """Files that analyzers could not examine; tools of one analyzer count once."""
     analyzer = {call.tool: call.result.tool or call.tool for call in calls}
     unique: dict[tuple[str, str, str], Skipped] = {}
@@ -72,7 +72,7 @@ def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
     return list(unique.values())
 
 
-def _list_known_gaps(calls: Sequence[Call]) -> list[Skipped]:
+def _list_known_gaps(calls: Sequence[AnalyzerCall]) -> list[Skipped]:
     """Files that analyzers could not read in base, at least: no gap of this review."""
     found = {
         (path, call.result.tool): Skipped(path=path, why=why, tool=call.tool, gap=False)

@@ -42,7 +42,7 @@ _NAME = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:<[^<>()]*>)?\s*\(")
 _ASSIGNED = re.compile(r"\b(?:const|let|var|val)\s+([A-Za-z_$][\w$]*)\s*=")
 
 
-class Block(Struct, frozen=True):
+class ContextBlock(Struct, frozen=True):
     """The lines of a function, or those around a finding outside of functions.
 
     Attributes:
@@ -64,7 +64,7 @@ class Block(Struct, frozen=True):
         return assigned[1] if assigned else next(iter(names), "")
 
 
-def find_block(lines: Sequence[str], start: int, end: int) -> Block:
+def find_block(lines: Sequence[str], start: int, end: int) -> ContextBlock:
     """The block that contains lines of a file.
 
     Args:
@@ -78,7 +78,7 @@ def find_block(lines: Sequence[str], start: int, end: int) -> Block:
         first = max(first, start - MAX_BLOCK)
     code = [line for line in lines[first - 1 : last] if not _COMMENT.match(line)]
     scope = lines[header - 1].strip()[:MAX_SCOPE] if header else ""
-    return Block(first, last, scope, digest([remove_white_space(code)])[:16])
+    return ContextBlock(first, last, scope, digest([remove_white_space(code)])[:16])
 
 
 def _find_header(lines: Sequence[str], start: int) -> int | None:
@@ -185,7 +185,7 @@ async def add_contexts(
     return tuple(found)
 
 
-def leads_to(finding: Finding, block: Block) -> list[tuple[SideName, str, int]]:
+def leads_to(finding: Finding, block: ContextBlock) -> list[tuple[SideName, str, int]]:
     """Side, path and line of what leads to a finding from outside of its block.
 
     That is the data flow that an analyzer traced and, of causes that agents name, lines that call

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert, field, to_builtins
 
+from diffchecks.check_io import Edit, FlowStep
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.checks.check_io import Edit, FlowStep
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
 from orchestrator.code_review.verdict.model import Cause
@@ -88,7 +88,7 @@ class Rejection(Struct, frozen=True):
     reason: str
 
 
-class Target(Struct, frozen=True):
+class FindingTarget(Struct, frozen=True):
     """A finding that a response can refer to.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.examined_files import UNEXAMINED
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
-from orchestrator.engine.rubric_scoring import Mark
+from orchestrator.engine.rubric_scoring import CriterionMark
 
 MEASURES = (
     "files-accounted",
@@ -24,10 +24,10 @@ def score_measured(
     synthesis: Synthesis,
     files: Sequence[str],
     checks: Sequence[RequiredCheck],
-    calls: Sequence[Call],
+    calls: Sequence[AnalyzerCall],
     team: Sequence[Work],
     named: Mapping[str, bool],
-) -> Mapping[str, Mark]:
+) -> Mapping[str, CriterionMark]:
     """Marks by criterion id, for all of ``MEASURES``; a rubric uses those that it has.
 
     Args:
@@ -76,7 +76,9 @@ def score_measured(
     }
 
 
-def _share(part: int, whole: int, what: str, how: str, missing: tuple[str, ...] = ()) -> Mark:
+def _share(
+    part: int, whole: int, what: str, how: str, missing: tuple[str, ...] = ()
+) -> CriterionMark:
     if whole == 0:
-        return Mark(None, f"n/a (no {what})", not_applicable=True)
-    return Mark(part / whole, f"{part} of {whole} {what} {how}", missing)
+        return CriterionMark(None, f"n/a (no {what})", not_applicable=True)
+    return CriterionMark(part / whole, f"{part} of {whole} {what} {how}", missing)

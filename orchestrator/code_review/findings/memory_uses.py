@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.catalog.memory_files import Dismissal, Preference
+from orchestrator.catalog.repository_memory import Dismissal, Preference
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal
 from orchestrator.code_review.findings.waivers import applies_to_any, has_expired, matches_finding

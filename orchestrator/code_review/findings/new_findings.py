@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import RawFinding
+from diffchecks.check_io import RawFinding
 from orchestrator.engine.canonical_json import digest
 
 _BLANK = re.compile(r"\s+")

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from orchestrator.catalog.memory_files import Dismissal
+from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
-from orchestrator.code_review.findings.finding_context import Block, leads_to
+from orchestrator.code_review.findings.finding_context import ContextBlock, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.verdict.finding_parts import FindingContext
 from orchestrator.code_review.verdict.model import Finding
@@ -25,7 +25,7 @@ class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
     means: Callable[[LocatedFinding | Finding], bool]
     added: Callable[[str], frozenset[int]]
     path: str = ""
-    now: Block | None = None
+    now: ContextBlock | None = None
     in_base: frozenset[str] = frozenset()
     is_edited: bool = False
 
@@ -62,7 +62,7 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
     return ""
 
 
-def _describe_change(dismissal: PlacedDismissal, block: Block) -> str:
+def _describe_change(dismissal: PlacedDismissal, block: ContextBlock) -> str:
     """How the change affects the block that contains a finding."""
     what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
     return f"{what} at {dismissal.path}:{block.start}-{block.end} changed since"
@@ -72,7 +72,7 @@ def _new_ways(
     finding: Finding, context: FindingContext, dismissal: PlacedDismissal
 ) -> Iterator[str]:
     """Changed lines that lead to a finding from outside of its function."""
-    block = Block(context.start_line, context.end_line, context.scope, context.lines)
+    block = ContextBlock(context.start_line, context.end_line, context.scope, context.lines)
     for side, path, line in leads_to(finding, block):
         if side == "base":
             yield f"{path}:{line}, which the change removes, leads to it"

@@ -34,7 +34,7 @@ _LEFT_OUT = re.compile(
     rf"{_ELLIPSIS.pattern}|{re.escape(REDACTED)}|\.\.\.|…|\[\.\.\.\]", re.MULTILINE
 )
 _COMMENT = re.compile(r"#|//|--|/\*|<!--")
-_MOST_LEFT_OUT = 1500
+_MAX_LEFT_OUT = 1500
 """Characters without white space that an ellipsis or a redaction may stand for."""
 
 Place = tuple[int, int]
@@ -68,7 +68,7 @@ class FileText:
         least = MIN_QUOTE if {*_LEFT_OUT.findall(quote)} <= {REDACTED} else 2 * MIN_QUOTE
         if parts == [whole] or sum(map(len, parts)) < least:
             return []
-        gap = f".{{0,{_MOST_LEFT_OUT}}}?"
+        gap = f".{{0,{_MAX_LEFT_OUT}}}?"
         # A match may begin within another that has too many lines.
         gapped = self._matches(f"(?=({gap.join(map(re.escape, parts))}))")
         return [place for place in gapped if place[1] - place[0] < most_lines]

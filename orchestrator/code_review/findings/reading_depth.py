@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.findings.evidence_from_journal import Call
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts, HunkReaders
 from orchestrator.code_review.verdict.model import Skipped
@@ -18,7 +18,7 @@ NOTHING_READ = "nothing of the change was read as code"
 
 
 def list_checked(
-    calls: Sequence[Call],
+    calls: Sequence[AnalyzerCall],
     agents: Mapping[str, Collection[str]],
     languages: LanguagesFile,
     hunks: Mapping[str, tuple[HunkReaders, ...]] = NO_HUNKS,

@@ -13,20 +13,28 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
     MAX_WEIGHTY,
-    AgentReport,
+    IterationReport,
     read_claim,
     read_reports,
 )
+from orchestrator.code_review.findings.agent_responses import (
+    References,
+    Responses,
+    apply_marks,
+    collect_responses,
+    duplicate_pairs,
+    judge_disputes,
+)
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
-from orchestrator.code_review.findings.citations import Sources, locate_finding
-from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, Call, Work
+from orchestrator.code_review.findings.citations import CitableSources, locate_finding
+from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, AnalyzerCall, Work
 from orchestrator.code_review.findings.finding_assembly import build_finding
 from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import (
+    FindingTarget,
     LocatedFinding,
     ProposedFix,
     Rejection,
-    Target,
 )
 from orchestrator.code_review.findings.merging import (
     FindingReport,
@@ -37,14 +45,6 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.replaced_lines import replacement_pairs
-from orchestrator.code_review.findings.responses_to_findings import (
-    References,
-    Responses,
-    apply_marks,
-    collect_responses,
-    duplicate_pairs,
-    judge_disputes,
-)
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
@@ -76,7 +76,7 @@ class Synthesis(Struct, frozen=True):
     skipped: tuple[Skipped, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, Target] = field(default_factory=dict)
+    targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     notes: Mapping[tuple[int, str], Sequence[str]] = field(default_factory=dict)
     waivers: tuple[WaiverUse, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
@@ -85,7 +85,7 @@ class Synthesis(Struct, frozen=True):
 
 async def build_findings(
     workspace: ReviewWorkspace,
-    calls: Sequence[Call],
+    calls: Sequence[AnalyzerCall],
     team: Sequence[Work],
     answers: Callable[[str], Iterable[str]],
     policy: VerdictPolicy,
@@ -103,7 +103,7 @@ async def build_findings(
     reports = list(read_reports(team))
     refuted = {fingerprint: report for fingerprint, (report, _) in harmless.items()}
     claims = await _check_claims(workspace, reports, proved, versions, refuted, references)
-    sources = Sources(workspace, {}, answers)
+    sources = CitableSources(workspace, {}, answers)
     refused = [*_unquotable(calls, workspace.rules), *harmless.values(), *claims.rejected]
     first = _merge(workspace, proved, claims, Responses(), references, policy)
     responses = await collect_responses(
@@ -205,9 +205,9 @@ class _Merged(Struct, frozen=True):
     settled: list[MergedFinding]
 
 
-def _rejected_target(report: FindingReport, why: Rejection) -> Target:
+def _rejected_target(report: FindingReport, why: Rejection) -> FindingTarget:
     agents = frozenset(() if report.from_analyzer else (report.reporter,))
-    return Target(agents, report.from_analyzer, why.reason)
+    return FindingTarget(agents, report.from_analyzer, why.reason)
 
 
 def _withdrawn(
@@ -223,11 +223,11 @@ def _withdrawn(
 
 
 def _analyzer_reports(
-    found: Iterable[tuple[Call, LocatedFinding]], rules: RuleTable
+    found: Iterable[tuple[AnalyzerCall, LocatedFinding]], rules: RuleTable
 ) -> dict[str, FindingReport]:
     """Analyzers' reports by fingerprint: each finding once, with all calls that reported it."""
     first: dict[str, tuple[str, LocatedFinding]] = {}
-    calls: dict[str, list[Call]] = {}
+    calls: dict[str, list[AnalyzerCall]] = {}
     # Of an imported result that one of our analyzers reports as well, ours is kept.
     foreign = {CONFIGURED_ANALYZERS, IMPORTED_RESULTS}
     for call, finding in sorted(found, key=lambda entry: entry[0].result.tool in foreign):
@@ -247,7 +247,7 @@ def _analyzer_reports(
     }
 
 
-def _unquotable(calls: Sequence[Call], rules: RuleTable) -> list[RejectedReport]:
+def _unquotable(calls: Sequence[AnalyzerCall], rules: RuleTable) -> list[RejectedReport]:
     """Analyzers' findings whose lines have no text to quote."""
     entries = [(call, entry) for call in calls for entry in call.result.rejected]
     reasons = {entry.finding.fingerprint: entry.reason for _, entry in reversed(entries)}
@@ -259,7 +259,7 @@ def _unquotable(calls: Sequence[Call], rules: RuleTable) -> list[RejectedReport]
 
 
 def _only_constants(
-    proved: Mapping[str, FindingReport], calls: Iterable[Call], rules: RuleTable
+    proved: Mapping[str, FindingReport], calls: Iterable[AnalyzerCall], rules: RuleTable
 ) -> dict[str, RejectedReport]:
     """Reports of a pattern at a sink that only constants reach, as taint analysis proves."""
     constant = {tuple(place) for call in calls for place in call.result.facts.get("constant", ())}
@@ -294,7 +294,7 @@ class _Claims(Struct):
 
 async def _check_claims(
     workspace: ReviewWorkspace,
-    reports: Iterable[AgentReport],
+    reports: Iterable[IterationReport],
     proved: Mapping[str, FindingReport],
     versions: Mapping[str, Sequence[LocatedFinding]],
     refuted: Mapping[str, FindingReport],
@@ -432,13 +432,13 @@ def _number(
     }
     reported = {fingerprint: ids[merged.fingerprint] for fingerprint, merged in known.items()}
     targets = {
-        entry.finding.fingerprint: Target(
+        entry.finding.fingerprint: FindingTarget(
             frozenset(entry.finding.reported_by), why_rejected=entry.reason
         )
         for entry in others
     }
     for fingerprint, merged_finding in known.items():
-        targets[fingerprint] = Target(
+        targets[fingerprint] = FindingTarget(
             merged_finding.supporters,
             merged_finding.from_analyzer,
             carried=merged_finding.is_carried,

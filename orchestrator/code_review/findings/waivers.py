@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
-from orchestrator.catalog.memory_files import Dismissal, Preference
+from orchestrator.catalog.repository_memory import Dismissal, Preference
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.located_findings import LocatedFinding

@@ -8,10 +8,10 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.checks.check_io import Edit
-from orchestrator.checks.secrets.redaction import REDACTED
+from diffchecks.check_io import Edit
+from diffchecks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
-from orchestrator.code_review.findings.evidence_from_journal import Call
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
 from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, write_patch
@@ -29,7 +29,7 @@ TESTS = "run_tests"
 _NOTHING = re.compile(
     r"(?:pass|\.\.\.|return(?: (?:None|null|nil|undefined))?|[{}()\[\]])?;?(?:\s*(?:#|//).*)?"
 )
-MOST_PROPOSALS = 4
+MAX_PROPOSALS = 4
 """For one finding; the first that is verified is taken."""
 AT_ONCE = 2
 TEMPLATES = "fixes.template_edits:run"
@@ -51,7 +51,7 @@ async def prove_fixes(state: ReviewState) -> None:
 
     async def fix(fingerprint: str) -> None:
         async with limiter:
-            await _prove_first(state, fingerprint, proposed[fingerprint][:MOST_PROPOSALS])
+            await _prove_first(state, fingerprint, proposed[fingerprint][:MAX_PROPOSALS])
 
     async with task_group() as group:
         for fingerprint in islice(proposed, state.settings.fixes.proofs):
@@ -146,7 +146,7 @@ def make_focus(state: ReviewState) -> FixFocus:
     return FixFocus(targets, reports, frozenset(programs))
 
 
-def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[Call]) -> FixTarget:
+def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[AnalyzerCall]) -> FixTarget:
     own = {fingerprint for fingerprint, name in ids.items() if name == finding.id}
     return FixTarget(
         frozenset({*own, finding.fingerprint}),

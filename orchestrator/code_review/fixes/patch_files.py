@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.code_review.change.patch.unified_diff import Hunk
+from diffchecks.safe_paths import SafeDirectory
+from orchestrator.code_review.change.patch.unified_diff import PatchHunk
 from orchestrator.code_review.fixes.patch_lines import patched_files
 from orchestrator.code_review.fixes.patches import (
     NO_END,
     FileHunks,
+    LineReplacement,
     PatchRefused,
-    Replacement,
     changed_parts,
 )
 from orchestrator.code_review.verdict.model import Artifact, Finding, Verdict
-from orchestrator.sandbox.safe_paths import SafeDirectory
 
 DIRECTORY = "fixes"
 """Below the run's directory."""
@@ -66,17 +66,17 @@ def join_patches(patches: Iterable[Iterable[FileHunks]]) -> bytes:
     Raises:
         PatchRefused: two change the same lines.
     """
-    hunks: dict[str, list[Hunk]] = {}
+    hunks: dict[str, list[PatchHunk]] = {}
     for files in patches:
         for file in files:
             hunks.setdefault(file.path, []).extend(file.hunks)
     return b"".join(part for path in sorted(hunks) for part in _join_file(path, hunks[path]))
 
 
-def _join_file(path: str, hunks: Iterable[Hunk]) -> Iterator[bytes]:
+def _join_file(path: str, hunks: Iterable[PatchHunk]) -> Iterator[bytes]:
     """A file's part of a patch: its header and hunks, with touching hunks merged."""
     known: dict[int, bytes] = {}
-    changes: set[Replacement] = set()
+    changes: set[LineReplacement] = set()
     places: list[tuple[int, int]] = []
     for hunk in hunks:
         first = hunk.old_start - 1 + (not hunk.old_count)
@@ -109,7 +109,7 @@ def _touching(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _rows(
-    known: Mapping[int, bytes], parts: Iterable[Replacement], first: int, end: int
+    known: Mapping[int, bytes], parts: Iterable[LineReplacement], first: int, end: int
 ) -> Iterator[bytes]:
     """The lines of a hunk, each with its mark."""
     done = first

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from orchestrator.code_review.change.patch.unified_diff import Hunk
+from orchestrator.code_review.change.patch.unified_diff import PatchHunk
 from orchestrator.code_review.fixes.patches import FileHunks, PatchRefused, read_patch
 from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import Finding
@@ -28,7 +28,7 @@ class PatchRow(Struct, frozen=True):
     text: str
 
 
-class Span(Struct, frozen=True):
+class PatchedLines(Struct, frozen=True):
     """Consecutive lines of head, and their replacement by a patch.
 
     Attributes:
@@ -54,7 +54,7 @@ def patched_files(fix: Fix | None) -> list[FileHunks]:
         return []
 
 
-def hunk_rows(hunk: Hunk) -> Iterator[PatchRow]:
+def hunk_rows(hunk: PatchHunk) -> Iterator[PatchRow]:
     """The lines of a hunk with their numbers."""
     old, new = hunk.old_start + (not hunk.old_count), hunk.new_start + (not hunk.new_count)
     for marker, text in hunk.lines:
@@ -64,7 +64,7 @@ def hunk_rows(hunk: Hunk) -> Iterator[PatchRow]:
         old, new = old + (mark != "+"), new + (mark != "-")
 
 
-def changed_span(hunk: Hunk) -> Span | None:
+def changed_span(hunk: PatchHunk) -> PatchedLines | None:
     """From the first to the last line that a hunk changes, with the lines between.
 
     If it only adds or only removes lines, the span includes a neighboring line; None if there is
@@ -83,10 +83,10 @@ def changed_span(hunk: Hunk) -> Span | None:
             return None
     part = rows[first : last + 1]
     old, new = (tuple(row.text for row in part if row.mark != mark) for mark in ("+", "-"))
-    return Span(next(row.old for row in part if row.old), old, new)
+    return PatchedLines(next(row.old for row in part if row.old), old, new)
 
 
-def only_span(finding: Finding) -> Span | None:
+def only_span(finding: Finding) -> PatchedLines | None:
     """The span that a verified patch replaces; None if there is not exactly one in its file."""
     files = patched_files(finding.fix) if finding.fix and finding.fix.is_verified else []
     if [(file.path, len(file.hunks)) for file in files] != [(finding.path, 1)]:

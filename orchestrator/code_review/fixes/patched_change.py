@@ -15,14 +15,14 @@ from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Kind, Objects
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.fixes.patches import Replacement, apply_replacements
+from orchestrator.code_review.fixes.patches import LineReplacement, apply_replacements
 
 
 class PatchedFile(Struct, frozen=True):
     """A file of head, and its replaced lines."""
 
     before: bytes
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[LineReplacement, ...]
 
     @property
     def data(self) -> bytes:
@@ -120,7 +120,7 @@ def _base_lines(lines: int, added: set[int], removed: set[int]) -> dict[int, int
 
 def _added(file: PatchedFile, added: Iterable[int]) -> Iterator[int]:
     """The lines of the patched file that base does not have."""
-    own, parts = set(added), dict[int, list[Replacement]]()
+    own, parts = set(added), dict[int, list[LineReplacement]]()
     for part in sorted(set(file.replacements)):
         parts.setdefault(part.start, []).append(part)
     number, skip_to = 0, 0

@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from orchestrator.checks.check_io import Edit
+from diffchecks.check_io import Edit
 from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import PatchFile, resolve_names
-from orchestrator.code_review.change.patch.unified_diff import Hunk, Reader
+from orchestrator.code_review.change.patch.unified_diff import PatchHunk, Reader
 from orchestrator.errors import InputError
 
 MAX_CHANGED_LINES = 60
@@ -36,7 +36,7 @@ class FileHunks(Struct, frozen=True):
     """What a patch does to one file; ``crlf``: all lines of the patch ended in CR LF."""
 
     path: str
-    hunks: Sequence[Hunk]
+    hunks: Sequence[PatchHunk]
     crlf: bool = False
 
     @property
@@ -152,7 +152,7 @@ def _more_of_hunk(line: bytes) -> bool:
     return line[:1] in {b" ", b"-", b"+"} and not line.startswith(b"--- ")
 
 
-class Replacement(Struct, frozen=True, order=True):
+class LineReplacement(Struct, frozen=True, order=True):
     """Lines of a file, 0-based from ``start`` up to ``end``, and their replacement."""
 
     start: int
@@ -160,7 +160,7 @@ class Replacement(Struct, frozen=True, order=True):
     lines: tuple[bytes, ...]
 
 
-def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
+def find_replacements(file: FileHunks, data: bytes) -> list[LineReplacement]:
     """The replacements that a patch makes in a file's contents, without context lines.
 
     Raises:
@@ -170,7 +170,7 @@ def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
         raise PatchRefused(f"{file.path} is binary")
     lines = _split(data)
     end = b"\r\n" if file.crlf and b"\r\n" in data else b"\n"
-    found, done, shift = list[Replacement](), 0, 0
+    found, done, shift = list[LineReplacement](), 0, 0
     for hunk in file.hunks:
         texts = [(marker, text.removesuffix(b"\n") + end) for marker, text in hunk.lines]
         old = [text for marker, text in texts if marker != b"+"]
@@ -181,13 +181,13 @@ def find_replacements(file: FileHunks, data: bytes) -> list[Replacement]:
     return found
 
 
-def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[Replacement]:
+def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[LineReplacement]:
     """The replacements of one hunk at a line."""
     start, new = place, list[bytes]()
     for marker, text in (*texts, (b" ", b"")):
         if marker == b" ":
             if new or place > start:
-                yield Replacement(start, place, tuple(new))
+                yield LineReplacement(start, place, tuple(new))
             place += 1
             start, new = place, []
         elif marker == b"-":
@@ -196,7 +196,7 @@ def changed_parts(texts: Iterable[tuple[bytes, bytes]], place: int) -> Iterator[
             new.append(text)
 
 
-def apply_replacements(data: bytes, replacements: Iterable[Replacement]) -> bytes:
+def apply_replacements(data: bytes, replacements: Iterable[LineReplacement]) -> bytes:
     """The contents with all replacements; equal ones are merged.
 
     Raises:

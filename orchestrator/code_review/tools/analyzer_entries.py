@@ -6,14 +6,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
-from orchestrator.code_review.analyzers.check_data_files import (
-    added_file_patterns,
-    contents_digest,
-    extends,
-)
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
-from orchestrator.code_review.analyzers.file_patterns import (
+from diffchecks.file_patterns import (
     INFRASTRUCTURE,
     PATTERN_LANGUAGES,
     PYTHON,
@@ -21,6 +14,13 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TEMPLATE_DIRECTORIES,
     WITH_PROGRAMS,
 )
+from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
+from orchestrator.code_review.analyzers.check_data_files import (
+    added_file_patterns,
+    contents_digest,
+    extends,
+)
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.one_side_checks import (
     InfrastructureCheck,
     PatternCheck,

@@ -10,9 +10,10 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
+from diffchecks.file_patterns import TEMPLATE_DIRECTORY
+from diffchecks.template_marks import describe_template
 from orchestrator.catalog.shared_literals import Severity
-from orchestrator.checks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
-from orchestrator.checks.template_marks import describe_template
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
     ChangeAnalyzer,
@@ -20,7 +21,6 @@ from orchestrator.code_review.analyzer_types import (
     SideAnalyzer,
     time_limit,
 )
-from orchestrator.code_review.analyzers.file_patterns import TEMPLATE_DIRECTORY
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
     IntroducedFindings,

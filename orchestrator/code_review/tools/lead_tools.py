@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from orchestrator.checks.path_kinds import path_kinds
+from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.engine.ports import CallContext

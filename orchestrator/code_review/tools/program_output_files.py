@@ -12,12 +12,12 @@ from pathlib import Path
 from anyio import to_thread
 from msgspec import Struct, to_builtins
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Json
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.safe_paths import SafeDirectory
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 DIRECTORY = "outputs"

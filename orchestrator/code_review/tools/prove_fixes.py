@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 
-from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.secrets.redaction import REDACTED
-from orchestrator.code_review.analyzers.file_patterns import LOCK_FILES, matches
+from diffchecks.file_patterns import LOCK_FILES, matches
+from diffchecks.path_kinds import path_kinds
+from diffchecks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.fixes.fix_targets import FixTarget
 from orchestrator.code_review.fixes.patched_change import PatchedFile, with_patches
 from orchestrator.code_review.fixes.patches import (
+    LineReplacement,
     PatchRefused,
-    Replacement,
     find_replacements,
     read_patch,
     write_patch,
@@ -30,7 +30,7 @@ from orchestrator.errors import DiffcourtError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FIXES = "prove_fixes"
-MOST_FIXES = 1_000
+MAX_FIXES = 1_000
 """Patches in one call."""
 REDACTION_SECONDS = 10.0
 SECONDS = 300.0
@@ -41,7 +41,7 @@ SCHEMA: Mapping[str, Json] = {
         "fixes": {
             "type": "array",
             "minItems": 1,
-            "maxItems": MOST_FIXES,
+            "maxItems": MAX_FIXES,
             "items": {
                 "type": "object",
                 "properties": {
@@ -120,7 +120,7 @@ class ProveFixes:
     ) -> ProofResult:
         targets = [self._target(fix.finding) for fix in fixes]
         before: dict[str, bytes] = {}
-        parts: dict[str, list[Replacement]] = {}
+        parts: dict[str, list[LineReplacement]] = {}
         for fix, target in zip(fixes, targets, strict=True):
             for file in read_patch(fix.patch):
                 await self._require_allowed(file.path, target)

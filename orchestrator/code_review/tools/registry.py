@@ -9,13 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
-from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.code_review.analyzers.comparison_checks import Layering
-from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
-from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
-from orchestrator.code_review.analyzers.executed_files import ExecutedFiles
-from orchestrator.code_review.analyzers.file_patterns import (
+from diffchecks.file_patterns import (
     ANY,
     CHANGELOG_FILES,
     DATA,
@@ -30,6 +24,12 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TEMPLATES,
     TESTABLE_CODE,
 )
+from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
+from orchestrator.catalog.settings import ToolsConfig
+from orchestrator.code_review.analyzers.comparison_checks import Layering
+from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
+from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
+from orchestrator.code_review.analyzers.executed_files import ExecutedFiles
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.imported_reports import ImportedResults
 from orchestrator.code_review.analyzers.one_side_checks import ParseCheck

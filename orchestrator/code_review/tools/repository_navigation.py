@@ -8,7 +8,7 @@ from msgspec import Struct
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode, split_lines
-from orchestrator.code_review.change.numbered_diff import FileDiff, show_page
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, show_page
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
@@ -17,7 +17,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
 
 LINES_AT_MOST = 400
@@ -118,11 +118,11 @@ SPECS: tuple[ToolSpec, ...] = tuple(
 )
 
 
-def riskiest_first(change: Change, parts: Sequence[FileDiff]) -> list[FileDiff]:
+def riskiest_first(change: Change, parts: Sequence[NumberedFileDiff]) -> list[NumberedFileDiff]:
     """The diffs of a change's files, the riskiest first."""
     risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
 
-    def order(part: FileDiff) -> int:
+    def order(part: NumberedFileDiff) -> int:
         old, new = part.blobs or ("", "")
         return -risks.get((old.strip("0") and old, new.strip("0") and new), 0)
 
@@ -196,7 +196,7 @@ class Navigation:
             ],
             permissions=Permissions((side.root,)),
             cwd=side.root,
-            limits=Limits(seconds=20),
+            limits=ResourceLimits(seconds=20),
             recorded=True,
         )  # fmt: skip
         if done.code not in {0, 1}:

@@ -15,14 +15,14 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 
 RUN_SNIPPET = "run_snippet"
 MAX_CODE = 4 << 10
 """Bytes of a snippet."""
 MAX_OUTPUT = 4 << 10
 """Bytes of what it prints that are shown."""
-LIMITS = Limits(seconds=5.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
+LIMITS = ResourceLimits(seconds=5.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
 _STATUS = re.compile(r"exit status \d+")
 SECONDS = 120.0
 """Of a call: the first one writes head's tree out."""

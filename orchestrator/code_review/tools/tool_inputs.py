@@ -5,11 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.result_cache import ResultCache
-from orchestrator.code_review.analyzers.run_tests import MOST_RUNS
+from orchestrator.code_review.analyzers.run_tests import MAX_RUNS
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.security_fixes import FixHistory
@@ -56,7 +56,7 @@ class ToolInputs(Struct, frozen=True):
 
     workspace: ReviewWorkspace
     pool: WorkerPool
-    settings: Settings
+    settings: ReviewSettings
     focus: Focus
     required_checks: Sequence[str]
     taint_models: Sequence[str]
@@ -74,7 +74,7 @@ class ToolInputs(Struct, frozen=True):
     def tests_seconds(self) -> float:
         """Seconds that all runs of the tests may take together, with what is around them."""
         tests = self.settings.tests
-        return (MOST_RUNS * tests.seconds if tests else 0.0) + AROUND_PROGRAMS
+        return (MAX_RUNS * tests.seconds if tests else 0.0) + AROUND_PROGRAMS
 
     @property
     def analyzers_seconds(self) -> float:

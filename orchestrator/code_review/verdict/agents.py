@@ -7,7 +7,7 @@ from msgspec import Meta
 from orchestrator.engine.field_types import Strict, UnitFloat
 
 
-class Share(Strict, frozen=True):
+class AgentShare(Strict, frozen=True):
     """The files assigned to one agent."""
 
     agent: str
@@ -27,7 +27,8 @@ class Assignment(Strict, frozen=True):
     bound: Annotated[int, Meta(ge=1, description="tokens that one agent reads at once")]
     reason: str
     shares: Annotated[
-        tuple[Share, ...], Meta(description="assigned by code; empty: the lead assigned the files")
+        tuple[AgentShare, ...],
+        Meta(description="assigned by code; empty: the lead assigned the files"),
     ] = ()
 
 
@@ -48,7 +49,7 @@ class AgentReport(Strict, frozen=True):
     tool_calls: Annotated[int, Meta(ge=0)] = 0
 
 
-class Iteration(Strict, frozen=True):
+class VerdictIteration(Strict, frozen=True):
     """One iteration from Plan to Evaluate."""
 
     number: Annotated[int, Meta(ge=1)]

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from diffchecks.check_io import FlowStep
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.agents import (
     AgentReport,
     Assignment,
     Escalation,
     HumanQuestion,
-    Iteration,
     PendingApproval,
+    VerdictIteration,
 )
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.finding_parts import (
@@ -50,7 +50,7 @@ class GuardRuling(Strict, frozen=True):
     count: Annotated[int, Meta(ge=1, description="how often")] = 1
 
 
-class Usage(Strict, frozen=True):
+class RunUsage(Strict, frozen=True):
     """What the run used."""
 
     iterations: int = 0
@@ -230,7 +230,7 @@ class Finding(Strict, frozen=True, kw_only=True):
         return bool(self.objections)
 
 
-class Counts(Strict, frozen=True):
+class SeverityCounts(Strict, frozen=True):
     """The number of open findings by severity."""
 
     critical: int = 0
@@ -319,7 +319,7 @@ class CriterionScore(Strict, frozen=True):
     ] = ()
 
 
-class Score(Strict, frozen=True):
+class ReviewScore(Strict, frozen=True):
     """The judge's score of the review (not of the change)."""
 
     total: UnitFloat | None
@@ -327,7 +327,7 @@ class Score(Strict, frozen=True):
     criteria: tuple[CriterionScore, ...]
 
 
-class Stop(Strict, frozen=True, kw_only=True):
+class VerdictStop(Strict, frozen=True, kw_only=True):
     """Why the run ended."""
 
     reason: StopReason
@@ -410,9 +410,9 @@ class Verdict(Strict, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="the rules of the verdict policy that decided the outcome"),
     ]
-    stop: Stop
-    score: Score
-    counts: Counts = field(default_factory=Counts)
+    stop: VerdictStop
+    score: ReviewScore
+    counts: SeverityCounts = field(default_factory=SeverityCounts)
     findings: tuple[Finding, ...]
     rejected: tuple[Rejected, ...]
     calls: Annotated[
@@ -432,12 +432,12 @@ class Verdict(Strict, frozen=True, kw_only=True):
     approvals: Annotated[
         tuple[PendingApproval, ...], Meta(description="calls that wait for a person")
     ] = ()
-    iterations: tuple[Iteration, ...]
+    iterations: tuple[VerdictIteration, ...]
     guards: Annotated[
         tuple[GuardRuling, ...],
         Meta(description="actions of the guards; they do not affect the outcome"),
     ] = ()
-    usage: Usage
+    usage: RunUsage
     previous: Annotated[
         PreviousReview | None,
         Meta(description="the previous review of this change, and which of its findings are fixed"),

@@ -45,7 +45,7 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-class Sources(Struct, frozen=True):
+class FormatInputs(Struct, frozen=True):
     """What a format may show beside the verdict.
 
     Attributes:
@@ -57,10 +57,10 @@ class Sources(Struct, frozen=True):
     excerpts: Mapping[str, Sequence[ExcerptLine]] = {}
 
 
-Renderer = Callable[[Verdict, Sources], str]
+Renderer = Callable[[Verdict, FormatInputs], str]
 
 
-def render_format(name: str, verdict: Verdict, sources: Sources) -> str:
+def render_format(name: str, verdict: Verdict, sources: FormatInputs) -> str:
     """The verdict in a format of ``FORMATS``, ending in a newline where it is not empty."""
     row = FORMATS[name]
     renderer = getattr(import_module(f"{__name__}.{row.module}"), row.function)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     ERRORS,
     describe_finding,
@@ -21,13 +21,13 @@ from orchestrator.report.formats.open_findings import (
 )
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
-MOST = 10
+MAX_ANNOTATIONS = 10
 """Annotations of one level that a step shows."""
 
 Level = Literal["error", "warning", "notice"]
 
 
-def render_annotations(verdict: Verdict, _: Sources) -> str:
+def render_annotations(verdict: Verdict, _: FormatInputs) -> str:
     """One command for each open finding and gap, and a last one with the outcome."""
     commands: dict[Level, list[str]] = {"error": [], "warning": [], "notice": []}
     for finding in open_findings(verdict):
@@ -37,8 +37,10 @@ def render_annotations(verdict: Verdict, _: Sources) -> str:
         commands["warning"].append(
             _command("warning", describe_skip(entry), {**where, "title": "Not reviewed"})
         )
-    kept = [command for level in ("error", "warning") for command in commands[level][:MOST]]
-    kept += commands["notice"][: MOST - 1]
+    kept = [
+        command for level in ("error", "warning") for command in commands[level][:MAX_ANNOTATIONS]
+    ]
+    kept += commands["notice"][: MAX_ANNOTATIONS - 1]
     left_out = sum(map(len, commands.values())) - len(kept)
     text = escape_line(headline(verdict))
     if left_out:

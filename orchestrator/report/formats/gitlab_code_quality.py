@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import describe_skip, gaps, place_in_head
 from orchestrator.report.terminal_escaping import as_json, escape_line, escape_unprintable
 
@@ -21,7 +21,7 @@ _SEVERITY = {
 }
 
 
-def render_code_quality(verdict: Verdict, _: Sources) -> str:
+def render_code_quality(verdict: Verdict, _: FormatInputs) -> str:
     """Open findings, then gaps, each under a fingerprint of its own.
 
     GitLab shows only the first of those that share one.

@@ -12,7 +12,7 @@ from orchestrator.report.findings_text import (
     name_provers,
     open_findings,
 )
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines
@@ -20,17 +20,17 @@ from orchestrator.report.text_layout import truncate
 from orchestrator.report.verdict_text import describe_since_previous
 from orchestrator.wording import count_noun
 
-MOST_CHARACTERS = 60_000
+MAX_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""
 LISTED = 20
 """Entries of a list other than that of the findings."""
-MOST_LIST = 6_000
+MAX_LIST = 6_000
 """Characters of such a list."""
 QUOTED = 12
 """Lines of a quotation."""
-WIDEST = 300
+MAX_CELLS = 300
 """Cells of a path, a title, a quoted line or an entry of a list."""
-LONGEST = 1_000
+MAX_TEXT_CELLS = 1_000
 """Cells of any other text on one line."""
 PATCH_LINES = 80
 """Lines of a patch; one that is longer is named, not shown."""
@@ -40,7 +40,7 @@ DETAIL = 4_000
 """Characters of a finding's reason. All bounds together leave room for the findings."""
 
 
-def render_markdown(verdict: Verdict, _: Sources, most: int = MOST_CHARACTERS) -> str:
+def render_markdown(verdict: Verdict, _: FormatInputs, most: int = MAX_CHARACTERS) -> str:
     """The outcome, open findings with their evidence, and what was not reviewed.
 
     Verified patches are shown in the room that the findings leave.
@@ -103,7 +103,7 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     Args:
         quoted: with the lines that it cites.
     """
-    title, place = _prose(finding.title, WIDEST), _place(finding)
+    title, place = _prose(finding.title, MAX_CELLS), _place(finding)
     names = f"{code(finding.rule)} {code(finding.identity)}"
     lines = [f"**{finding.severity}: {title}** {place} ({names})"]
     marks: list[str] = (
@@ -117,7 +117,7 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
         marks.append("carried over")
     lines[0] += "".join(f", {mark}" for mark in marks)
     if finding.because_of:
-        lines.append(_prose(describe_cause(finding.because_of), WIDEST))
+        lines.append(_prose(describe_cause(finding.because_of), MAX_CELLS))
     places = {f"{one.path}:{one.start_line}": None for one in finding.reports if one.path}
     if places:
         lines.append(f"Also at {', '.join(map(code, places))}")
@@ -129,7 +129,7 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
         lines.append(_prose(finding.waiver))
     quote = escape_code_lines(finding.evidence.quote)[:QUOTED]
     if quoted and any(quote):
-        lines.append(code_block([truncate(line, WIDEST) for line in quote]))
+        lines.append(code_block([truncate(line, MAX_CELLS) for line in quote]))
     if finding.fix_suggestion:
         lines.append(f"Fix: {_prose(finding.fix_suggestion)}")
     return "\n\n".join(lines)
@@ -140,7 +140,7 @@ def describe_patch(finding: Finding) -> str:
     fix = finding.fix
     if fix is None or not fix.is_verified:
         return ""
-    proof = _prose(f"verified by {name_provers(finding)}", WIDEST)
+    proof = _prose(f"verified by {name_provers(finding)}", MAX_CELLS)
     parts = [f"<details><summary>Patch: {proof}</summary>", diff_block(fix)]
     parts.append(f"Apply it: {apply_command(finding)}")
     return "\n\n".join([*filter(None, parts), "</details>"])
@@ -148,7 +148,7 @@ def describe_patch(finding: Finding) -> str:
 
 def apply_command(finding: Finding) -> str:
     """The command that applies a finding's patch, given the verdict's file, as a code span."""
-    return code(truncate(fix_command(finding, "verdict.json"), WIDEST))
+    return code(truncate(fix_command(finding, "verdict.json"), MAX_CELLS))
 
 
 def diff_block(fix: Fix, most: int = PATCH_LINES) -> str:
@@ -161,11 +161,11 @@ def diff_block(fix: Fix, most: int = PATCH_LINES) -> str:
 
 def _describe_gaps(verdict: Verdict) -> list[str]:
     entries = (
-        f"{code(truncate(gap.path, WIDEST))}: {_prose(describe_skip(gap), WIDEST)}"
+        f"{code(truncate(gap.path, MAX_CELLS))}: {_prose(describe_skip(gap), MAX_CELLS)}"
         for gap in joined_gaps(verdict)
     )
     failed = (
-        f"{code(check.name)}: {_prose(check.detail or check.status, WIDEST)}"
+        f"{code(check.name)}: {_prose(check.detail or check.status, MAX_CELLS)}"
         for check in verdict.required_checks
         if not check.is_satisfied
     )
@@ -174,7 +174,7 @@ def _describe_gaps(verdict: Verdict) -> list[str]:
 
 def _describe_waived(verdict: Verdict) -> list[str]:
     waived = (
-        f"{_place(finding)} {_prose(finding.title, WIDEST)}: {_prose(finding.waiver, WIDEST)}"
+        f"{_place(finding)} {_prose(finding.title, MAX_CELLS)}: {_prose(finding.waiver, MAX_CELLS)}"
         for finding in verdict.findings
         if finding.state == "waived"
     )
@@ -187,7 +187,7 @@ def _list(heading: str, entries: Iterator[str]) -> list[str]:
     if not found:
         return []
     shown: list[str] = []
-    room = MOST_LIST
+    room = MAX_LIST
     for entry in found[:LISTED]:
         room -= len(entry)
         if shown and room < 0:
@@ -198,9 +198,9 @@ def _list(heading: str, entries: Iterator[str]) -> list[str]:
     return [f"#### {heading}", "\n".join([*shown, *rest])]
 
 
-def _prose(text: str, width: int = LONGEST) -> str:
+def _prose(text: str, width: int = MAX_TEXT_CELLS) -> str:
     return plain(truncate(text, width))
 
 
 def _place(finding: Finding) -> str:
-    return code(truncate(format_location(finding), WIDEST))
+    return code(truncate(format_location(finding), MAX_CELLS))

@@ -11,7 +11,7 @@ ERRORS: frozenset[Severity] = frozenset({"critical", "high"})
 """Severities that formats with two levels call an error."""
 
 
-class Place(Struct, frozen=True):
+class FindingPlace(Struct, frozen=True):
     """The place of a finding in head.
 
     Attributes:
@@ -26,12 +26,12 @@ class Place(Struct, frozen=True):
     column: int
 
 
-def place_in_head(finding: Finding) -> Place:
+def place_in_head(finding: Finding) -> FindingPlace:
     """The place of a finding in head; of removed lines, only the file."""
     path = escape_unprintable(finding.path)
     if finding.evidence.side == "base":
-        return Place(path, 0, 0, 0)
-    return Place(path, finding.start_line, finding.end_line, finding.start_column or 0)
+        return FindingPlace(path, 0, 0, 0)
+    return FindingPlace(path, finding.start_line, finding.end_line, finding.start_column or 0)
 
 
 def describe_finding(finding: Finding) -> str:

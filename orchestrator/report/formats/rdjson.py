@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.code_review.fixes.patch_lines import only_span, split_line_ends
 from orchestrator.code_review.verdict.model import Finding, Skipped, Verdict
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     ERRORS,
     describe_finding,
@@ -21,7 +21,7 @@ from orchestrator.report.formats.open_findings import (
 from orchestrator.report.terminal_escaping import as_json, escape_unprintable
 
 
-def render_rdjson(verdict: Verdict, _: Sources) -> str:
+def render_rdjson(verdict: Verdict, _: FormatInputs) -> str:
     """One diagnostic for each open finding and gap."""
     findings = map(_describe_finding, open_findings(verdict))
     diagnostics = [*findings, *map(_describe_gap, gaps(verdict))]

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from diffchecks.check_io import FlowStep
 from orchestrator import __version__
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
-from orchestrator.checks.check_io import FlowStep
 from orchestrator.code_review.fixes.patch_lines import (
-    Span,
+    PatchedLines,
     changed_span,
     patched_files,
     split_line_ends,
@@ -22,7 +22,7 @@ from orchestrator.code_review.fixes.patch_lines import (
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import name_provers, open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     ERRORS,
     describe_finding,
@@ -33,12 +33,12 @@ from orchestrator.report.formats.open_findings import (
 )
 from orchestrator.report.terminal_escaping import as_json, escape_code_lines, escape_line
 
-MOST_RESULTS = 5_000
+MAX_RESULTS = 5_000
 """Results that code scanning keeps of one run; it takes 25,000 and drops the rest."""
-MOST_BYTES = 9_000_000
+MAX_BYTES = 9_000_000
 """Bytes of the document: code scanning refuses more than ten million after compression."""
-MOST_TAGS = 20
-MOST_DESCRIBED = 1_000
+MAX_TAGS = 20
+MAX_DESCRIBED = 1_000
 """Characters of a rule's description; code scanning takes 1,024."""
 
 _SCORES: Mapping[Severity, str] = {
@@ -55,20 +55,20 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 _LINK = re.compile(r"(?=[\[\]])")
 
 
-def render_sarif(verdict: Verdict, sources: Sources) -> str:
+def render_sarif(verdict: Verdict, sources: FormatInputs) -> str:
     """One run: rules, open and waived findings, and gaps as notifications.
 
     If there are too many, the least severe are left out, and a notification says so.
     """
     findings = open_findings(verdict)
     findings += [finding for finding in verdict.findings if finding.state == "waived"]
-    kept = findings[:MOST_RESULTS]
-    while len(text := _document(verdict, sources, kept, len(findings) - len(kept))) > MOST_BYTES:
-        kept = kept[: len(kept) * MOST_BYTES // len(text) - 1]
+    kept = findings[:MAX_RESULTS]
+    while len(text := _document(verdict, sources, kept, len(findings) - len(kept))) > MAX_BYTES:
+        kept = kept[: len(kept) * MAX_BYTES // len(text) - 1]
     return text
 
 
-def _document(verdict: Verdict, sources: Sources, kept: list[Finding], left_out: int) -> str:
+def _document(verdict: Verdict, sources: FormatInputs, kept: list[Finding], left_out: int) -> str:
     rules = _describe_rules(kept, sources.rules)
     numbers = {rule["id"]: number for number, rule in enumerate(rules)}
     run = {
@@ -136,7 +136,7 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
         "tags": [finding.category, *(f"external/cwe/cwe-{number:03}" for number in cwe)],
         "precision": next(name for least, name in _PRECISIONS if finding.confidence >= least),
     }
-    properties["tags"] = properties["tags"][:MOST_TAGS]
+    properties["tags"] = properties["tags"][:MAX_TAGS]
     if finding.category == "security":
         properties["security-severity"] = _SCORES[finding.severity]
     else:
@@ -145,8 +145,8 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     return {
         "id": finding.rule,
         "name": "".join(part.capitalize() for part in _WORD.findall(finding.rule)),
-        "shortDescription": {"text": _sentence(title[:MOST_DESCRIBED])},
-        "fullDescription": {"text": _sentence((why or title)[:MOST_DESCRIBED])},
+        "shortDescription": {"text": _sentence(title[:MAX_DESCRIBED])},
+        "fullDescription": {"text": _sentence((why or title)[:MAX_DESCRIBED])},
         "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
         "defaultConfiguration": {"level": _level(finding.severity)},
         "properties": properties,
@@ -210,7 +210,7 @@ def _describe_changes(finding: Finding) -> Iterator[dict[str, Any]]:
         yield {**_locate(path), "replacements": [_replace(span) for span in found if span]}
 
 
-def _replace(span: Span) -> dict[str, Any]:
+def _replace(span: PatchedLines) -> dict[str, Any]:
     """What replaces whole lines, without the end of the last one where it stays as it is."""
     last, text = span.old[-1], "".join(span.new)
     end = {"endLine": span.end, "endColumn": len(last) + 1}

@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     ERRORS,
-    Place,
+    FindingPlace,
     describe_finding,
     describe_skip,
     gaps,
@@ -24,7 +24,7 @@ NAMED = 12
 """Characters of a finding's identity in the name of its test case."""
 
 
-def render_junit(verdict: Verdict, _: Sources) -> str:
+def render_junit(verdict: Verdict, _: FormatInputs) -> str:
     """Required checks, findings and gaps as test cases of one suite.
 
     An open finding is a failure, a waived one is skipped, and a gap is an error. The name of a
@@ -79,13 +79,13 @@ def _add(case: ET.Element, tag: str, message: str) -> ET.Element:
     return ET.SubElement(case, tag, {"message": escape_line(message)})
 
 
-def render_checkstyle(verdict: Verdict, _: Sources) -> str:
+def render_checkstyle(verdict: Verdict, _: FormatInputs) -> str:
     """Open findings and gaps by file."""
     rows = [_checkstyle_row(finding) for finding in open_findings(verdict)]
     for entry in gaps(verdict):
         error = {"severity": "warning", "message": describe_skip(entry)}
         error["source"] = "diffcourt.not-reviewed"
-        rows.append((Place(entry.path, 0, 0, 0), error))
+        rows.append((FindingPlace(entry.path, 0, 0, 0), error))
     root = ET.Element("checkstyle", {"version": "10.0"})
     for path, found in groupby(_by_path(rows), key=lambda row: row[0].path):
         file = ET.SubElement(root, "file", {"name": path})
@@ -97,11 +97,13 @@ def render_checkstyle(verdict: Verdict, _: Sources) -> str:
     return _document(root)
 
 
-def _by_path(rows: Iterable[tuple[Place, dict[str, str]]]) -> list[tuple[Place, dict[str, str]]]:
+def _by_path(
+    rows: Iterable[tuple[FindingPlace, dict[str, str]]],
+) -> list[tuple[FindingPlace, dict[str, str]]]:
     return sorted(rows, key=lambda row: (row[0].path, row[0].start, row[0].column))
 
 
-def _checkstyle_row(finding: Finding) -> tuple[Place, dict[str, str]]:
+def _checkstyle_row(finding: Finding) -> tuple[FindingPlace, dict[str, str]]:
     severity = "warning" if finding.severity == "medium" else "info"
     return place_in_head(finding), {
         "severity": "error" if finding.severity in ERRORS else severity,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics
-from orchestrator.report.figure_pages import Section, render_document, table
+from orchestrator.report.figure_pages import PageSection, render_document, table
 from orchestrator.report.html_elements import bullets, figure, text
 from orchestrator.report.statistics.text_and_csv import (
     dollars,
@@ -16,7 +16,7 @@ from orchestrator.report.statistics.text_and_csv import (
 )
 from orchestrator.report.svg_parts import HEIGHT, label, line, svg, x, y
 
-MOST_DAYS = 90
+MAX_DAYS = 90
 LISTED = 100
 
 Days = Sequence[tuple[str, Figures | None]]
@@ -28,7 +28,7 @@ def render_page(statistics: Statistics) -> str:
     return render_document("Statistics of reviews", _head(statistics), page_sections(statistics))
 
 
-def page_sections(statistics: Statistics) -> list[Section]:
+def page_sections(statistics: Statistics) -> list[PageSection]:
     """The parts of the page below its heading."""
     days = _every_day(statistics)
     groups: tuple[tuple[Grouping, str], ...] = (
@@ -36,10 +36,10 @@ def page_sections(statistics: Statistics) -> list[Section]:
         ("rule", "Rules"),
     )  # fmt: skip
     return [
-        Section("overview", "Overview", _overview(statistics)),
-        Section("days", "By day", _charts(days)),
-        *(Section(by, heading, _group(statistics, by)) for by, heading in groups),
-        Section(
+        PageSection("overview", "Overview", _overview(statistics)),
+        PageSection("days", "By day", _charts(days)),
+        *(PageSection(by, heading, _group(statistics, by)) for by, heading in groups),
+        PageSection(
             "broken",
             "Not counted",
             bullets(f"{broken.run_id}: {broken.why}" for broken in statistics.broken),
@@ -82,7 +82,7 @@ def _every_day(statistics: Statistics) -> Days:
     if not known:
         return []
     last = date.fromisoformat(max(known))
-    count = min((last - date.fromisoformat(min(known))).days + 1, MOST_DAYS)
+    count = min((last - date.fromisoformat(min(known))).days + 1, MAX_DAYS)
     days = [(last - timedelta(days=back)).isoformat() for back in reversed(range(count))]
     return [(day, known.get(day)) for day in days]
 

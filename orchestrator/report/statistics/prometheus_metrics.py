@@ -1,6 +1,6 @@
 """Statistics as Prometheus metrics, for a textfile or a server's ``/metrics`` (extra ``metrics``).
 
-Counters are over all runs that are in the store. Labels have at most ``MOST_VALUES`` values each:
+Counters are over all runs that are in the store. Labels have at most ``MAX_VALUES`` values each:
 the most frequent ones, and ``other``.
 """
 
@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from orchestrator.app.statistics.alerts import Alert
 from orchestrator.app.statistics.all_runs import Collected, count_findings_by, figures_of
 
-MOST_VALUES = 50
+MAX_VALUES = 50
 OTHER = "other"
 REVIEW_BUCKETS = (1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 CALL_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -63,7 +63,7 @@ def _bounded(values: Counter[Any], labels: int) -> Counter[tuple[str, ...]]:
         for key, value in values.items():
             totals[key[place]] += value
         ordered = sorted(totals, key=lambda name: (-totals[name], name))
-        kept.append(set(ordered if len(ordered) <= MOST_VALUES else ordered[: MOST_VALUES - 1]))
+        kept.append(set(ordered if len(ordered) <= MAX_VALUES else ordered[: MAX_VALUES - 1]))
     bounded = Counter[tuple[str, ...]]()
     for key, value in values.items():
         known = (name if name in kept[place] else OTHER for place, name in enumerate(key))

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics, rows_by
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import Page, format_duration, pad
+from orchestrator.report.text_layout import TextLayout, format_duration, pad
 from orchestrator.tuning.file_formats.text_files import write_csv
 from orchestrator.wording import count_noun
 
@@ -48,7 +48,7 @@ def duration(seconds: float | None) -> str:
 
 def render_statistics(statistics: Statistics, width: int = 80) -> str:
     """The overview: about ten lines, ending in a newline."""
-    page = Page(width)
+    page = TextLayout(width)
     lines: list[str] = []
     for label, parts in overview(statistics):
         start = f"{label:<{LABEL}}"

@@ -1,7 +1,7 @@
 """A comparison of two rubrics or judges as plain text, the conclusion first."""
 
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, truncate
+from orchestrator.report.text_layout import TextLayout, truncate
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.statistics.confidence_intervals import format_change, format_statistic
 from orchestrator.wording import count_noun
@@ -13,7 +13,7 @@ _ORDER = {"broken": 0, "corrected": 1, "disputed": 2}
 
 def render_comparison(found: RubricComparison, width: int = 80, color: bool = False) -> str:
     """The comparison of two sides, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = [page.paint(_headline(found), _COLORS[found.outcome])]
     lines += page.wrap(describe_change(found), first="  ", rest="  ")
     lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
@@ -74,7 +74,7 @@ def describe_power(found: RubricComparison) -> str:
     return text
 
 
-def _render_changed(page: Page, found: RubricComparison) -> list[str]:
+def _render_changed(page: TextLayout, found: RubricComparison) -> list[str]:
     """Changed decisions, those that became wrong first."""
     changed = sorted(found.changed, key=lambda c: _ORDER[c.verdict])
     corrected, broken = (sum(c.verdict == x for c in changed) for x in ("corrected", "broken"))

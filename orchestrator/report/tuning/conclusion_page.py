@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from orchestrator.report.figure_pages import Section, render_document
+from orchestrator.report.figure_pages import PageSection, render_document
 from orchestrator.report.html_elements import text
 from orchestrator.tuning.labels.disagreements import name_trust
 
@@ -23,7 +23,7 @@ class Conclusion(Struct, frozen=True):
     reasons: Sequence[str] = ()
 
 
-def render_page(title: str, conclusion: Conclusion, sections: Sequence[Section]) -> str:
+def render_page(title: str, conclusion: Conclusion, sections: Sequence[PageSection]) -> str:
     """A page that begins with a conclusion, ending in a newline."""
     word = name_trust(conclusion.trusted)
     reasons = "".join(f'<p class="soft">{text(_end(line))}</p>' for line in conclusion.reasons)

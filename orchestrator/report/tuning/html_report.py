@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.report.figure_pages import Section, table
+from orchestrator.report.figure_pages import PageSection, table
 from orchestrator.report.html_elements import bullets, figure, fold, link, quote, text
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.comparison_text import describe_change, describe_power
@@ -31,9 +31,9 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
 from orchestrator.wording import count_noun
 
-MOST_OPEN = 10
+MAX_OPEN = 10
 """Items of one list that are not folded away."""
-MOST_LISTED = 200
+MAX_LISTED = 200
 """Items of one list; ``--json`` has all."""
 WORDS = (
     ("Kappa", "agreement beyond what guessing would reach: 0 is guessing, 1 is always the same"),
@@ -47,7 +47,7 @@ WORDS = (
 
 
 def render_tuning_page(
-    result: TuningResult, title: str, texts: Mapping[str, str], more: Sequence[Section] = ()
+    result: TuningResult, title: str, texts: Mapping[str, str], more: Sequence[PageSection] = ()
 ) -> str:
     """The page of a tuning.
 
@@ -55,17 +55,17 @@ def render_tuning_page(
         texts: item id → its text.
         more: further sections, before those about the labels.
     """
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     if result.comparison is not None:
         sections = [*_fit_sections(result, result.comparison, texts)]
-    labels = [Section("labels", "Labels", _render_labels(result))]
+    labels = [PageSection("labels", "Labels", _render_labels(result))]
     return render_page(title, _conclude(result), [*sections, *more, *labels, words()])
 
 
-def words() -> Section:
+def words() -> PageSection:
     """What the terms mean."""
     rows = "".join(f"<dt>{text(a)}</dt><dd>{text(b)}</dd>" for a, b in WORDS)
-    return Section("words", "Words", f'<dl class="words">{rows}</dl>')
+    return PageSection("words", "Words", f'<dl class="words">{rows}</dl>')
 
 
 def _conclude(result: TuningResult) -> Conclusion:
@@ -93,15 +93,15 @@ def _share_agreed(matrix: ConfusionMatrix) -> float:
 
 def _fit_sections(
     result: TuningResult, comparison: PairedComparison, texts: Mapping[str, str]
-) -> Iterable[Section]:
-    yield Section("agreement", "Agreement with people", _render_comparison(result, comparison))
+) -> Iterable[PageSection]:
+    yield PageSection("agreement", "Agreement with people", _render_comparison(result, comparison))
     checks = [[text(cell) for cell in row] for row in list_checks(result)]
     head = ("Part of the labels", "Change", "Outcome")
-    yield Section("checks", CHECKS_HEADING, table("Checks", head, checks))
+    yield PageSection("checks", CHECKS_HEADING, table("Checks", head, checks))
     flips = f"<p>{describe_flip_count(result)}.</p>" + _render_flips(result.flips, texts)
-    yield Section("flips", "Changed decisions", flips)
-    yield Section("reliability", "Reliability", _render_charts(result))
-    yield Section("criteria", "Criteria", render_criteria(result.criteria))
+    yield PageSection("flips", "Changed decisions", flips)
+    yield PageSection("reliability", "Reliability", _render_charts(result))
+    yield PageSection("criteria", "Criteria", render_criteria(result.criteria))
 
 
 def _render_labels(result: TuningResult) -> str:
@@ -223,16 +223,16 @@ def _render_flips(flips: Sequence[Flip], texts: Mapping[str, str]) -> str:
             *describe_flip_sides(f),
             text(f.label),
         )
-        for f in flips[:MOST_LISTED]
+        for f in flips[:MAX_LISTED]
     ]
     head = ("Item", "Decision", "Total", "Label")
-    first = table("Changed decisions", head, rows[:MOST_OPEN])
-    rest = table("Further changed decisions", head, rows[MOST_OPEN:])
-    return first + fold(f"{len(rows) - MOST_OPEN} more", rest) + _omitted(len(flips))
+    first = table("Changed decisions", head, rows[:MAX_OPEN])
+    rest = table("Further changed decisions", head, rows[MAX_OPEN:])
+    return first + fold(f"{len(rows) - MAX_OPEN} more", rest) + _omitted(len(flips))
 
 
 def _omitted(count: int) -> str:
-    left = count - MOST_LISTED
+    left = count - MAX_LISTED
     return f"<p>{left:,} more: <code>--json</code> has all.</p>" if left > 0 else ""
 
 
@@ -262,8 +262,8 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
     )
     count = f"<p>{len(found.changed):,} of {count_noun(found.items, 'decision')} differ.</p>"
     sections = [
-        Section("agreement", "Agreement with people", body),
-        Section("changed", "Decisions that differ", count + _render_changed(found.changed)),
+        PageSection("agreement", "Agreement with people", body),
+        PageSection("changed", "Decisions that differ", count + _render_changed(found.changed)),
         words(),
     ]
     return render_page(title, _conclude_comparison(found), sections)
@@ -283,14 +283,14 @@ def _conclude_comparison(found: RubricComparison) -> Conclusion:
 
 def _render_changed(changed: Sequence[ChangedDecision]) -> str:
     order = {"broken": 0, "corrected": 1, "disputed": 2}
-    listed = sorted(changed, key=lambda c: order[c.verdict])[:MOST_LISTED]
+    listed = sorted(changed, key=lambda c: order[c.verdict])[:MAX_LISTED]
     return list_articles([_render_changed_item(c) for c in listed], len(changed))
 
 
 def list_articles(articles: Sequence[str], count: int) -> str:
     """Items of a list of ``count``: the first ones, and the others folded away."""
-    rest = fold(f"{len(articles) - MOST_OPEN} more", "".join(articles[MOST_OPEN:]))
-    return "".join(articles[:MOST_OPEN]) + rest + _omitted(count)
+    rest = fold(f"{len(articles) - MAX_OPEN} more", "".join(articles[MAX_OPEN:]))
+    return "".join(articles[:MAX_OPEN]) + rest + _omitted(count)
 
 
 def _render_changed_item(c: ChangedDecision) -> str:

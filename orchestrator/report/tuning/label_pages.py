@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.report.figure_pages import Section, table
+from orchestrator.report.figure_pages import PageSection, table
 from orchestrator.report.html_elements import bullets, figure, link, quote, text
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.html_report import (
-    MOST_LISTED,
+    MAX_LISTED,
     format_score,
     list_articles,
     render_confusion,
@@ -43,10 +43,10 @@ def render_evaluation_page(
         warnings.append("the rubric was tuned on some of these items, so this is optimistic")
     sections = [
         *disagreement_sections(disagreements),
-        Section("agreement", "Agreement with people", _render_agreement(found)),
-        Section("people", "Agreement of people", render_people(found.inter_rater)),
-        Section("reliability", "Reliability", _render_reliability(found)),
-        Section("criteria", "Criteria", render_criteria(found.criteria)),
+        PageSection("agreement", "Agreement with people", _render_agreement(found)),
+        PageSection("people", "Agreement of people", render_people(found.inter_rater)),
+        PageSection("reliability", "Reliability", _render_reliability(found)),
+        PageSection("criteria", "Criteria", render_criteria(found.criteria)),
         *drift_sections(drift),
     ]
     return render_result_page(f"Rubric {found.name}", disagreements, sections, warnings)
@@ -55,7 +55,7 @@ def render_evaluation_page(
 def render_result_page(
     title: str,
     found: DisagreementReport | CorrectedRate | Drift,
-    sections: Sequence[Section] | None = None,
+    sections: Sequence[PageSection] | None = None,
     warnings: Sequence[str] = (),
 ) -> str:
     """A page that begins with the result's sentence.
@@ -78,24 +78,26 @@ def render_result_page(
     elif isinstance(found, Drift):
         own = drift_sections(found)
     else:
-        own = [Section("rate", "Rate of all items", _render_rate(found))]
+        own = [PageSection("rate", "Rate of all items", _render_rate(found))]
     shown = own if sections is None else sections
     sentence = f"{sentence[:1].upper()}{sentence[1:]}."
     return render_page(title, Conclusion(found.is_trusted, sentence, reasons), [*shown, words()])
 
 
-def disagreement_sections(found: DisagreementReport) -> list[Section]:
+def disagreement_sections(found: DisagreementReport) -> list[PageSection]:
     """Where the rubric and people disagree, item by item and criterion by criterion."""
     count = len(found.disagreements)
-    articles = [_render_disagreement(one) for one in found.disagreements[:MOST_LISTED]]
+    articles = [_render_disagreement(one) for one in found.disagreements[:MAX_LISTED]]
     name = f"{found.name} version {found.version}"
     intro = (
         f"<p>{text(name)} contradicts {count:,} of {count_noun(found.labels, 'label')}, the most "
         "confident first.</p>"
     )
     return [
-        Section("disagreements", "Disagreements", intro + list_articles(articles, count)),
-        Section("criteria-labels", "Criteria as people see them", _render_labels(found.criteria)),
+        PageSection("disagreements", "Disagreements", intro + list_articles(articles, count)),
+        PageSection(
+            "criteria-labels", "Criteria as people see them", _render_labels(found.criteria)
+        ),
     ]
 
 
@@ -191,7 +193,7 @@ def _render_reliability(found: Evaluation) -> str:
     return f'<div class="charts">{chart}</div>{bullets(lines)}'
 
 
-def drift_sections(found: Drift | None) -> list[Section]:
+def drift_sections(found: Drift | None) -> list[PageSection]:
     """What has changed over time; nothing without times."""
     if found is None:
         return []
@@ -221,7 +223,7 @@ def drift_sections(found: Drift | None) -> list[Section]:
     )
     if found.untimed:
         body += f"<p>{count_noun(found.untimed, 'label')} without a time not used.</p>"
-    return [Section("drift", "Drift", body)]
+    return [PageSection("drift", "Drift", body)]
 
 
 def _render_rate(found: CorrectedRate) -> str:

@@ -3,7 +3,7 @@
 import math
 
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
-from orchestrator.report.text_layout import Page, pad
+from orchestrator.report.text_layout import TextLayout, pad
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
 from orchestrator.tuning.labels.disagreements import (
     CriterionAgreement,
@@ -30,7 +30,7 @@ def render_disagreements(
     Args:
         everything: all of them, with text, scores and reasons.
     """
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = page.wrap(f"{found.plain_sentence()} (kappa {format_interval(found.kappa)}).")
     lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
     if found.revised:
@@ -63,7 +63,7 @@ def _render_criterion(found: CriterionAgreement) -> str:
     return f"  {name}{found.labels:>6}  {kind:<16} {strict:<16} {format_interval(found.kappa)}"
 
 
-def _render_disagreement(page: Page, one: Disagreement, everything: bool) -> list[str]:
+def _render_disagreement(page: TextLayout, one: Disagreement, everything: bool) -> list[str]:
     decision = "accepts" if one.accepted else "rejects"
     why = f"blocked by {', '.join(one.blocked_by)}" if one.blocked_by else "total "
     if not one.blocked_by:
@@ -103,7 +103,7 @@ def format_label(value: float | str) -> str:
 
 def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> str:
     """The accept rate of all items and its correction, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = page.wrap(f"{found.plain_sentence()}.")
     lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
     rows = (
@@ -123,7 +123,7 @@ def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> s
 
 def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
     """What has changed over time, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = page.wrap(f"{found.plain_sentence()}.")
     lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
     since = found.since[:16].replace("T", " ")
@@ -159,7 +159,7 @@ def render_lint(
     Args:
         everything: all findings, not only some of each kind.
     """
-    page = Page(width, color)
+    page = TextLayout(width, color)
     count = len(found.findings)
     head = f"{count_noun(count, 'finding') if count else 'Nothing to fix'} in "
     noun = "criterion" if found.criteria == 1 else "criteria"
@@ -183,7 +183,7 @@ def render_lint(
 
 def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False) -> str:
     """What people did with findings and what experts make of it, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = page.wrap(f"{found.plain_sentence()}.")
     lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
     if found.rate is not None:

@@ -4,40 +4,40 @@ from collections.abc import Sequence
 
 from rich.cells import chop_cells
 
-from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff
+from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.findings_text import render_open
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
-from orchestrator.report.text_layout import Page
+from orchestrator.report.text_layout import TextLayout
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.wording import count_noun
 
-MOST_DIFF_LINES = 200
+MAX_DIFF_LINES = 200
 """Of one change; what is more is read with git, in a pager."""
-MOST_TEXT = 4_000
+MAX_TEXT = 4_000
 """Characters of an item's text."""
 NO_DIFF = "The lines of the change are not in this repository, so only the findings are shown."
 _MARKS = {"same": " ", "added": "+", "removed": "-"}
 _STYLES = {"added": "green", "removed": "red"}
 
 
-def render_item(page: Page, item: Item) -> list[str]:
+def render_item(page: TextLayout, item: Item) -> list[str]:
     """An item's text, and below it what the text is about."""
     lines: list[str] = []
-    for part in item.text[:MOST_TEXT].splitlines():
+    for part in item.text[:MAX_TEXT].splitlines():
         lines += page.wrap(escape_unprintable(part), first="  ", limit=60)
     context = escape_code_lines(item.context) if item.context.strip() else []
     styles = {"+": "green", "-": "red"} if any(x.startswith("@@ ") for x in context) else {}
-    for text in context[:MOST_DIFF_LINES]:
+    for text in context[:MAX_DIFF_LINES]:
         style = styles.get(text[:1])
         rows = chop_cells(text, page.width - 4) or [""]
         lines += [f"  | {page.paint(row, style) if style else row}".rstrip() for row in rows]
-    if len(context) > MOST_DIFF_LINES:
-        lines.append(f"  and {count_noun(len(context) - MOST_DIFF_LINES, 'more line')}")
+    if len(context) > MAX_DIFF_LINES:
+        lines.append(f"  and {count_noun(len(context) - MAX_DIFF_LINES, 'more line')}")
     return lines
 
 
-def render_review(page: Page, verdict: Verdict, files: Sequence[FileDiff]) -> list[str]:
+def render_review(page: TextLayout, verdict: Verdict, files: Sequence[FileExcerpt]) -> list[str]:
     """What a review said of a change, and the change.
 
     Args:
@@ -50,7 +50,7 @@ def render_review(page: Page, verdict: Verdict, files: Sequence[FileDiff]) -> li
     lines.append("")
     if not files:
         return lines + page.wrap(NO_DIFF)
-    left = MOST_DIFF_LINES
+    left = MAX_DIFF_LINES
     omitted = 0
     for file in files:
         shown = file.lines[:left]
@@ -64,7 +64,7 @@ def render_review(page: Page, verdict: Verdict, files: Sequence[FileDiff]) -> li
     return lines
 
 
-def _render_file(page: Page, path: str, lines: Sequence[ExcerptLine]) -> list[str]:
+def _render_file(page: TextLayout, path: str, lines: Sequence[ExcerptLine]) -> list[str]:
     out = [page.heading(quote_path(path))]
     if not lines:
         return [*out, "  (not text, or only its mode changed)"]

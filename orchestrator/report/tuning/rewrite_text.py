@@ -5,7 +5,7 @@ import difflib
 from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page
+from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.comparison_text import describe_change
 from orchestrator.report.tuning.scoring_text import describe_estimate
 from orchestrator.tuning.file_formats.rubric_file import to_yaml
@@ -24,7 +24,7 @@ _NO_BETTER = (
 
 def render_plan(plan: RewritePlan, width: int = 80) -> str:
     """What a rewrite will do and take, ending in a newline."""
-    page = Page(width)
+    page = TextLayout(width)
     whose = "labels of the criterion" if plan.by_criterion else "labels of the whole"
     lines = page.wrap(
         f"up to {plan.rounds * plan.proposals} wordings in {count_noun(plan.rounds, 'round')}, by "
@@ -45,7 +45,7 @@ def render_plan(plan: RewritePlan, width: int = 80) -> str:
 
 def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = False) -> str:
     """What a rewrite came to, the conclusion first, ending in a newline."""
-    page, found = Page(width, color), done.found
+    page, found = TextLayout(width, color), done.found
     head = "NEW WORDING PROVEN" if done.rubric else "NO NEW WORDING"
     lines = [page.paint(head, "green" if done.rubric else "yellow")]
     for reason in _reasons(done):

@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from orchestrator.app.rubric_scoring.item_judging import Estimate, Progress
+from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
-from orchestrator.report.text_layout import Page, format_duration
+from orchestrator.report.text_layout import TextLayout, format_duration
 from orchestrator.wording import count_noun
 
 MAX_UNSCORED = 5
 
 
-def describe_estimate(estimate: Estimate) -> str:
+def describe_estimate(estimate: JudgingEstimate) -> str:
     """``120 calls, about 96,000 tokens, 0.42 USD``."""
     if not estimate.calls:
         return "nothing to ask"
@@ -24,7 +24,7 @@ def describe_estimate(estimate: Estimate) -> str:
 
 def render_quote(quote: Quote, width: int = 80) -> str:
     """What a scoring will take, ending in a newline."""
-    page = Page(width)
+    page = TextLayout(width)
     what = f"{count_noun(quote.items, 'item')} by {quote.criteria} judged criteria"
     if quote.repeat > 1:
         what += f", {quote.repeat} times"
@@ -84,7 +84,7 @@ class ScoringProgress:
 
 def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
     """What a scoring came to, ending in a newline."""
-    page = Page(width)
+    page = TextLayout(width)
     items = [item for item in found.rows if not item.repeat]
     unique = len({item.id for item in items})
     decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.report.text_layout import Page, pad
+from orchestrator.report.text_layout import TextLayout, pad
 from orchestrator.tuning.agreement_regression_gate import GateResult
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.evaluation import Evaluation
@@ -32,7 +32,7 @@ MAX_FLIPS, MAX_GATE_FLIPS = 20, 5
 
 def render_tuning(result: TuningResult, width: int = 80, color: bool = False) -> str:
     """The result of a tuning, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     head = "GAIN PROVEN" if result.proven else "NO NEW RUBRIC"
     lines = [page.paint(head, "green" if result.proven else "yellow")]
     for reason in result.reasons:
@@ -51,7 +51,7 @@ def render_tuning(result: TuningResult, width: int = 80, color: bool = False) ->
 
 def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -> str:
     """The agreement of a rubric with people, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     lines = [page.heading(f"{escape_unprintable(found.name)} version {found.version}")]
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
     lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
@@ -105,7 +105,7 @@ def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
     return *words, f"{assessment.accepted:g} accepted"
 
 
-def _render_labels(page: Page, assessment: LabelAssessment) -> list[str]:
+def _render_labels(page: TextLayout, assessment: LabelAssessment) -> list[str]:
     lines = [page.heading("Labels")]
     lines += page.inline_list(count_labels(assessment), first="  ")
     lines += _render_inter_rater(page, assessment.inter_rater)
@@ -114,7 +114,7 @@ def _render_labels(page: Page, assessment: LabelAssessment) -> list[str]:
     return lines
 
 
-def _render_inter_rater(page: Page, people: InterRaterAgreement) -> list[str]:
+def _render_inter_rater(page: TextLayout, people: InterRaterAgreement) -> list[str]:
     if people.shared_items == 0:
         return []
     text = (
@@ -125,7 +125,9 @@ def _render_inter_rater(page: Page, people: InterRaterAgreement) -> list[str]:
     return page.wrap(text, first="  ")
 
 
-def _render_comparison(page: Page, result: TuningResult, comparison: PairedComparison) -> list[str]:
+def _render_comparison(
+    page: TextLayout, result: TuningResult, comparison: PairedComparison
+) -> list[str]:
     uses_costs = result.plan.objective.uses_costs
     fitted = "weights and threshold" if result.plan.fit_weights else "threshold only"
     lines = [page.heading(f"Held-out agreement, cross-validated by group ({fitted})")]
@@ -185,7 +187,7 @@ def list_checks(result: TuningResult) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _render_checks(page: Page, result: TuningResult) -> list[str]:
+def _render_checks(page: TextLayout, result: TuningResult) -> list[str]:
     lines = [page.heading(CHECKS_HEADING)]
     for name, what, outcome in list_checks(result):
         lines += page.wrap(f"{name}: {what}, {outcome}", first="  ", rest="      ")
@@ -198,7 +200,7 @@ def _render_checks(page: Page, result: TuningResult) -> list[str]:
     return lines
 
 
-def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[str]:
+def _render_criteria(page: TextLayout, criteria: Sequence[CriterionAnalysis]) -> list[str]:
     head = f"{'Criteria':<20} {'AUC':<17} {'weight':<7}{'fitted':<18}AUC drop"
     lines = [page.heading(head)]
     for c in criteria:
@@ -211,7 +213,7 @@ def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[
     return lines
 
 
-def _render_learning_curve(page: Page, result: TuningResult) -> list[str]:
+def _render_learning_curve(page: TextLayout, result: TuningResult) -> list[str]:
     uses_costs = result.plan.objective.uses_costs
     lines = [page.heading("Learning curve (held out)")]
     for p in result.learning_curve:
@@ -257,12 +259,14 @@ def describe_flip_count(result: TuningResult) -> str:
     return f"{len(result.flips):,} of {count_noun(result.items, 'decision')} {verb}"
 
 
-def _render_flips(page: Page, result: TuningResult) -> list[str]:
+def _render_flips(page: TextLayout, result: TuningResult) -> list[str]:
     flips = [describe_flip(flip) for flip in result.flips]
     return _list_lines(page, describe_flip_count(result), flips, MAX_FLIPS, "--json or --report")
 
 
-def _list_lines(page: Page, heading: str, texts: list[str], most: int, where: str) -> list[str]:
+def _list_lines(
+    page: TextLayout, heading: str, texts: list[str], most: int, where: str
+) -> list[str]:
     lines = [page.heading(heading)]
     for text in texts[:most]:
         lines += page.wrap(text, first="  ", rest="      ")
@@ -280,7 +284,7 @@ def describe_detectable_drop(drop: float | None) -> str:
 
 def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
     """The outcome of a regression gate, ending in a newline."""
-    page = Page(width, color)
+    page = TextLayout(width, color)
     head = {"passed": "gate passed", "failed": "gate failed", "unknown": "gate cannot tell"}
     paint = {"passed": "green", "failed": "red", "unknown": "yellow"}
     change = found.comparison.change
@@ -322,7 +326,7 @@ def _gate_why(found: GateResult) -> str:
     return f"the drop may be {margin} or more;{needed or ' label more items'}"
 
 
-def _render_judge_noise(page: Page, found: Evaluation) -> list[str]:
+def _render_judge_noise(page: TextLayout, found: Evaluation) -> list[str]:
     lines: list[str] = []
     if found.repeated_scoring is not None:
         lines += ["", *_render_repeats(page, found.repeated_scoring, "item")]
@@ -336,7 +340,7 @@ def _render_judge_noise(page: Page, found: Evaluation) -> list[str]:
     return lines
 
 
-def _render_repeats(page: Page, repeats: RepeatedScoring, noun: str) -> list[str]:
+def _render_repeats(page: TextLayout, repeats: RepeatedScoring, noun: str) -> list[str]:
     text = (
         f"Repeated scoring of {count_noun(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
         f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
@@ -344,7 +348,7 @@ def _render_repeats(page: Page, repeats: RepeatedScoring, noun: str) -> list[str
     return page.wrap(text)
 
 
-def _render_repeated(page: Page, repeats: RepeatedScoring, noun: str) -> list[str]:
+def _render_repeated(page: TextLayout, repeats: RepeatedScoring, noun: str) -> list[str]:
     """How much repeated scorings differ, then each criterion, the least consistent first."""
     return _render_repeats(page, repeats, noun) + [
         f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
@@ -354,7 +358,7 @@ def _render_repeated(page: Page, repeats: RepeatedScoring, noun: str) -> list[st
 
 def render_repeated_scoring(repeats: RepeatedScoring | None, width: int) -> str:
     """How much repeated scorings of items differ, ending in a newline; empty without any."""
-    lines = [] if repeats is None else _render_repeated(Page(width), repeats, "item")
+    lines = [] if repeats is None else _render_repeated(TextLayout(width), repeats, "item")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -362,7 +366,7 @@ def render_judge_reliability(
     repeats: RepeatedScoring | None, effects: Mapping[str, PerturbationEffect], width: int
 ) -> str:
     """How a judge responds to repetition and perturbation, ending in a newline."""
-    page = Page(width)
+    page = TextLayout(width)
     lines = [""]
     if repeats is not None:
         lines += _render_repeated(page, repeats, "run")

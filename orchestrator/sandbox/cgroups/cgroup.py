@@ -23,7 +23,7 @@ from orchestrator.sandbox.cgroups.delegation import (
     processes,
     write,
 )
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 
 PREFIX = "diffcourt-"
 END_SECONDS = 5.0
@@ -33,17 +33,17 @@ _counter = itertools.count()
 _creation_lock = threading.Lock()
 
 
-def shared_limits() -> Limits:
+def shared_limits() -> ResourceLimits:
     """The limits of all programs of a review together: half of the machine's memory.
 
     They are never less than those of one program.
     """
-    single = Limits()
+    single = ResourceLimits()
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    return Limits(memory=max(single.memory, half), processes=4 * single.processes)
+    return ResourceLimits(memory=max(single.memory, half), processes=4 * single.processes)
 
 
-def settings(version: int, limits: Limits, cores: int) -> dict[str, list[tuple[str, str]]]:
+def settings(version: int, limits: ResourceLimits, cores: int) -> dict[str, list[tuple[str, str]]]:
     """The files of a cgroup and what is written to them, by controller.
 
     A cgroup gets as much of busy processors as one process for each of them would: it is never
@@ -61,7 +61,7 @@ def settings(version: int, limits: Limits, cores: int) -> dict[str, list[tuple[s
 class Cgroup:
     """A cgroup in each hierarchy that has one of ``CONTROLLERS``; without any it limits nothing."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ResourceLimits) -> None:
         self.limits = limits
         self._parts: list[_Part] = []
         self._errors: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _own_hierarchies() -> list[Hierarchy]:
 class _Part:
     """The cgroup in one hierarchy; locked by its owner, so that others can remove a stale one."""
 
-    def __init__(self, hierarchy: Hierarchy, limits: Limits) -> None:
+    def __init__(self, hierarchy: Hierarchy, limits: ResourceLimits) -> None:
         parent, self.controllers = find_parent(hierarchy)
         _remove_stale(parent)
         self._path = os.path.join(parent, f"{PREFIX}{os.getpid()}-{next(_counter)}")

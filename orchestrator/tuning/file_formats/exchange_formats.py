@@ -44,7 +44,7 @@ class Assessment(Struct, frozen=True):
     at: str = ""
 
 
-class Target(Struct):
+class ExchangedItem(Struct):
     """An item with all that was said of it."""
 
     id: str
@@ -98,7 +98,7 @@ def read_foreign(
         InputError: the file is not of this format, or the label's name is unclear.
     """
     check_columns(format_name, columns)
-    targets: list[Target] = []
+    targets: list[ExchangedItem] = []
     for at, row in _read_rows(path, format_name):
         if not isinstance(row, Mapping):
             raise InputError(f"{at}: must be a JSON object")
@@ -130,9 +130,9 @@ def _read_rows(path: Path, format_name: str) -> list[tuple[str, Any]]:
     return [(f"{path}: entry {n}", row) for n, row in enumerate(rows, 1)]
 
 
-def _merge(targets: Iterable[Target]) -> list[Target]:
+def _merge(targets: Iterable[ExchangedItem]) -> list[ExchangedItem]:
     """One target of each id; what the first lacks is taken from the others."""
-    merged: dict[str, Target] = {}
+    merged: dict[str, ExchangedItem] = {}
     for target in targets:
         first = merged.setdefault(target.id, target)
         if first is not target:
@@ -142,7 +142,7 @@ def _merge(targets: Iterable[Target]) -> list[Target]:
     return list(merged.values())
 
 
-def _convert(targets: Sequence[Target], label_name: str | None) -> Exchanged:
+def _convert(targets: Sequence[ExchangedItem], label_name: str | None) -> Exchanged:
     said = {a.name for t in targets for a in t.assessments if a.human}
     if label_name is None and LABEL not in said and len(said) > 1:
         known = ", ".join(sorted(said))
@@ -157,7 +157,7 @@ def _convert(targets: Sequence[Target], label_name: str | None) -> Exchanged:
     return Exchanged(tuple(items), tuple(labels), tuple(lost))
 
 
-def _item_row(target: Target, lost: list[str]) -> dict[str, Any]:
+def _item_row(target: ExchangedItem, lost: list[str]) -> dict[str, Any]:
     scores: dict[str, Any] = {}
     reasons, judges = {}, set()
     for one in target.assessments:
@@ -188,7 +188,7 @@ def _score_of(value: Any) -> float | None:
     return _WORDS.get(str(value).strip().lower())
 
 
-def _labels_of(target: Target, name: str, lost: list[str]) -> Iterator[Label]:
+def _labels_of(target: ExchangedItem, name: str, lost: list[str]) -> Iterator[Label]:
     """A label of each person; people who assessed criteria only have none."""
     people: dict[str, dict[str, Assessment]] = {}
     for one in target.assessments:
@@ -229,10 +229,10 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _from_langfuse(row: Any, at: str) -> Iterator[Target]:
+def _from_langfuse(row: Any, at: str) -> Iterator[ExchangedItem]:
     if "scores" not in row:
         row = {"id": require_key(row, "traceId", at), "scores": [row]}
-    target = Target(
+    target = ExchangedItem(
         str(require_key(row, "id", at)), _text(row.get("sessionId")), _text(row.get("output")),
         _text(row.get("htmlPath")), _text(row.get("timestamp")),
     )  # fmt: skip
@@ -250,10 +250,10 @@ def _from_langfuse(row: Any, at: str) -> Iterator[Target]:
     yield target
 
 
-def _from_langsmith(row: Any, at: str) -> Iterator[Target]:
+def _from_langsmith(row: Any, at: str) -> Iterator[ExchangedItem]:
     if "feedback" not in row:
         row = {"id": require_key(row, "run_id", at), "feedback": [row]}
-    target = Target(
+    target = ExchangedItem(
         str(require_key(row, "id", at)), _text(row.get("trace_id")), _text(row.get("outputs")),
         _text(row.get("url")), _text(row.get("start_time")),
     )  # fmt: skip
@@ -270,10 +270,10 @@ def _from_langsmith(row: Any, at: str) -> Iterator[Target]:
     yield target
 
 
-def _from_mlflow(row: Any, at: str) -> Iterator[Target]:
+def _from_mlflow(row: Any, at: str) -> Iterator[ExchangedItem]:
     info = require_key(row, "info", at)
     session = (info.get("trace_metadata") or {}).get("mlflow.trace.session")
-    target = Target(
+    target = ExchangedItem(
         str(require_key(info, "trace_id", at)), _text(session), _text(info.get("response_preview")),
         "", _text(info.get("request_time")),
     )  # fmt: skip
@@ -290,7 +290,7 @@ def _from_mlflow(row: Any, at: str) -> Iterator[Target]:
     yield target
 
 
-def _from_promptfoo(row: Any, at: str) -> Iterator[Target]:
+def _from_promptfoo(row: Any, at: str) -> Iterator[ExchangedItem]:
     results = require_key(row, "results", at)
     results = results.get("results", []) if isinstance(results, dict) else results
     for n, result in enumerate(results):
@@ -298,7 +298,7 @@ def _from_promptfoo(row: Any, at: str) -> Iterator[Target]:
         grading = result.get("gradingResult") or {}
         response = result.get("response") or {}
         group = _text((result.get("vars") or {}).get("group")) or str(result.get("testIdx", name))
-        target = Target(str(name), group, _text(response.get("output")))
+        target = ExchangedItem(str(name), group, _text(response.get("output")))
         for part in grading.get("componentResults") or []:
             claim = part.get("assertion") or {}
             human = claim.get("type") == "human"
@@ -315,7 +315,7 @@ def _from_promptfoo(row: Any, at: str) -> Iterator[Target]:
         yield target
 
 
-READERS: dict[str, Callable[[Any, str], Iterator[Target]]] = {
+READERS: dict[str, Callable[[Any, str], Iterator[ExchangedItem]]] = {
     "langfuse": _from_langfuse,
     "langsmith": _from_langsmith,
     "mlflow": _from_mlflow,
@@ -323,13 +323,13 @@ READERS: dict[str, Callable[[Any, str], Iterator[Target]]] = {
 }
 
 
-def _from_table(row: Mapping[str, Any], at: str, columns: Mapping[str, str]) -> Target:
+def _from_table(row: Mapping[str, Any], at: str, columns: Mapping[str, str]) -> ExchangedItem:
     def get(name: str) -> str:
         return _text(_look_up(row, columns.get(name, name)))
 
     if not get("id"):
         raise InputError(f"{at}: no id in {columns.get('id', 'id')!r}; name it with --map id=NAME")
-    target = Target(get("id"), get("group"), get("text"), get("url"), get("at"))
+    target = ExchangedItem(get("id"), get("group"), get("text"), get("url"), get("at"))
     reasons = _collect(row, "reasons", columns)
     for name, value in _collect(row, "scores", columns).items():
         number = _plain_label(value)

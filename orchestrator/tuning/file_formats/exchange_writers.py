@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.exchange_formats import LABEL, Assessment, Target
+from orchestrator.tuning.file_formats.exchange_formats import LABEL, Assessment, ExchangedItem
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.text_files import write_csv
 from orchestrator.tuning.labels.label_files import Label
@@ -36,15 +36,17 @@ def write_foreign(
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in nested), lost
 
 
-def to_targets(items: Iterable[Item], labels: Iterable[Label]) -> tuple[list[Target], list[str]]:
+def to_targets(
+    items: Iterable[Item], labels: Iterable[Label]
+) -> tuple[list[ExchangedItem], list[str]]:
     """Items and labels for a writer, and what no tool's shape can hold."""
     lost: list[str] = []
-    targets: dict[str, Target] = {}
+    targets: dict[str, ExchangedItem] = {}
     for item in items:
         if item.repeat:
             lost.append(f"{item.id}: repeated scoring {item.repeat}")
             continue
-        target = Target(item.id, item.group, item.text, item.url, item.at)
+        target = ExchangedItem(item.id, item.group, item.text, item.url, item.at)
         targets[item.id] = target
         for name, score in item.scores.items():
             if not isinstance(score, float):
@@ -73,7 +75,7 @@ def _drop_empty(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value not in ("", None)}
 
 
-def _to_langfuse(targets: Sequence[Target]) -> tuple[Any, list[str]]:
+def _to_langfuse(targets: Sequence[ExchangedItem]) -> tuple[Any, list[str]]:
     traces = [
         _drop_empty(
             {
@@ -101,7 +103,7 @@ def _langfuse_score(trace: str, one: Assessment) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _to_langsmith(targets: Sequence[Target]) -> tuple[Any, list[str]]:
+def _to_langsmith(targets: Sequence[ExchangedItem]) -> tuple[Any, list[str]]:
     runs = [
         _drop_empty(
             {
@@ -128,7 +130,7 @@ def _to_langsmith(targets: Sequence[Target]) -> tuple[Any, list[str]]:
     return runs, []
 
 
-def _to_mlflow(targets: Sequence[Target]) -> tuple[Any, list[str]]:
+def _to_mlflow(targets: Sequence[ExchangedItem]) -> tuple[Any, list[str]]:
     traces = []
     for t in targets:
         assessments = [
@@ -154,7 +156,7 @@ def _to_mlflow(targets: Sequence[Target]) -> tuple[Any, list[str]]:
     return traces, [f"{t.id}: url" for t in targets if t.url]
 
 
-def _to_promptfoo(targets: Sequence[Target]) -> tuple[Any, list[str]]:
+def _to_promptfoo(targets: Sequence[ExchangedItem]) -> tuple[Any, list[str]]:
     results, lost = [], []
     for n, t in enumerate(targets):
         parts = []
@@ -191,7 +193,7 @@ def _promptfoo_part(one: Assessment) -> dict[str, Any]:
     return part | ({"metadata": {"rater": one.by}} if one.by else {})
 
 
-WRITERS: dict[str, Callable[[Sequence[Target]], tuple[Any, list[str]]]] = {
+WRITERS: dict[str, Callable[[Sequence[ExchangedItem]], tuple[Any, list[str]]]] = {
     "langfuse": _to_langfuse,
     "langsmith": _to_langsmith,
     "mlflow": _to_mlflow,
@@ -199,7 +201,7 @@ WRITERS: dict[str, Callable[[Sequence[Target]], tuple[Any, list[str]]]] = {
 }
 
 
-def _rows(target: Target) -> list[dict[str, Any]]:
+def _rows(target: ExchangedItem) -> list[dict[str, Any]]:
     """A row of each rater, or one without a label; names with dots."""
     base: dict[str, Any] = {
         "id": target.id, "group": target.group, "text": target.text, "url": target.url,

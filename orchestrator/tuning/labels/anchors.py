@@ -36,7 +36,7 @@ LEVEL = 0.975
 _MAX_ANCHORS = 1_500
 
 
-class Anchor(Struct, frozen=True):
+class AnchoredItem(Struct, frozen=True):
     """What was decided about an item when it was frozen: by the judge, and by people."""
 
     judge: bool
@@ -56,7 +56,7 @@ class AnchorSet(Struct, frozen=True):
     at: str
     rubric: str
     rule: str
-    anchors: Mapping[str, Anchor]
+    anchors: Mapping[str, AnchoredItem]
 
     def count(self, accepted: bool) -> int:
         """The anchors that people accept, or reject."""
@@ -68,7 +68,7 @@ def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> dict[str, obj
     s = data.sample
     votes = np.bincount(s.item, weights=s.weight * s.accept, minlength=len(data.items))
     anchors = {
-        item.id: Anchor(decide_item(rubric, item.scores)[0], bool(vote >= 0.5))
+        item.id: AnchoredItem(decide_item(rubric, item.scores)[0], bool(vote >= 0.5))
         for item, vote in zip(data.items, votes, strict=True)
     }
     found = AnchorSet(FORMAT, at, rubric.name, digest_rule(rubric), anchors)

@@ -29,7 +29,7 @@ SHARED_ITEMS = 20
 """Items that a second rater labels first, among those of others (see ``label_assessment``)."""
 
 
-class Question(Struct, frozen=True):
+class LabelQuestion(Struct, frozen=True):
     """An item that a rater is asked for.
 
     Attributes:
@@ -42,7 +42,9 @@ class Question(Struct, frozen=True):
     earlier: Label | None = None
 
 
-def list_questions(items: Iterable[Item], labels: Sequence[Label], rater: str) -> list[Question]:
+def list_questions(
+    items: Iterable[Item], labels: Sequence[Label], rater: str
+) -> list[LabelQuestion]:
     """The items that a rater has not labeled, in the order in which they are asked for.
 
     The order is random and the same for every rater: it depends on the items' ids alone, so that
@@ -56,14 +58,14 @@ def list_questions(items: Iterable[Item], labels: Sequence[Label], rater: str) -
     shared = [item for item in todo if item.id in others][:missing]
     first = {item.id for item in shared}
     return [
-        *(Question(item, others[item.id].drawn) for item in shared),
-        *(Question(item, "random") for item in todo if item.id not in first),
+        *(LabelQuestion(item, others[item.id].drawn) for item in shared),
+        *(LabelQuestion(item, "random") for item in todo if item.id not in first),
     ]
 
 
 def list_revisions(
     items: Iterable[Item], labels: Iterable[Label], rater: str, names: Sequence[str]
-) -> list[Question]:
+) -> list[LabelQuestion]:
     """The named items, which a rater labels again.
 
     Raises:
@@ -73,7 +75,7 @@ def list_revisions(
     for name in names:
         if name not in own.keys() & known.keys():
             raise InputError(f"--relabel {name}: there is no such item with a label by {rater!r}")
-    return [Question(known[name], own[name].drawn, own[name]) for name in dict.fromkeys(names)]
+    return [LabelQuestion(known[name], own[name].drawn, own[name]) for name in dict.fromkeys(names)]
 
 
 def _random_rank(item: str) -> bytes:

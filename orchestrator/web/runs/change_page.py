@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 from msgspec import Struct
 
-from orchestrator.app.finding_excerpts import ExcerptLine, FileDiff, read_change
+from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt, read_change
 from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import open_findings
@@ -25,9 +25,9 @@ class ShownFile(Struct, frozen=True):
     omitted: int
 
 
-def split_into_pages(files: Sequence[FileDiff]) -> list[list[FileDiff]]:
+def split_into_pages(files: Sequence[FileExcerpt]) -> list[list[FileExcerpt]]:
     """The files in pages of limited length; a longer file has its own page."""
-    pages: list[list[FileDiff]] = [[]]
+    pages: list[list[FileExcerpt]] = [[]]
     lines = 0
     for file in files:
         if pages[-1] and lines + len(file.lines) > LINES_PER_PAGE:
@@ -38,14 +38,14 @@ def split_into_pages(files: Sequence[FileDiff]) -> list[list[FileDiff]]:
     return pages
 
 
-def read_pages(found: RunDetails) -> list[list[FileDiff]]:
+def read_pages(found: RunDetails) -> list[list[FileExcerpt]]:
     """The change of a run in pages; one empty page if its commits are not available."""
     if found.verdict is None:
         return [[]]
     return split_into_pages(read_change(found.summary.repo, found.verdict))
 
 
-def show_files(found: RunDetails, files: Sequence[FileDiff]) -> list[ShownFile]:
+def show_files(found: RunDetails, files: Sequence[FileExcerpt]) -> list[ShownFile]:
     """The files of a page."""
     findings = open_findings(found.verdict) if found.verdict else []
     return [
@@ -54,7 +54,7 @@ def show_files(found: RunDetails, files: Sequence[FileDiff]) -> list[ShownFile]:
     ]
 
 
-def _show_file(file: FileDiff, findings: Sequence[Finding]) -> ShownFile:
+def _show_file(file: FileExcerpt, findings: Sequence[Finding]) -> ShownFile:
     heads = {n for f in findings if f.evidence.side == "head" for n in _lines_of(f)}
     bases = {n for f in findings if f.evidence.side == "base" for n in _lines_of(f)}
 

@@ -17,7 +17,7 @@ FORMS = {"Cost": "${:,.4f}", "Tokens": "{:,.0f}", "Tool calls": "{:,.0f}", "Minu
 _DIGEST = re.compile(r"[0-9a-f]{40,}")
 
 
-class Pair(Struct, frozen=True):
+class ValuePair(Struct, frozen=True):
     """A value of two runs, each of which may be None; ``form`` formats it."""
 
     name: str
@@ -62,7 +62,7 @@ class Comparison:
             both=_moved(before, after),
             same_change=before.change == after.change,
             scores=_scores(before, after),
-            costs=[Pair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
+            costs=[ValuePair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
             provenance=_provenance(before, after),
         )
 
@@ -83,11 +83,11 @@ def _moved(before: Verdict, after: Verdict) -> list[tuple[Finding, Finding]]:
     ]
 
 
-def _scores(before: Verdict, after: Verdict) -> list[Pair]:
+def _scores(before: Verdict, after: Verdict) -> list[ValuePair]:
     old = {one.id: one.score for one in before.score.criteria}
     new = {one.id: one.score for one in after.score.criteria}
-    total = Pair("total", before.score.total, after.score.total)
-    return [total, *(Pair(name, old.get(name), new.get(name)) for name in {**old, **new})]
+    total = ValuePair("total", before.score.total, after.score.total)
+    return [total, *(ValuePair(name, old.get(name), new.get(name)) for name in {**old, **new})]
 
 
 def _provenance(before: Verdict, after: Verdict) -> list[tuple[str, str, str]]:

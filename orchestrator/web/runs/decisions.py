@@ -17,7 +17,7 @@ from orchestrator.app.human_decisions.overrides import override_verdict
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.run_details import RunDetails, load_details
-from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.verdict_recording import answer_question
 from orchestrator.app.types import Answer
 from orchestrator.catalog.shared_literals import OUTCOMES
@@ -38,7 +38,7 @@ LOCK_WAIT = 0.15
 class Decisions:
     """The actions of a run."""
 
-    def __init__(self, index: RunIndex, processes: RunProcesses) -> None:
+    def __init__(self, index: CachedRunIndex, processes: RunProcesses) -> None:
         self._index, self._processes = index, processes
         self._one_at_a_time = threading.Lock()
 

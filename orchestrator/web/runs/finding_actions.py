@@ -14,7 +14,7 @@ from orchestrator.app.memory.dismissals import (
 )
 from orchestrator.app.memory.waiver_files import NAME, add_waiver, waiver_of_finding
 from orchestrator.app.runs.run_details import RunDetails
-from orchestrator.app.runs.run_index import RunIndex
+from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import InputError
@@ -27,7 +27,7 @@ SCOPES: tuple[Scope, ...] = ("finding", "path", "rule")
 class FindingActions:
     """Feedback on, dismissals and waivers of the findings of an index's runs."""
 
-    def __init__(self, index: RunIndex) -> None:
+    def __init__(self, index: CachedRunIndex) -> None:
         self._index = index
 
     def render(self, visit: Visit, found: RunDetails, finding: Finding) -> str:

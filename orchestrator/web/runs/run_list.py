@@ -8,7 +8,7 @@ from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from orchestrator.app.runs.run_index import RunIndex, RunSummary
+from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.web.site import Visit
 
 PER_PAGE = 50
@@ -61,7 +61,7 @@ def page_number(visit: Visit) -> int:
 class RunListPage:
     """Shows the runs of an index."""
 
-    def __init__(self, index: RunIndex) -> None:
+    def __init__(self, index: CachedRunIndex) -> None:
         self._index = index
 
     def show(self, visit: Visit) -> Response:

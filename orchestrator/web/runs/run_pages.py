@@ -13,8 +13,8 @@ from starlette.responses import Response
 from orchestrator.app.finding_excerpts import read_excerpts
 from orchestrator.app.human_decisions.limit_grants import GRANTED
 from orchestrator.app.runs.run_details import RunDetails, describe_call, load_details, verify_rows
-from orchestrator.app.runs.run_index import RunIndex, RunSummary
-from orchestrator.app.runs.run_record import Span
+from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
+from orchestrator.app.runs.run_record import EffectSpan
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
@@ -23,7 +23,7 @@ from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import render_checks, render_coverage
 from orchestrator.report.formats.html_page.timeline import (
-    Window,
+    TimelineWindow,
     in_window,
     render_timeline,
     whole_window,
@@ -35,11 +35,11 @@ from orchestrator.web.site import Visit
 
 ROWS_PER_PAGE = 200
 CALLS_PER_PAGE = 100
-MOST_KEPT = 8
+MAX_KEPT = 8
 """Runs that are kept, for the next page of one."""
-MOST_BODY = 300
+MAX_BODY = 300
 """Characters of a row that the journal's page shows."""
-MOST_TOP = 6
+MAX_TOP = 6
 """Findings that the overview lists."""
 LIMITS = {"usd": "US dollars", "tokens": "Tokens", "tool_calls": "Tool calls", "minutes": "Minutes"}
 
@@ -95,7 +95,7 @@ class RunPages:
 
     def __init__(
         self,
-        index: RunIndex,
+        index: CachedRunIndex,
         processes: RunProcesses,
         finding_actions: Callable[[Visit, RunDetails, Finding], str],
     ) -> None:
@@ -118,7 +118,7 @@ class RunPages:
                 found = load_details(repo, run_id)
             except RunNotFound:
                 continue
-            self._kept = dict([*self._kept.items(), (run_id, (mark, found))][-MOST_KEPT:])
+            self._kept = dict([*self._kept.items(), (run_id, (mark, found))][-MAX_KEPT:])
             return found
         raise RunNotFound(f"there is no run {run_id} here; it may have been removed")
 
@@ -155,7 +155,7 @@ class RunPages:
             unvisited=[name for name in FLOW.states if name not in visited],
             grants=_raisable(found),
             sections=sections,
-            top=open_findings(verdict)[:MOST_TOP] if verdict else [],
+            top=open_findings(verdict)[:MAX_TOP] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:
@@ -190,10 +190,10 @@ class RunPages:
             start, end = max(start, 0.0), min(end, whole.end)
             return f"{base}?{urlencode({'from': f'{start:.3f}', 'to': f'{end:.3f}'})}"
 
-        def lane_link(span: Span) -> str:
+        def lane_link(span: EffectSpan) -> str:
             return visit.site.url(link(span.at, span.at + (span.seconds or record.seconds)))
 
-        def call_link(span: Span) -> str:
+        def call_link(span: EffectSpan) -> str:
             return visit.site.url(f"/runs/{run_id}/calls/{span.row}")
 
         spans = in_window(record.spans, window)
@@ -250,7 +250,7 @@ def _paged(visit: Visit, count: int, size: int) -> tuple[int, int]:
     return min(page_number(visit), pages), pages
 
 
-def _window_of(visit: Visit, whole: Window) -> Window:
+def _window_of(visit: Visit, whole: TimelineWindow) -> TimelineWindow:
     """The window in the URL, within the run; the whole run without one."""
     try:
         start, end = float(visit.query.get("from", 0)), float(visit.query.get("to", whole.end))
@@ -259,7 +259,7 @@ def _window_of(visit: Visit, whole: Window) -> Window:
     if not (isfinite(start) and isfinite(end)):
         return whole
     start, end = max(start, 0.0), min(end, whole.end)
-    return Window(start, end) if start < end else whole
+    return TimelineWindow(start, end) if start < end else whole
 
 
 def _raisable(found: RunDetails) -> list[tuple[str, str, float]]:
@@ -276,7 +276,7 @@ def _shortened(body: bytes) -> str:
     try:
         loaded = parse_json(body)
     except ValueError:
-        return body[:MOST_BODY].decode("utf-8", "replace")
+        return body[:MAX_BODY].decode("utf-8", "replace")
     if isinstance(loaded, dict):
         loaded.pop("request", None)
-    return json.dumps(loaded, ensure_ascii=False)[:MOST_BODY]
+    return json.dumps(loaded, ensure_ascii=False)[:MAX_BODY]

@@ -12,17 +12,10 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.checks import (
-    infrastructure,
-    patterns,
-    sql,
-    syntax_and_duplicates,
-    taint,
-    templates,
-)
-from orchestrator.checks.check_io import CheckReply, Edit, RawFinding
-from orchestrator.checks.fixes.template_edits import run as propose
-from orchestrator.checks.patterns.pattern_loading import load
+from diffchecks import DATA, infrastructure, patterns, sql, syntax_and_duplicates, taint, templates
+from diffchecks.check_io import CheckReply, Edit, RawFinding
+from diffchecks.fixes.template_edits import run as propose
+from diffchecks.patterns.pattern_loading import load
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
@@ -31,13 +24,12 @@ from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.data_directories import data_root
-from tests.checks.fix_kit import apply
-from tests.checks.infrastructure import infrastructure_kit
-from tests.checks.patterns import test_pattern_files, test_samples
-from tests.checks.sql_samples import SAMPLES as SQL
-from tests.checks.taint.taint_pairs import LIBRARY_MODELS, pairs
-from tests.checks.templates.test_templates import planted
+from tests.diffchecks.fix_kit import apply
+from tests.diffchecks.infrastructure import infrastructure_kit
+from tests.diffchecks.patterns import test_pattern_files, test_samples
+from tests.diffchecks.sql_samples import SAMPLES as SQL
+from tests.diffchecks.taint.taint_pairs import LIBRARY_MODELS, pairs
+from tests.diffchecks.templates.test_templates import planted
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,
@@ -49,7 +41,7 @@ from tests.review.analyzers import (
 from tests.review.analyzers.conftest import put, table
 from tests.review.analyzers.ruff_text import IMPORTS
 
-TEMPLATES = sorted(str(file) for file in (data_root() / "config/fixes").glob("*.yaml"))
+TEMPLATES = sorted(str(file) for file in (DATA / "fixes").glob("*.yaml"))
 PROGRAMS: Mapping[str, type[ProgramAnalyzer]] = {
     each.name: each for each in (Ruff, ShellCheck, Oxlint, Hadolint, Zizmor, Typos)
 }

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from orchestrator.checks.patterns.pattern_loading import load
+from diffchecks import DATA
+from diffchecks.patterns.pattern_loading import load
 from orchestrator.code_review.rule_table import Rule
-from orchestrator.data_directories import data_root
-from tests.checks import sql_samples
-from tests.checks.infrastructure import infrastructure_kit
-from tests.checks.taint.taint_pairs import pairs
-from tests.checks.templates.test_templates import planted
+from tests.diffchecks import sql_samples
+from tests.diffchecks.infrastructure import infrastructure_kit
+from tests.diffchecks.taint.taint_pairs import pairs
+from tests.diffchecks.templates.test_templates import planted
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,
@@ -397,7 +397,7 @@ def _samples() -> Iterator[tuple[str, Case]]:
             yield f"{tool}:{code}", text(name, bad, good)
     for code, (path, bad, good) in workflow_samples.SAMPLES.items():
         yield f"zizmor:{code}", text(path, bad, good)
-    for language in load(tuple(map(str, (data_root() / "config/patterns").glob("*.yaml")))):
+    for language in load(tuple(map(str, (DATA / "patterns").glob("*.yaml")))):
         suffix = ".jsx" if ".jsx" in language.grammars else next(iter(language.grammars))
         for pattern in language.patterns:
             yield f"patterns:{pattern.code}", text(f"a{suffix}", pattern.bad, pattern.good)

@@ -21,7 +21,7 @@ from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_USAGE
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
-from tests.checks.test_advisories import advisory
+from tests.diffchecks.test_advisories import advisory
 from tests.review.review_kit import Repo, change, options
 
 EVENTS = (("introduced", "1.0"), ("fixed", "2.0.0"))
@@ -130,7 +130,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
 def test_an_archive_that_unpacks_to_far_more_is_read_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(advisory_dump, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(advisory_dump, "MAX_BYTES", 4 << 20)
     padded = WEAK + " " * (600 << 10)
     bomb = archive(tmp_path / "all.zip", {f"{n}.json": padded for n in range(50)})
     assert bomb.stat().st_size < 1 << 20

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec import ValidationError, convert
 
-from orchestrator.checks import PREFIX
-from orchestrator.checks.check_io import CheckReply
+from diffchecks import PREFIX
+from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzers import one_side_checks
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks import patterns
-from orchestrator.checks.check_io import CheckReply
+from diffchecks import DATA, patterns
+from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.data_directories import data_root
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
@@ -95,6 +94,6 @@ def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, 
 
 
 def _patterns(root: Path, name: str) -> CheckReply:
-    files = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
+    files = sorted(str(file) for file in (DATA / "patterns").glob("*.yaml"))
     job = {"root": str(root), "paths": [name], "languages": files, "codes": ["js-eval"]}
     return patterns.run(job)

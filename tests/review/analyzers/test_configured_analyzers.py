@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from diffchecks.imported_reports import formats
 from orchestrator.app.run_review import run_review
-from orchestrator.checks.imported_reports import formats
 from orchestrator.code_review.analyzers import (
     configured_analyzers,
     configured_programs,
@@ -28,7 +28,7 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 from tests.review.review_kit import change, in_ci, options
 
 GRUMBLE = """\
@@ -446,9 +446,9 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     repository = change(place / "repo", {**config, **BASE}, HEAD).path
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(programs), prepend=os.pathsep)
-        fewer = partial(Limits, output=1_000_000)
+        fewer = partial(ResourceLimits, output=1_000_000)
         patch.setattr(f"{configured_programs.__name__}.Limits", fewer)
-        patch.setattr(configured_analyzers, "LARGEST", 1_000_000)
+        patch.setattr(configured_analyzers, "MAX_REPORT_BYTES", 1_000_000)
         patch.setattr(configured_programs, "DATA", 500 << 20)
         return run_review(options(repository, run_analyzers=True), ignore_event)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.review_inputs.imported_report_copies import LARGEST
+from diffchecks.imported_reports import changed_results
+from diffchecks.imported_reports.formats import read_report
+from diffchecks.imported_reports.result import Result, UnknownReportError
+from orchestrator.app.review_inputs.imported_report_copies import MAX_REPORT_BYTES
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.stored_runs import show_run
-from orchestrator.checks.imported_reports import changed_results
-from orchestrator.checks.imported_reports.formats import read_report
-from orchestrator.checks.imported_reports.result import NotAReportError, Result
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
@@ -116,7 +116,7 @@ def test_a_report_that_is_too_large_is_a_gap_and_a_missing_one_ends_the_review(
 ) -> None:
     large = tmp_path / "large.sarif"
     with large.open("wb") as file:
-        file.truncate(LARGEST + 1)
+        file.truncate(MAX_REPORT_BYTES + 1)
     repository = change(tmp_path / "repo", BASE, HEAD).path
     verdict = run_review(options(repository, imports=[f"sarif:{large}"]), ignore_event)
     assert [gap.why for gap in verdict.skipped if gap.path == "large.sarif"] == [
@@ -326,7 +326,7 @@ def test_the_format_of_a_report_is_told_from_its_content(name: str) -> None:
     ],
 )
 def test_an_invalid_report_is_named(data: bytes) -> None:
-    with pytest.raises(NotAReportError):
+    with pytest.raises(UnknownReportError):
         read_report(data)
 
 
@@ -408,7 +408,7 @@ def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
             ],
         }
     )
-    assert len(reply.findings) == changed_results.MOST
+    assert len(reply.findings) == changed_results.MAX_FINDINGS
     assert reply.gaps == {"report": "left out findings beyond the first 2000: 1000, such as pay.py"}
-    assert calls.count("find_secrets_by_line") == changed_results.MOST
+    assert calls.count("find_secrets_by_line") == changed_results.MAX_FINDINGS
     assert calls.count("find_meant") == 1

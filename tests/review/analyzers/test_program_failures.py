@@ -9,7 +9,7 @@ from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
@@ -46,7 +46,9 @@ async def test_failing_program_is_an_error(
     export: Export, fake_program: FakeProgram, tool: Tool, body: str, why: str
 ) -> None:
     folder = fake_program(tool.make.name, body)
-    program = Program(tool.make.name, tool.make.package, limits=Limits(seconds=0.3), search=folder)
+    program = Program(
+        tool.make.name, tool.make.package, limits=ResourceLimits(seconds=0.3), search=folder
+    )
     report = await tool.make({tool.code}, program).run(export({tool.path: tool.text}), [tool.path])
     assert report.error is not None
     assert why in report.error

@@ -9,7 +9,7 @@ from orchestrator.code_review.analyzers.result_cache import with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
-from tests.checks.fix_kit import apply
+from tests.diffchecks.fix_kit import apply
 from tests.review.analyzers.program_tools import Make
 from tests.review.review_kit import MemoryCache
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from orchestrator.checks.script_languages import interpreter
+from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint

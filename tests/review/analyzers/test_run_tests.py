@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
+from diffchecks.test_quality.failed_tests import NotJUnitError, read_failed_tests
+from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.app.run_review import run_review
-from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
-from orchestrator.checks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
@@ -24,7 +24,7 @@ from orchestrator.report.verdict_text import render_verdict
 from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, TimeUp, run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 from tests.review.review_kit import change, in_ci, options
 
 RULES = {"qa.tests-fail", "qa.flaky-test"}
@@ -465,7 +465,7 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     beats = "import time\nwhile True:\n open('beats', 'a').write('x')\n time.sleep(.05)"
     argv, timed, left = [sys.executable, "-c", beats], tree(), tree()
     with pytest.raises(TimeUp, match=r"longer than 3 s"):
-        await run_isolated(argv, timed, limits=Limits(seconds=3))
+        await run_isolated(argv, timed, limits=ResourceLimits(seconds=3))
     async with anyio.create_task_group() as group:
         group.start_soon(run_isolated, argv, left)
         while not (left / "beats").is_file():

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from orchestrator.checks.path_kinds import path_kinds
+from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.errors import InputError

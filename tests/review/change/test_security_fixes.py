@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
-from orchestrator.code_review.change.security_fixes import MOST_FILES, find_past_fixes
+from orchestrator.code_review.change.security_fixes import MAX_FILES, find_past_fixes
 
 OPEN = "def read(name):\n    return open(ROOT / name)\n"
 SAFE = "def read(name):\n    return open(ROOT / secure(name))\n"
@@ -85,7 +85,7 @@ async def test_a_file_that_was_moved_since_keeps_its_fixes(fixed):
 
 
 async def test_a_commit_over_many_files_or_without_a_parent_is_no_fix(repo):
-    many = {f"m{number}.py": "a = 1\n" for number in range(MOST_FILES)}
+    many = {f"m{number}.py": "a = 1\n" for number in range(MAX_FILES)}
     say(repo, {"src/files.py": OPEN}, FIX)
     say(repo, {"src/files.py": SAFE, **many}, FIX)
     assert await past(repo) == ((), "")

@@ -14,8 +14,8 @@ from orchestrator.app.runs.run_archive import export_run, import_run
 from orchestrator.app.runs.stored_runs import prune_runs
 from orchestrator.code_review.fixes.patch_files import join_patches, patch_files
 from orchestrator.code_review.fixes.patches import (
+    LineReplacement,
     PatchRefused,
-    Replacement,
     apply_replacements,
     find_replacements,
     read_patch,
@@ -72,7 +72,7 @@ def test_patches_of_one_tree_join_to_what_all_of_them_make(data: st.DataObject) 
     lines = data.draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=30))
     end = data.draw(st.sampled_from(["", "\n"]))
     before = ("\n".join(lines) + end).encode()
-    patches, parts = list[str](), list[Replacement]()
+    patches, parts = list[str](), list[LineReplacement]()
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(lines) - 1))
         cut = data.draw(st.integers(0, 2))

@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from orchestrator.checks.check_io import Edit
+from diffchecks.check_io import Edit
 from orchestrator.code_review.fixes.patches import (
     MAX_CHANGED_LINES,
     PatchRefused,

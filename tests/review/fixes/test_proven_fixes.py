@@ -8,7 +8,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import Fixes, Settings
+from orchestrator.catalog.settings import Fixes, ReviewSettings
 from orchestrator.code_review.fixes.fixed_findings import only_removes
 from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import Verdict
@@ -17,7 +17,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
-from tests.checks.secret_samples import rand
+from tests.diffchecks.secret_samples import rand
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import Repo, change, review
 
@@ -80,7 +80,7 @@ def claim(path: str, patch: str, **more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def no_proofs(settings: Settings) -> Settings:
+def no_proofs(settings: ReviewSettings) -> ReviewSettings:
     return replace(alone(settings), fixes=Fixes(proofs=0))
 
 

@@ -42,7 +42,7 @@ from orchestrator.report.terminal_escaping import as_json, emit, use_color
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.file_formats.item_files import Item
-    from orchestrator.tuning.rubric_comparison import Side
+    from orchestrator.tuning.rubric_comparison import ComparedRubric
 
 ITEM_SUFFIXES = (".jsonl", ".csv")
 
@@ -178,14 +178,14 @@ def _score_side(
     return _Given(f"{name} {rubric.name}", rubric, list(found.rows))
 
 
-def _side(given: _Given) -> Side:
+def _side(given: _Given) -> ComparedRubric:
     from orchestrator.tuning.file_formats.item_files import unique_items
     from orchestrator.tuning.provenance import list_judges
-    from orchestrator.tuning.rubric_comparison import Side
+    from orchestrator.tuning.rubric_comparison import ComparedRubric
 
     items = unique_items(given.items)
     paid = sum(item.usd for item in given.items)
-    return Side(
+    return ComparedRubric(
         given.name,
         given.rubric,
         {item.id: item.scores for item in items},

@@ -18,7 +18,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
 
 if TYPE_CHECKING:
-    from orchestrator.app.memory.finding_feedback import Answer
+    from orchestrator.app.memory.comment_feedback import CommentFeedback
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     """Print what people did with findings, and the rate corrected by experts."""
     target = optional_target(args.json)
     require_numpy()
-    from orchestrator.app.memory.finding_feedback import collect_feedback
+    from orchestrator.app.memory.comment_feedback import collect_feedback
     from orchestrator.app.memory.past_reviews import load_reviews
     from orchestrator.report.tuning.label_reports import render_feedback
     from orchestrator.tuning.labels.feedback_rate import measure_feedback
@@ -87,22 +87,22 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[found.is_trusted]
 
 
-def _read_answers(args: argparse.Namespace) -> list[Answer]:
+def _read_answers(args: argparse.Namespace) -> list[CommentFeedback]:
     """What people answered to our comments in a pull request."""
     if args.forge is None:
         if args.project or args.request or args.url:
             raise InputError("--project, --request and --url require --from FORGE")
         return []
-    from orchestrator.app.memory.finding_feedback import Answer
-    from orchestrator.posting.targets import Target
+    from orchestrator.app.memory.comment_feedback import CommentFeedback
+    from orchestrator.posting.targets import PostingTarget
 
-    target = Target(args.project or "", args.request or 0, args.url or "", os.environ)
+    target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
     posted = import_module(f"orchestrator.posting.{args.forge}").open_forge(target).read_posted()
-    answers = [Answer(one.identity, "dismissed") for one in posted.dismissals]
+    answers = [CommentFeedback(one.identity, "dismissed") for one in posted.dismissals]
     for thread in posted.threads:
         if thread.likes != thread.dislikes:
             liked = thread.likes > thread.dislikes
-            answers.append(Answer(thread.identity, "liked" if liked else "disliked"))
+            answers.append(CommentFeedback(thread.identity, "liked" if liked else "disliked"))
         if thread.is_resolved:
-            answers.append(Answer(thread.identity, "resolved"))
+            answers.append(CommentFeedback(thread.identity, "resolved"))
     return answers

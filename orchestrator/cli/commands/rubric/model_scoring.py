@@ -16,7 +16,7 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, Inpu
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.item_judging import JudgingOptions
+    from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions
     from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.file_formats.item_files import Item
@@ -77,8 +77,8 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
     Raises:
         InputError: the prompt cannot be read.
     """
-    from orchestrator.app.rubric_scoring.item_judge import PROMPT
-    from orchestrator.app.rubric_scoring.item_judging import JudgingOptions
+    from orchestrator.app.rubric_scoring.item_judge_prompt import PROMPT
+    from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions
     from orchestrator.tuning.file_formats.text_files import read_text
 
     prompt = pick(args.prompt, side, "--prompt")

@@ -29,7 +29,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, E
 from orchestrator.report.terminal_escaping import as_json, emit, use_color
 
 if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.item_judging import Progress
+    from orchestrator.app.rubric_scoring.item_judge_session import Progress
     from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.file_formats.item_files import Item

@@ -16,7 +16,7 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.judge_reliability import Scores
+    from orchestrator.app.rubric_scoring.rejudge import Scores
     from orchestrator.app.rubric_scoring.rescore import Rescored
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.file_formats.item_files import Item
@@ -106,7 +106,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes require a judge model; set --provider NAME")
     require_numpy()
-    from orchestrator.app.rubric_scoring.judge_reliability import JudgeOptions
+    from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
     from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
     from orchestrator.tuning.file_formats.rubric_file import read_rubric
 

@@ -32,11 +32,11 @@ from orchestrator.code_review.change.git.repository_layout import (
 from orchestrator.code_review.change.types import Change
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
-from orchestrator.sandbox.program_permissions import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
-LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
+LIMITS = ResourceLimits(seconds=120, memory=0, output=512 << 20, file_size=0)
 
 _NO_REPOSITORY = "is not a git repository, or may not be read"
 
@@ -89,7 +89,7 @@ async def _execute(
     *,
     env: Mapping[str, str] = ENVIRONMENT,
     stdin: bytes = b"",
-    limits: Limits = LIMITS,
+    limits: ResourceLimits = LIMITS,
 ) -> CompletedProgram:
     try:
         return await run(
@@ -209,7 +209,7 @@ class Git(Struct, frozen=True):
         )
 
     async def attempt(
-        self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
+        self, *arguments: str, stdin: bytes = b"", limits: ResourceLimits = LIMITS
     ) -> CompletedProgram:
         """Run git; the exit code is the caller's to judge."""
         if not all(is_valid_argument(argument) for argument in arguments):
@@ -219,7 +219,9 @@ class Git(Struct, frozen=True):
             argv, self.permissions, self.cwd, env=self.environment(), stdin=stdin, limits=limits
         )
 
-    async def run(self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:
+    async def run(
+        self, *arguments: str, stdin: bytes = b"", limits: ResourceLimits = LIMITS
+    ) -> bytes:
         """Run git and return what it printed.
 
         Raises:

@@ -14,7 +14,7 @@ from orchestrator.errors import InputError
 _ONE, _OTHER, _STALE = 1, 2, 4
 _BOTH = _ONE | _OTHER
 _SINGLE_READS = 32  # then the rest is asked for in one go
-_MOST = 100_000  # commits that are asked for so
+_MAX_COMMITS = 100_000  # commits that are asked for so
 
 
 class Commit(Struct, frozen=True):
@@ -106,7 +106,9 @@ class Commits:
 
     async def _read_between(self, first: str, second: str) -> None:
         """Read at once what git takes for the commits between two; a wrong list costs time only."""
-        printed = await self.git.attempt("rev-list", f"--max-count={_MOST}", f"{first}...{second}")
+        printed = await self.git.attempt(
+            "rev-list", f"--max-count={_MAX_COMMITS}", f"{first}...{second}"
+        )
         oids = [oid for oid in printed.stdout.decode().split() if oid not in self._known]
         await self._objects.each(oids, self._keep, "commit", missing_ok=True)
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from diffchecks.safe_paths import read_safely
 from orchestrator.errors import InputError
-from orchestrator.sandbox.safe_paths import read_safely
 
 _HEADER = 12
 _TIMES = 40  # bytes before the object id

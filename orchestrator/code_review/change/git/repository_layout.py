@@ -10,15 +10,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from diffchecks.safe_paths import read_safely
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY
 from orchestrator.errors import InputError
-from orchestrator.sandbox.safe_paths import read_safely
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
 """What begins the path of every file that Diffcourt writes into a checkout."""
 
-_MOST_STORES = 50
-_MOST_BYTES = 1 << 16
+_MAX_STORES = 50
+_MAX_BYTES = 1 << 16
 
 
 def resolve_path(path: Path) -> Path:
@@ -104,7 +104,7 @@ def git_directories(git_dir: Path) -> tuple[Path, ...]:
     common = _common_directory(real)
     stores = [common / "objects"]
     for store in stores:
-        if len(stores) < _MOST_STORES:
+        if len(stores) < _MAX_STORES:
             stores += [path for path in _alternates(store) if path not in stores]
     return tuple(
         path for path in dict.fromkeys((real, common, *stores[1:])) if os.path.exists(path)
@@ -130,7 +130,7 @@ def is_git_dir(folder: Path) -> bool:
 def _read_path_file(folder: Path, name: str, mark: bytes) -> Path | None:
     """The path in a file of one line, relative to where it stands."""
     try:
-        line = read_safely(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
+        line = read_safely(folder, name, _MAX_BYTES).split(b"\n")[0].rstrip(b"\r")
     except OSError:
         return None
     if not line.startswith(mark) or b"\0" in line:
@@ -140,7 +140,7 @@ def _read_path_file(folder: Path, name: str, mark: bytes) -> Path | None:
 
 def _alternates(store: Path) -> list[Path]:
     try:
-        lines = read_safely(store, "info/alternates", _MOST_BYTES).split(b"\n")
+        lines = read_safely(store, "info/alternates", _MAX_BYTES).split(b"\n")
     except OSError:
         return []
     named = [os.fsdecode(_unquote(line)) for line in lines if line and not line.startswith(b"#")]

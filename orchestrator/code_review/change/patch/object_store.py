@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.changed_files import describe
 from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, shorten
@@ -14,7 +15,7 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
-from orchestrator.code_review.change.patch.unified_diff import FilePatch, Hunk
+from orchestrator.code_review.change.patch.unified_diff import FilePatch, PatchHunk
 from orchestrator.code_review.change.skipped_files import (
     LINK,
     SUBMODULE,
@@ -23,7 +24,6 @@ from orchestrator.code_review.change.skipped_files import (
 )
 from orchestrator.code_review.change.types import Change, ChangedFile, Status
 from orchestrator.errors import InputError
-from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 _MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
 
@@ -160,7 +160,7 @@ def _fast_import_commit(files: list[PatchFile], side: str) -> Iterable[bytes]:
         yield data + b"\n"
 
 
-def render_side(hunks: Iterable[Hunk], head: bool) -> bytes:
+def render_side(hunks: Iterable[PatchHunk], head: bool) -> bytes:
     """One side of a file: the known lines at their numbers, empty lines between."""
     parts: list[bytes] = []
     line, other = 1, b"-" if head else b"+"
@@ -176,7 +176,7 @@ def render_side(hunks: Iterable[Hunk], head: bool) -> bytes:
     return b"".join(parts)
 
 
-def _line_numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
+def _line_numbers(hunks: Iterable[PatchHunk], head: bool) -> tuple[int, ...]:
     found: list[int] = []
     wanted, other = (b"+", b"-") if head else (b"-", b"+")
     for hunk in hunks:
@@ -188,7 +188,7 @@ def _line_numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _submodule_commit(hunks: Iterable[Hunk], marker: bytes) -> str | None:
+def _submodule_commit(hunks: Iterable[PatchHunk], marker: bytes) -> str | None:
     for hunk in hunks:
         for sign, text in hunk.lines:
             if sign == marker and text.startswith(b"Subproject commit "):

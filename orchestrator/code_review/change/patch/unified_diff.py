@@ -20,7 +20,7 @@ from orchestrator.code_review.change.patch.file_names import (
 from orchestrator.errors import InputError
 
 
-class Hunk(Struct):
+class PatchHunk(Struct):
     """Lines that belong together.
 
     Attributes:
@@ -61,7 +61,7 @@ class FilePatch(Struct):
     header: dict[str, bytes] = field(default_factory=dict)
     binary: bool = False
     has_data: bool = True
-    hunks: list[Hunk] = field(default_factory=list)
+    hunks: list[PatchHunk] = field(default_factory=list)
 
 
 MAX_LINE = 1_000_000  # larger line numbers are nobody's source code
@@ -262,14 +262,14 @@ class Reader:
             first_old, first_new = old + (not olds), new + (not news)
             if first_old < next_old or first_new != first_old + shift:
                 self._fail("its line numbers do not follow from the hunk before; one is missing")
-            hunk = Hunk(self._at + 1, old, olds, new, news)
+            hunk = PatchHunk(self._at + 1, old, olds, new, news)
             self._at += 1
             self._body(hunk, sealed)
             hunk.end = self._at + 1
             file.hunks.append(hunk)
             next_old, shift = first_old + olds, shift + news - olds
 
-    def _body(self, hunk: Hunk, sealed: set[bytes]) -> None:
+    def _body(self, hunk: PatchHunk, sealed: set[bytes]) -> None:
         """Read as many lines as the header says; ``sealed``: sides whose last line was seen."""
         left = {b"-": hunk.old_count, b"+": hunk.new_count}
         while any(left.values()):

@@ -10,7 +10,7 @@ from orchestrator.app.runs.run_details import CallDetails
 from orchestrator.app.runs.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
-from orchestrator.report.formats import Sources
+from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import (
     render_checks,
@@ -23,7 +23,7 @@ from orchestrator.report.formats.html_page.run_sections import render_run
 from orchestrator.report.html_elements import text
 
 
-def render_html(verdict: Verdict, sources: Sources, more: str = "") -> str:
+def render_html(verdict: Verdict, sources: FormatInputs, more: str = "") -> str:
     """The page; nothing in it is fetched, and only our own script and style may run.
 
     Args:
@@ -53,7 +53,7 @@ def render_html(verdict: Verdict, sources: Sources, more: str = "") -> str:
 
 def render_bundle(
     verdict: Verdict,
-    sources: Sources,
+    sources: FormatInputs,
     record: RunRecord,
     calls: Iterable[CallDetails],
     checked: VerificationResult,

@@ -8,7 +8,7 @@ from orchestrator.report.html_elements import text
 SHARED = 400
 """Characters from which a text is written once, and linked to where it stands again."""
 
-MOST_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 10_000_000
 """Of all texts of calls; of what comes later, only the length."""
 
 
@@ -28,7 +28,7 @@ class _CallWriter:
 
     def __init__(self) -> None:
         self._places: dict[str, str] = {}
-        self._room = MOST_CHARACTERS
+        self._room = MAX_CHARACTERS
 
     def render(self, call: CallDetails) -> str:
         """A call; its anchor is inside the folded part, so that a link unfolds it."""

@@ -15,10 +15,10 @@ from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
-MOST_CHARACTERS = 400
+MAX_CHARACTERS = 400
 """Of one line."""
 
-MOST_ROWS = 300
+MAX_ROWS = 300
 """Of the patch of one file."""
 
 _KINDS: Mapping[str, Literal["same", "added", "removed"]] = {
@@ -55,13 +55,13 @@ def render_patch(finding: Finding) -> str:
         rows = [row for hunk in file.hunks for row in hunk_rows(hunk)]
         lines = [
             ExcerptLine(_KINDS[row.mark], row.old, row.new, row.text.removesuffix("\n"))
-            for row in rows[:MOST_ROWS]
+            for row in rows[:MAX_ROWS]
         ]
         if len(files) > 1:
             tables.append(f'<p class="place">{escape(escape_unprintable(file.path))}</p>')
         tables.append(render_lines(f"Patch of {finding.id}", file.path, lines))
     if not tables:
-        texts = fix.patch.split("\n")[:MOST_ROWS]
+        texts = fix.patch.split("\n")[:MAX_ROWS]
         lines = [ExcerptLine("same", 0, 0, text) for text in texts]
         tables = [render_lines(f"Patch of {finding.id}", finding.path, lines)]
     return "".join(tables)
@@ -99,7 +99,7 @@ def _quoted_lines(finding: Finding, *, removed: bool) -> list[ExcerptLine]:
 
 def _highlight(path: str, lines: Sequence[str]) -> list[str]:
     """Each line as HTML, colored by the whole text."""
-    shown = [escape_unprintable(line.expandtabs(4))[:MOST_CHARACTERS] for line in lines]
+    shown = [escape_unprintable(line.expandtabs(4))[:MAX_CHARACTERS] for line in lines]
     html = [""] * len(shown)
     at = 0
     for token, text in _lexer(path).get_tokens("\n".join(shown)):

@@ -15,11 +15,11 @@ from orchestrator.report.findings_text import (
 from orchestrator.report.formats.html_page.code_lines import render_excerpt, render_patch
 from orchestrator.report.html_elements import text
 
-MOST = 5_000
+MAX_FINDINGS = 5_000
 """Findings that a page shows."""
 LISTED_FROM = 4
 """Findings from which on a list of them stands above."""
-MOST_OPEN = 20
+MAX_OPEN = 20
 """Findings up to which that list is open at first."""
 
 
@@ -43,12 +43,13 @@ def render_findings(
     if not findings:
         parts.append("<p>No open findings.</p>")
     else:
-        parts += [_render_filters(findings), _render_index(findings[:MOST])]
+        parts += [_render_filters(findings), _render_index(findings[:MAX_FINDINGS])]
         parts += [
-            _render_article(one, excerpts.get(one.id, ()), actions(one)) for one in findings[:MOST]
+            _render_article(one, excerpts.get(one.id, ()), actions(one))
+            for one in findings[:MAX_FINDINGS]
         ]
-        if len(findings) > MOST:
-            parts.append(f"<p>{len(findings) - MOST:,} more are in the verdict.</p>")
+        if len(findings) > MAX_FINDINGS:
+            parts.append(f"<p>{len(findings) - MAX_FINDINGS:,} more are in the verdict.</p>")
     waived = [(one, one.waiver) for one in verdict.findings if one.state == "waived"]
     parts.append(_render_folded("Waived: accepted, not counted", waived))
     rejected = [(entry.finding, entry.reason) for entry in verdict.rejected]
@@ -88,7 +89,7 @@ def _render_index(findings: Sequence[Finding]) -> str:
         f'<span class="place">{text(format_location(one))}</span></li>'
         for one in findings
     )
-    opened = " open" if len(findings) <= MOST_OPEN else ""
+    opened = " open" if len(findings) <= MAX_OPEN else ""
     return (
         f"<details{opened}><summary>List of all {len(findings):,} findings</summary>"
         f'<ol class="index" aria-label="All findings">{items}</ol></details>'
@@ -177,6 +178,6 @@ def _render_folded(heading: str, entries: Sequence[tuple[Finding, str]]) -> str:
         f'<li><span class="place">{text(format_location(finding))}</span> '
         f"{finding.severity}: {text(finding.title)}<br>"
         f'<span class="soft">{text(why)}</span></li>'
-        for finding, why in entries[:MOST]
+        for finding, why in entries[:MAX_FINDINGS]
     )
     return f"<details><summary>{heading} ({len(entries):,})</summary><ul>{items}</ul></details>"

@@ -9,7 +9,7 @@ from orchestrator.report.text_layout import format_duration
 from orchestrator.report.verdict_text import describe_since_previous
 from orchestrator.wording import count_noun
 
-MOST_FILES = 3_000
+MAX_FILES = 3_000
 _TITLES = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
 
 
@@ -66,7 +66,7 @@ def render_coverage(verdict: Verdict) -> str:
     """How deep each file was read, and what was not."""
     rows = [
         (text(entry.path), entry.depth, text(", ".join((*entry.by, *entry.read_by))))
-        for entry in verdict.checked[:MOST_FILES]
+        for entry in verdict.checked[:MAX_FILES]
     ]
     not_reviewed = "".join(
         f'<li><span class="place">{text(entry.path)}</span> {text(describe_skip(entry))}</li>'

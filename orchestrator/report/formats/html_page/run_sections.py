@@ -6,7 +6,7 @@ from html import escape
 from itertools import islice
 
 from orchestrator.app.runs.run_details import CallDetails
-from orchestrator.app.runs.run_record import PersonDecision, RunRecord, Span
+from orchestrator.app.runs.run_record import EffectSpan, PersonDecision, RunRecord
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report.formats.html_page.call_sections import call_anchor, render_calls
@@ -14,14 +14,14 @@ from orchestrator.report.formats.html_page.timeline import render_timeline, whol
 from orchestrator.report.html_elements import render_section, render_table, text
 from orchestrator.report.text_layout import format_duration
 
-MOST_CALLS = 2_000
+MAX_CALLS = 2_000
 
 
 def render_run(
     verdict: Verdict, record: RunRecord, calls: Iterable[CallDetails], checked: VerificationResult
 ) -> str:
     """The sections that a shared copy of a run has more than its verdict."""
-    shown = [*islice(calls, MOST_CALLS)]
+    shown = [*islice(calls, MAX_CALLS)]
     linked = {call.span.row for call in shown}
     return "".join(
         [
@@ -39,7 +39,7 @@ def _render_time(record: RunRecord, linked: Collection[int]) -> str:
 
 
 def _render_effects(record: RunRecord, linked: Collection[int]) -> str:
-    def describe(one: Span) -> Sequence[str]:
+    def describe(one: EffectSpan) -> Sequence[str]:
         took = "not ended" if one.seconds is None else format_duration(one.seconds)
         outcome = text(one.outcome[:300] or one.status)
         name = text(one.name)
@@ -48,8 +48,8 @@ def _render_effects(record: RunRecord, linked: Collection[int]) -> str:
         return f"{one.at:.2f} s", text(one.agent or "code"), name, took, outcome
 
     head = ("At", "Agent", "What", "Took", "Outcome")
-    rows = [describe(one) for one in record.spans[:MOST_CALLS]]
-    more = len(record.spans) - MOST_CALLS
+    rows = [describe(one) for one in record.spans[:MAX_CALLS]]
+    more = len(record.spans) - MAX_CALLS
     note = f"<p>{more:,} more are in the journal.</p>" if more > 0 else ""
     table = render_table("Effects", head, rows)
     return f"<details><summary>All {len(record.spans):,} effects</summary>{table}{note}</details>"

@@ -5,7 +5,7 @@ from html import escape
 
 from msgspec import Struct
 
-from orchestrator.app.runs.run_record import RunRecord, Span
+from orchestrator.app.runs.run_record import EffectSpan, RunRecord
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import format_duration
 
@@ -13,14 +13,14 @@ LANES = 200
 ROWS = 12
 """Bars above each other in a lane; what is more is drawn over the last."""
 ROW_HEIGHT = 14
-LEAST_WIDTH = 0.35
+MIN_WIDTH = 0.35
 """Percent; what is shorter is drawn so wide, and bars that would cover each other are one."""
 TICKS = 5
-LEAST_NAMED = 7
+MIN_NAMED = 7
 """Percent of the window from which on a state shows its name."""
 
 
-class Window(Struct, frozen=True):
+class TimelineWindow(Struct, frozen=True):
     """The part of a run that is drawn, in seconds since it began."""
 
     start: float
@@ -37,19 +37,19 @@ class Window(Struct, frozen=True):
 
 
 class _Bar(Struct):
-    span: Span
+    span: EffectSpan
     left: float
     right: float
     row: int = 0
     count: int = 1
 
 
-def whole_window(record: RunRecord) -> Window:
+def whole_window(record: RunRecord) -> TimelineWindow:
     """All of a run."""
-    return Window(0.0, max(record.seconds, 0.001))
+    return TimelineWindow(0.0, max(record.seconds, 0.001))
 
 
-def in_window(spans: Iterable[Span], window: Window) -> list[Span]:
+def in_window(spans: Iterable[EffectSpan], window: TimelineWindow) -> list[EffectSpan]:
     """The spans of which a part lies in a window."""
     return [
         span
@@ -61,9 +61,9 @@ def in_window(spans: Iterable[Span], window: Window) -> list[Span]:
 
 def render_timeline(
     record: RunRecord,
-    window: Window,
-    lane_link: Callable[[Span], str] | None = None,
-    call_link: Callable[[Span], str] | None = None,
+    window: TimelineWindow,
+    lane_link: Callable[[EffectSpan], str] | None = None,
+    call_link: Callable[[EffectSpan], str] | None = None,
 ) -> str:
     """The lanes of a window as HTML; links to a lane's own window and to calls where given."""
     return _Drawing(record, window, lane_link, call_link).render()
@@ -75,9 +75,9 @@ class _Drawing:
     def __init__(
         self,
         record: RunRecord,
-        window: Window,
-        lane_link: Callable[[Span], str] | None,
-        call_link: Callable[[Span], str] | None,
+        window: TimelineWindow,
+        lane_link: Callable[[EffectSpan], str] | None,
+        call_link: Callable[[EffectSpan], str] | None,
     ) -> None:
         self._record, self._window = record, window
         self._lane_link, self._call_link = lane_link, call_link
@@ -86,8 +86,8 @@ class _Drawing:
         """All lanes, with the states above and the time below."""
         spans, window = in_window(self._record.spans, self._window), self._window
         lanes = [span for span in spans if span.kind == "task"]
-        calls: dict[str, list[Span]] = {lane.key: [] for lane in lanes}
-        others: dict[str, list[Span]] = {}
+        calls: dict[str, list[EffectSpan]] = {lane.key: [] for lane in lanes}
+        others: dict[str, list[EffectSpan]] = {}
         for span in spans:
             if span.kind in {"model", "tool", "question"}:
                 lane = calls if span.task in calls else others
@@ -115,18 +115,18 @@ class _Drawing:
             parts.append(
                 f"<g><title>{escape(step.name)}, {format_duration(end - step.at)}</title>"
                 f'<rect class="state{number % 2}" x="{left:.3f}%" width="{right - left:.3f}%" '
-                f'height="18"/>{name if right - left > LEAST_NAMED else ""}</g>'
+                f'height="18"/>{name if right - left > MIN_NAMED else ""}</g>'
             )
         return _row('<span class="soft">states</span>', 18, "".join(parts))
 
-    def _task(self, lane: Span, calls: Sequence[Span]) -> str:
+    def _task(self, lane: EffectSpan, calls: Sequence[EffectSpan]) -> str:
         agent, place = _text(lane.agent or lane.key), _text(lane.key)
         name = f'<b>{agent}</b> <span class="soft small">{place}</span>'
         if self._lane_link is not None:
             name = f'<a href="{escape(self._lane_link(lane), quote=True)}">{name}</a>'
         return self._lane(name, calls, lane)
 
-    def _lane(self, name: str, calls: Sequence[Span], task: Span | None = None) -> str:
+    def _lane(self, name: str, calls: Sequence[EffectSpan], task: EffectSpan | None = None) -> str:
         bars = self._bars(calls)
         height = (max((bar.row for bar in bars), default=0) + 1) * ROW_HEIGHT + 4
         drawn = "".join(map(self._bar, bars))
@@ -134,7 +134,7 @@ class _Drawing:
             left, right = self._window.share(task.at), self._window.share(self._end_of(task))
             drawn = (
                 f'<rect class="task {task.status}" x="{left:.3f}%" '
-                f'width="{max(right - left, LEAST_WIDTH):.3f}%" height="{height}"/>{drawn}'
+                f'width="{max(right - left, MIN_WIDTH):.3f}%" height="{height}"/>{drawn}'
             )
         return _row(name, height, drawn)
 
@@ -146,7 +146,7 @@ class _Drawing:
             words = f"{bar.count} calls, the first: {words}"
         rect = (
             f'<rect class="{span.kind} {span.status}" x="{bar.left:.3f}%" '
-            f'width="{max(bar.right - bar.left, LEAST_WIDTH):.3f}%" '
+            f'width="{max(bar.right - bar.left, MIN_WIDTH):.3f}%" '
             f'y="{bar.row * ROW_HEIGHT + 3}" height="{ROW_HEIGHT - 2}" rx="2">'
             f"<title>{_text(words[:300])}</title></rect>"
         )
@@ -154,13 +154,13 @@ class _Drawing:
             return rect
         return f'<a href="{escape(self._call_link(span), quote=True)}" tabindex="-1">{rect}</a>'
 
-    def _bars(self, spans: Sequence[Span]) -> list[_Bar]:
+    def _bars(self, spans: Sequence[EffectSpan]) -> list[_Bar]:
         """Bars in rows where they do not cover each other; of too many, the last row has all."""
         bars: list[_Bar] = []
         ends: list[_Bar] = []
         for span in sorted(spans, key=lambda one: (one.at, one.row)):
             left, right = self._window.share(span.at), self._window.share(self._end_of(span))
-            right = max(right, left + LEAST_WIDTH)
+            right = max(right, left + MIN_WIDTH)
             row = next((n for n, bar in enumerate(ends) if bar.right <= left), len(ends))
             if row >= ROWS:
                 ends[-1].right, ends[-1].count = max(ends[-1].right, right), ends[-1].count + 1
@@ -170,7 +170,7 @@ class _Drawing:
             bars.append(bar)
         return bars
 
-    def _end_of(self, span: Span) -> float:
+    def _end_of(self, span: EffectSpan) -> float:
         return (
             max(self._record.seconds, span.at) if span.seconds is None else span.at + span.seconds
         )
@@ -187,7 +187,7 @@ def _row(name: str, height: int, drawn: str) -> str:
     )
 
 
-def _render_axis(window: Window) -> str:
+def _render_axis(window: TimelineWindow) -> str:
     ticks = []
     for number in range(TICKS + 1):
         at = window.start + window.seconds * number / TICKS

@@ -1,0 +1,339 @@
+"""Public Python API that the change breaks for its users, compared with griffe.
+
+Only what is certainly public and certainly broken is reported: announced removals, names still
+available under their old path, members that may be inherited, and functions that decorators may
+alter are not.
+"""
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+import griffe
+from griffe import BreakageKind as Kind
+from msgspec import Struct
+from msgspec.structs import replace
+
+from diffchecks import name_some
+from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
+from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.path_kinds import is_product, is_public_module
+from diffchecks.python.source_definitions import (
+    ChangedModule,
+    Job,
+    NotParsedError,
+    ParsedModule,
+    find_nearest,
+    gap_on_error,
+    read_pairs,
+)
+
+DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
+UNDECLARED = 0.6  # if only the names show it
+PLACES_TRIED = 20  # files searched for a line to cite when a module is gone
+
+
+def run(job: Job) -> CheckReply:
+    """Compare the public surface of each changed module."""
+    gaps: dict[str, str] = {}
+    findings: list[RawFinding] = []
+    examined: list[str] = []
+    base_tree = SourceTree(job["base_root"], job["base_tree"])
+    head_tree = SourceTree(job["head_root"], job["head_tree"])
+    for pair in read_pairs(job, gaps, suffixes=(".py", ".pyi")):
+        with gap_on_error(gaps, pair.path):
+            try:
+                found = _compare(pair, base_tree, head_tree)
+            except griffe.GriffeError as error:
+                raise NotParsedError(f"griffe cannot read it: {error}") from None
+            if found is not None:
+                findings += found
+                examined.append(pair.path)
+    if not examined and not gaps:
+        return nothing_to_compare("no changed file is a public module of a library in base")
+    return CheckReply(findings, examined, gaps)
+
+
+def _compare(
+    pair: ChangedModule, base_tree: SourceTree, head_tree: SourceTree
+) -> list[RawFinding] | None:
+    """The breaking changes of one module; None if it has no public surface in base."""
+    old = pair.old_path
+    if old is None or pair.status == "copied" or not is_product(old):
+        return None
+    if not base_tree.is_library(old) or (base := pair.base()) is None:
+        return None
+    dotted = base_tree.index.dotted(old)
+    twin = head_tree.twin(base_tree, old)
+    if twin is None:
+        if old.endswith(".pyi") and head_tree.twin(base_tree, old[:-1]):
+            return []  # only the stub is gone
+        if not is_public_module(old):
+            return None
+        return list(_module_removed(base, dotted, base_tree, head_tree))
+    head = pair.head if pair.head and twin == pair.path else head_tree.source(twin)
+    if head is None:
+        return []
+    offered = base_tree.exposed(old)
+    exposed = None
+    if not is_public_module(old):
+        still = head_tree.exposed(twin)
+        exposed = {name: known for name, known in offered.items() if still.get(name) == known}
+        if not exposed:
+            return None
+    was, now = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
+    if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
+        was.body = ModuleApi(body, dotted)
+    broken = find_changes(was, now, head_tree) if now.first_line else []
+    found = [*_removed(broken, was, now), *_others(broken, was, now)]
+    declared = was.module.exports is not None or offered
+    confidence = DECLARED if declared else UNDECLARED
+    return [replace(finding, confidence=confidence) for finding in found]
+
+
+def _removed(
+    broken: "list[IncompatibleChange]", was: ModuleApi, now: ModuleApi
+) -> Iterator[RawFinding]:
+    """One finding for all names that one module or class lost."""
+    owners: dict[str, list[str]] = {}
+    for change in broken:
+        if change.code == "object-removed":
+            owner, _, name = change.symbol.rpartition(".")
+            owners.setdefault(owner, []).append(name)
+    for owner, names in owners.items():
+        where = was.known_as(owner) if owner else was.dotted
+        yield RawFinding(
+            "object-removed",
+            now.source.path,
+            now.line(owner),
+            f"{where} no longer has {name_some(names, NAMES_SHOWN)}",
+            key=f"{where}: {' '.join(sorted(names))}",
+            scope=owner,
+        )
+
+
+def _others(
+    broken: "list[IncompatibleChange]", was: ModuleApi, now: ModuleApi
+) -> Iterator[RawFinding]:
+    """One finding for all symbols of a module that broke in the same way."""
+    alike: dict[tuple[str, str], list[IncompatibleChange]] = {}
+    for change in broken:
+        if change.code != "object-removed":
+            alike.setdefault((change.code, change.says), []).append(change)
+    for (code, says), several in alike.items():
+        known = [was.known_as(change.symbol) for change in several]
+        first = several[0]
+        yield RawFinding(
+            code,
+            now.source.path,
+            now.line(first.symbol),
+            f"{known[0]} {says}"
+            + (f"; the same holds for {name_some(known[1:], NAMES_SHOWN)}" if known[1:] else ""),
+            key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
+            scope=first.symbol,
+            detail="\n".join(known) if len(known) > NAMES_SHOWN + 1 else "",
+        )
+
+
+def _module_removed(
+    base: ParsedModule, dotted: str, base_tree: SourceTree, head_tree: SourceTree
+) -> Iterator[RawFinding]:
+    """A finding for a removed public module or package, at the nearest remaining file."""
+    package = f"{base.path.rpartition('/')[0]}/__init__.py"
+    within = package != base.path and package in base_tree.index.files
+    if within and head_tree.twin(base_tree, package) is None:
+        return
+    if not is_public_module(base.path):
+        return
+    was = ModuleApi(base, dotted)
+    if all(was.deprecated(name) for name in was.public_names):
+        return
+    files = {path for path in head_tree.index.files if is_product(path)}
+    for _ in range(PLACES_TRIED):
+        near = find_nearest(base.path, files)
+        source = head_tree.source(near) if near else None
+        if near and source and (line := source.first_line):
+            message = f"The public module {dotted} was removed"
+            yield RawFinding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
+            return
+        files.discard(near or "")
+
+
+NAMES_SHOWN = 5
+
+# The most severe first: a function is reported once, under the first that applies.
+_PARAMETER_CODES = {
+    Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
+    Kind.PARAMETER_ADDED_REQUIRED: ("parameter-required", "now requires {}"),
+    Kind.PARAMETER_CHANGED_REQUIRED: ("parameter-required", "now requires {}"),
+    Kind.PARAMETER_CHANGED_KIND: ("parameter-kind", "takes {} only by position or only by name"),
+    Kind.PARAMETER_MOVED: ("parameter-moved", "takes {} at another position"),
+}
+_RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
+_CALLED = frozenset({"__init__", "__new__", "__call__"})
+_RELIED_ON = {"__call__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
+_POSITIONAL = {griffe.ParameterKind.positional_only, griffe.ParameterKind.positional_or_keyword}
+_VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword}
+
+
+class IncompatibleChange(Struct, frozen=True):
+    """One incompatible change of a public symbol.
+
+    Attributes:
+        code: the kind of breakage in kebab case.
+        symbol: what broke, below its module.
+        says: the rest of a message that begins with the symbol's name.
+        parameters: the affected parameters, if the code is about parameters.
+    """
+
+    code: str
+    symbol: str
+    says: str
+    parameters: tuple[str, ...] = ()
+
+
+def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[IncompatibleChange]:
+    """All breaking changes, one for each symbol; ``tree`` of head resolves base classes."""
+    found: dict[str, IncompatibleChange] = {}
+    functions: dict[str, list[griffe.Breakage]] = {}
+    for breakage in griffe.find_breaking_changes(was.module, now.module):
+        symbol = was.inner(breakage.obj.path)
+        if breakage.kind in _PARAMETER_CODES:
+            functions.setdefault(symbol, []).append(breakage)
+        elif change := _object_change(breakage, symbol, was, now, tree):
+            found.setdefault(symbol, change)
+    for symbol, several in functions.items():
+        if change := _signature_change(symbol, several, was, now):
+            found[symbol] = change
+    return list(found.values())
+
+
+def _object_change(
+    breakage: griffe.Breakage, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
+) -> IncompatibleChange | None:
+    if was.deprecated(symbol):
+        return None
+    if breakage.kind is Kind.OBJECT_REMOVED and _is_gone(breakage.obj, symbol, was, now, tree):
+        return IncompatibleChange("object-removed", symbol, "is gone")
+    if breakage.kind is Kind.OBJECT_CHANGED_KIND:
+        return _property_change(symbol, was, now)
+    if breakage.kind is Kind.CLASS_REMOVED_BASE and (lost := _lost_bases(breakage)):
+        return IncompatibleChange("base-removed", symbol, f"is no longer a {' or a '.join(lost)}")
+    return None
+
+
+def _is_gone(
+    obj: griffe.Object | griffe.Alias, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
+) -> bool:
+    owner, _, name = symbol.rpartition(".")
+    if now.overloads(symbol):
+        return False
+    if not owner:
+        # A loss in a private module is reported where a public package re-exported the name.
+        return (
+            was.exposed is None
+            and not now.serves_unknown_names
+            and not tree.has_submodule(now.source.path, name)
+        )
+    if name.startswith("__") and name not in _RELIED_ON:
+        return False
+    if obj.is_alias and obj.inherited and _definer_is_public(obj):
+        return False  # reported for the class that defines it
+    if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
+        # Else reported for the constructor.
+        kept = name in now.parameters(f"{owner}.__init__")
+        return kept and not tree.may_have(now.source, owner, name)
+    return not tree.may_have(now.source, owner, name)
+
+
+def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
+    definer = getattr(inherited, "final_target", inherited).parent
+    return definer is not None and definer.is_public
+
+
+def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> IncompatibleChange | None:
+    """A property that must now be called, or a method that can no longer be called."""
+    old, new = was.member(symbol), now.member(symbol)
+    if old is None or new is None:
+        return None
+    if old.has_labels("property") and new.is_function and now.is_plain_method(symbol):
+        return IncompatibleChange("object-kind", symbol, "was a property and is a method now")
+    if new.has_labels("property") and old.is_function and was.is_plain_method(symbol):
+        return IncompatibleChange("object-kind", symbol, "was a method and is a property now")
+    return None
+
+
+def _lost_bases(breakage: griffe.Breakage) -> list[str]:
+    """Base classes that are certainly gone: none of the remaining ones can provide them."""
+    old, new = (
+        [str(base) for base in breakage.old_value],
+        [str(base) for base in breakage.new_value],
+    )
+    if not all(hasattr(builtins, base) or base.partition("[")[0] in PLAIN_BASES for base in new):
+        return []
+    plain = PLAIN_BASES | {"object"}
+    return [base for base in old if base not in new and base.partition("[")[0] not in plain]
+
+
+def _signature_change(
+    symbol: str, several: list[griffe.Breakage], was: ModuleApi, now: ModuleApi
+) -> IncompatibleChange | None:
+    name = symbol.rpartition(".")[2]
+    if name.startswith("__") and name not in _CALLED:
+        return None
+    old, new = was.member(symbol), now.member(symbol)
+    plain = was.fixed_signature(symbol) and now.fixed_signature(symbol)
+    if old is None or new is None or not plain or was.deprecated(symbol):
+        return None
+    if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
+        return None  # exists to reject every call
+    renamed = _renamed(list(old.parameters), list(new.parameters))
+    named: dict[Kind, list[str]] = {}
+    for breakage in several:
+        public = (name for name in _named(breakage) if name not in {*renamed, *renamed.values()})
+        named.setdefault(breakage.kind, []).extend(public)
+    for kind, (code, says) in _PARAMETER_CODES.items():
+        if names := named.get(kind):
+            listed = name_some([repr(each) for each in names], NAMES_SHOWN)
+            return IncompatibleChange(code, symbol, says.format(listed), tuple(names))
+    return _rename(symbol, renamed, new)
+
+
+def _rename(symbol: str, renamed: dict[str, str], new: Any) -> IncompatibleChange | None:
+    """A new name matters only to callers that can pass the parameter by name."""
+    if any(parameter.kind is griffe.ParameterKind.var_keyword for parameter in new.parameters):
+        return None
+    public = {previous: other for previous, other in renamed.items() if previous[0] != "_"}
+    if not public:
+        return None
+    says = "takes " + ", ".join(
+        f"{other!r} where it took {previous!r}" for previous, other in public.items()
+    )
+    return IncompatibleChange("parameter-renamed", symbol, says, tuple(public))
+
+
+def _named(breakage: griffe.Breakage) -> Iterator[str]:
+    """The parameter's name, unless it is the receiver, private, or absorbed by ``*args``."""
+    parameter = breakage.old_value or breakage.new_value
+    taken_up = breakage.new_value is not None and breakage.new_value.kind in _VARIADIC
+    variadic = breakage.old_value is not None and breakage.old_value.kind in _VARIADIC
+    if not (taken_up or variadic or parameter.name in _RECEIVERS or parameter.name[0] == "_"):
+        yield parameter.name
+
+
+def _renamed(old: list[griffe.Parameter], new: list[griffe.Parameter]) -> dict[str, str]:
+    """Parameters at the same position whose name changed."""
+    before, after = (
+        {old_parameter.name for old_parameter in old},
+        {old_parameter.name for old_parameter in new},
+    )
+    return {
+        old_parameter.name: new_parameter.name
+        for old_parameter, new_parameter in zip(old, new, strict=False)
+        if old_parameter.name not in after
+        and new_parameter.name not in before
+        and old_parameter.kind in _POSITIONAL
+        and new_parameter.kind in _POSITIONAL
+        and (old_parameter.required or not new_parameter.required)
+        and old_parameter.name not in _RECEIVERS
+    }

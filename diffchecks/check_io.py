@@ -1,0 +1,260 @@
+"""What all checks share: reading the files of a job, and the format of jobs and replies.
+
+A job is JSON: ``{"root": directory, "paths": [path below it, ...], ...}``. A reply is a
+``CheckReply``. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
+"""
+
+import codecs
+import os
+import re
+import signal
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from diffchecks.packed_files import read_file
+from diffchecks.path_kinds import is_illustrative
+
+MAX_FILE_BYTES = 8 << 20
+
+Confidence = Annotated[float, Meta(ge=0, le=1)]
+
+
+class ReportedRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule as an external tool describes it; each text is one bounded line.
+
+    Attributes:
+        tool, rule: names as in a rule's id.
+        severity: one of ours.
+        category: ``security`` or ``qa``.
+        own: ``tool:code`` pairs under which our rule table may have the same rule.
+    """
+
+    tool: str
+    rule: str
+    title: str
+    severity: str
+    category: str
+    fix: str = ""
+    cwe: tuple[int, ...] = ()
+    own: tuple[tuple[str, str], ...] = ()
+
+
+class FlowStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of the data flow from a source to a sink.
+
+    Attributes:
+        line: 1-based.
+        text: a short description.
+    """
+
+    path: str
+    line: int
+    text: str
+
+
+class Edit(Struct, frozen=True, forbid_unknown_fields=True):
+    """A replacement of text in a finding's file.
+
+    Attributes:
+        start_line, start_column: 1-based, in characters; the first replaced character.
+        end_line, end_column: 1-based; the first character after it. Equal to the start: ``text``
+            is inserted there.
+        text: the new text.
+    """
+
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
+    """One finding as a check or an external program reports it.
+
+    Attributes:
+        code: the reporter's own code, such as ``S602``; the rule table maps it to a rule.
+        path: of the file, below the root that was analyzed.
+        line, end_line: 1-based and inclusive; ``end_line`` defaults to ``line``.
+        column: 1-based, in characters; the start of the finding in ``line``; 0: not known.
+        message: one sentence without a period or a secret.
+        key: identifies the finding instead of the cited text, such as a symbol's name for a rule
+            about a whole function; None: the cited text identifies it.
+        scope: dotted name of the enclosing function or class; None: not known to the reporter.
+        detail: additional text for people.
+        redact: substrings of the cited lines that must not be printed.
+        removed_path, removed_line: the line of base whose removal causes the finding; 0: none.
+        reported: the rule of an imported report; None: the rule table has it.
+        steps: the data flow, the source first; ``detail`` has it as text.
+        edits: a fix in its file; empty: the reporter has none.
+        from_request: a value from a request reaches it.
+    """
+
+    code: str
+    path: str
+    line: int
+    message: str
+    end_line: int = 0
+    column: int = 0
+    key: str | None = None
+    scope: str | None = None
+    detail: str = ""
+    redact: tuple[str, ...] = ()
+    confidence: Confidence = 1.0
+    removed_path: str = ""
+    removed_line: int = 0
+    reported: ReportedRule | None = None
+    steps: tuple[FlowStep, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    from_request: bool = False
+
+    def __post_init__(self) -> None:
+        if self.end_line < self.line:
+            force_setattr(self, "end_line", self.line)
+
+
+BASE_DOES_NOT_PARSE = "the base version does not parse: line"
+"""Begins the gap of a comparison where base's version of a Python file has a syntax error."""
+
+
+CANNOT_PARSE = frozenset({"python", "json", "yaml", "toml"})
+"""Codes of ``parse_check`` for a file that does not parse."""
+
+NOTHING_TO_COMPARE = "nothing_to_compare"
+"""The fact with the reason why a comparison of both sides had nothing to compare."""
+
+
+NOTE = "note"
+"""The fact with a note for people, which the verdict repeats; it is not a gap."""
+
+
+class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
+    """The reply of one run of a check; it crosses the process boundary as JSON.
+
+    Attributes:
+        examined: paths of the examined files.
+        gaps: path → why the file could not be examined.
+        facts: results that are not findings, as JSON.
+    """
+
+    findings: list[RawFinding] = []
+    examined: list[str] = []
+    gaps: dict[str, str] = {}
+    facts: dict[str, Any] = {}
+
+
+def nothing_to_compare(why: str) -> CheckReply:
+    """Return the reply of a check that does not apply to a change; it has examined nothing."""
+    return CheckReply(facts={NOTHING_TO_COMPARE: why})
+
+
+class Gap(Exception):
+    """This file cannot be checked; ``str()`` is the reason, to be shown after its path."""
+
+
+class NotApplicable(Exception):
+    """The check does not apply to this file, so the file does not count as examined."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of a job: its path and content."""
+
+    path: str
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """The content; bytes that are not UTF-8 are kept as lone surrogates."""
+        for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+            if self.data.startswith(mark):
+                return self.data.decode(encoding, "replace")
+        return self.data.decode("utf-8", "surrogateescape")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as git counts them, without their ends."""
+        return [line.removesuffix("\r") for line in self.text.split("\n")]
+
+    @cached_property
+    def name(self) -> str:
+        """The last part of the path, in lower case."""
+        return self.path.rpartition("/")[2].lower()
+
+    @cached_property
+    def suffix(self) -> str:
+        """The name's ending in lower case, with its dot; empty when it has none."""
+        return os.path.splitext(self.name)[1]
+
+    @property
+    def is_illustrative(self) -> bool:
+        """Whether its values are likely made up: a test, a sample or a document, by its path."""
+        return is_illustrative(self.path)
+
+
+def read(root: str, path: str, most: int = MAX_FILE_BYTES) -> bytes:
+    """Read one file of a job, up to a maximum size."""
+    try:
+        data = read_file(root, path, most + 1)
+    except OSError as error:
+        raise Gap(f"could not be read: {error.strerror}") from None
+    if len(data) > most:
+        raise Gap(f"larger than {most >> 20} MiB")
+    return data
+
+
+# Parsing a key takes quadratic time in its parts.
+_LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Parse TOML in bounded time.
+
+    Raises:
+        TOMLDecodeError: it is none.
+        RecursionError: it is nested too deeply, or has keys of hundreds of parts.
+    """
+    if _LONG_KEY.search(text):
+        raise RecursionError
+    return tomllib.loads(text)
+
+
+def check_files(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
+    """Check every file of a job; a file for which the check fails is a gap.
+
+    Args:
+        job: also ``file_seconds``: processor time that one file may take. Then SIGPROF ends the
+            process, since a parser written in C lets no Python code run in the meantime.
+    """
+    reply = CheckReply()
+    try:
+        for path in job["paths"]:
+            signal.setitimer(signal.ITIMER_PROF, job.get("file_seconds", 0))
+            _check_file(job["root"], path, look, reply)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return reply
+
+
+def _check_file(
+    root: str, path: str, look: Callable[[Source], Iterable[RawFinding]], reply: CheckReply
+) -> None:
+    try:
+        found = list(look(Source(path, read(root, path))))
+    except Gap as gap:
+        reply.gaps[path] = str(gap)
+    except NotApplicable:
+        return
+    except RecursionError:
+        reply.gaps[path] = "nested too deeply to be parsed"
+    except MemoryError:
+        reply.gaps[path] = "needs too much memory to be parsed"
+    else:
+        reply.examined.append(path)
+        reply.findings.extend(sorted(found, key=lambda finding: (finding.line, finding.code)))

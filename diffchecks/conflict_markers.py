@@ -1,0 +1,44 @@
+"""Committed merge conflicts: complete groups of conflict markers, as git writes them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+
+START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
+
+
+def _marker(line: str) -> str | None:
+    """The conflict marker on this line, if any. The middle marker has no label."""
+    head = line[:7]
+    if head == MIDDLE:
+        return MIDDLE if len(line) == 7 else None
+    if head in {START, BASE, END}:
+        return head if len(line) == 7 or line[7] == " " else None
+    return None
+
+
+def find_conflicts(source: Source) -> Iterator[RawFinding]:
+    """Yield each complete group of markers; a lone row of equal signs is a heading's underline."""
+    start = middle = 0
+    for number, line in enumerate(source.lines, 1):
+        marker = _marker(line)
+        if marker == START:
+            start, middle = number, 0
+        elif marker == MIDDLE and start and not middle:
+            middle = number
+        elif marker == END and middle:
+            yield RawFinding(
+                "conflict-markers",
+                source.path,
+                start,
+                "Merge conflict markers were left in the file",
+                end_line=number,
+                confidence=0.7 if source.is_illustrative else 1.0,
+            )
+            start = middle = 0
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Check the files of a job (see ``check_io``)."""
+    return check_files(job, find_conflicts)

@@ -1,0 +1,196 @@
+"""Dependencies that the change adds, unpins, or takes from another source than before.
+
+A name that another changed manifest had in base was only moved.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from posixpath import dirname
+
+from msgspec.structs import replace
+
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.conflict_markers import find_conflicts
+from diffchecks.dependencies import lock_files
+from diffchecks.dependencies.advisories import find_vulnerable
+from diffchecks.dependencies.build_scripts import find_build_code, is_build_script
+from diffchecks.dependencies.changed_packages import MAX_LOCK_FILE
+from diffchecks.dependencies.line_lock_files import pinned, requirements
+from diffchecks.dependencies.lock_entry import LockEntry
+from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
+from diffchecks.dependencies.look_alikes import find_look_alike
+from diffchecks.dependencies.manifest_entry import NOTHING, Dependency, Manifest
+from diffchecks.dependencies.manifests import is_manifest, read_manifest
+from diffchecks.python.source_definitions import Job
+
+_RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
+_COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
+_CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
+
+
+def run(job: Job) -> CheckReply:
+    """Report what is new in the manifests and lock files of head."""
+    reply = CheckReply()
+    locked: list[RawFinding] = []
+    sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
+    at_commits: dict[str, set[str]] = {}  # by directory, what a lock file takes from repositories
+    for file in job["files"]:
+        path, old, added = file["path"], file["old_path"], set(file["added"])
+        if file["status"] == "deleted" or not _is_read(path):
+            continue
+        try:
+            head = Source(path, read(job["head_root"], path, MAX_LOCK_FILE))
+            if is_build_script(path):
+                reply.findings.extend(find_build_code(head, added, _bytes_of_base(job, old)))
+            elif is_lock_file(path):
+                found, now_locked = _compare_lock_files(job, old, head, added, reply)
+                locked += found
+                of_folder = at_commits.setdefault(dirname(path), set())
+                of_folder.update(entry.name for entry in now_locked if entry.git)
+            else:
+                now, was = read_manifest(path, head.text), _manifest_of_base(job, old)
+                sides.append((head, added, was, now))
+                locked += _compare_hashes(job, old, head, added)
+        except Gap as gap:
+            reply.gaps[path] = str(gap)
+            continue
+        reply.examined.append(path)
+    gone = (
+        _manifest_of_base(job, file["path"]) for file in job["files"] if file["status"] == "deleted"
+    )
+    before = [*(was for *_, was, _ in sides), *gone]
+    known = {(was.ecosystem, name) for was in before for name in was.dependencies}
+    for head, added, was, now in sides:
+        reply.findings.extend(
+            finding
+            for finding in _compare(head, added, was, now, known)
+            if finding.code != "floating-source"
+            or finding.key not in at_commits.get(dirname(head.path), ())
+        )
+        known |= {(now.ecosystem, name) for name in now.dependencies}
+    reply.findings.extend(locked)
+    reply.gaps.update(job.get("advisory_gaps", {}))
+    if job.get("advisories"):
+        reply.findings.extend(find_vulnerable(job, reply.gaps))
+    return reply
+
+
+def _is_read(path: str) -> bool:
+    return is_manifest(path) or is_lock_file(path) or is_build_script(path)
+
+
+def _bytes_of_base(job: Job, path: str | None) -> bytes:
+    """The bytes of a file of base; empty if it cannot be read, so that all in head is new."""
+    with suppress(Gap):
+        return read(job["base_root"], path) if path else b""
+    return b""
+
+
+def _compare_lock_files(
+    job: Job, old: str | None, head: Source, added: Collection[int], reply: CheckReply
+) -> tuple[list[RawFinding], list[LockEntry]]:
+    """Findings in a lock file, and its entries; a gap if base's version cannot be read."""
+    if conflicts := list(find_conflicts(head)):
+        reply.gaps[head.path] = "its packages could not be read: it has conflict markers"
+        return [replace(conflicts[0], key="conflict")], []
+    now, was = read_entries(head.path, head.text), list[LockEntry]()
+    if old and is_lock_file(old):
+        try:
+            was = read_entries(old, Source(old, read(job["base_root"], old, MAX_LOCK_FILE)).text)
+        except Gap as gap:
+            reply.gaps[head.path] = f"it could not be compared, since in base {gap}"
+    return list(lock_files.compare(head, added, was, now)), now
+
+
+def _compare_hashes(
+    job: Job, old: str | None, head: Source, added: Collection[int]
+) -> Iterator[RawFinding]:
+    """Findings about the hashes of a requirements file that had hashes in base."""
+    if not (old and head.name.endswith((".txt", ".in")) and is_manifest(old)):
+        return
+    with suppress(Gap):
+        text = Source(old, read(job["base_root"], old, MAX_LOCK_FILE)).text
+        if was := list(requirements(text)):
+            yield from lock_files.compare(head, added, was, list(pinned(head.text)))
+
+
+def _manifest_of_base(job: Job, path: str | None) -> Manifest:
+    """The manifest in base; empty if it did not parse there."""
+    if path and is_manifest(path):
+        with suppress(Gap):
+            return read_manifest(path, Source(path, read(job["base_root"], path)).text)
+    return NOTHING
+
+
+def _compare(
+    head: Source,
+    added: Collection[int],
+    was: Manifest,
+    now: Manifest,
+    known: Collection[tuple[str, str]],
+) -> Iterator[RawFinding]:
+    """Findings for what is new in a manifest; ``known``: dependencies of all manifests in base."""
+
+    def at(code: str, text: str, message: str, key: str, beside: str = "") -> RawFinding:
+        line = _line(head, added, text, beside)
+        return RawFinding(code, head.path, line, message, key=key)
+
+    for name, dependency in now.dependencies.items():
+        is_new = (now.ecosystem, name) not in known
+        for code, message in (
+            *(_judge_new(now.ecosystem, dependency, was is NOTHING) if is_new else ()),
+            *_judge_versions(dependency, was.dependencies.get(name)),
+        ):
+            of_version = code == "loosened" and dependency.version_name
+            spec = dependency.spec.lstrip("=")
+            yield at(code, of_version or dependency.written, message, name, spec)
+    for name, command in now.hooks.items():
+        if was.hooks.get(name) != command:
+            yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
+    for setting in now.settings:
+        if setting not in was.settings:
+            yield at(setting.code, setting.written, setting.message, setting.message)
+
+
+def _judge_new(ecosystem: str, dependency: Dependency, first: bool) -> Iterator[tuple[str, str]]:
+    """A code and a message for a new dependency; none in a project's first manifest."""
+    written = dependency.written
+    if look_alike := find_look_alike(ecosystem, dependency.name):
+        known = f"a name that looks like the well-known {look_alike}"
+        yield "look-alike", f"New dependency: {written}, {known}"
+    elif not first and not dependency.source:
+        version = f" {dependency.spec}" if dependency.spec else ""
+        yield "new", f"New dependency: {written}{version} ({ecosystem})"
+
+
+def _judge_versions(dependency: Dependency, before: Dependency | None) -> Iterator[tuple[str, str]]:
+    """A code and a message if unreviewed versions may be installed."""
+    written, source = dependency.written, dependency.source
+    if source and (before is None or before.source != source) and _floats(source):
+        message = f"{written} comes from {source}, a source whose content can change at any time"
+        yield "floating-source", message
+    elif before and not source and _has_ceiling(before) and not _has_ceiling(dependency):
+        yield "loosened", f"{written} was {before.spec} and has no upper bound now"
+
+
+def _has_ceiling(dependency: Dependency) -> bool:
+    return (
+        bool(dependency.spec) and dependency.spec != "*" and bool(_CEILING.search(dependency.spec))
+    )
+
+
+def _floats(source: str) -> bool:
+    """Whether its content can change: no commit, digest or release, or no encryption."""
+    return source.startswith("http:") or not (
+        _COMMIT.search(source)
+        or _RELEASE.search(source)
+        or re.search(r"sha\d+[=-]|\.(?:whl|tgz|zip|tar\.gz)\b", source)
+    )
+
+
+def _line(head: Source, added: Collection[int], text: str, beside: str = "") -> int:
+    """The line that contains the text: an added one if there is one, with what is beside it."""
+    word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])", re.IGNORECASE)
+    lines = [number for number, line in enumerate(head.lines, 1) if word.search(line)]
+    return max(lines, key=lambda n: (n in added, beside in head.lines[n - 1]), default=1)

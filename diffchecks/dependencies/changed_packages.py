@@ -1,0 +1,166 @@
+"""Packages that a change adds or updates, from its lock files, else from exact pins."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+from msgspec import Struct
+
+from diffchecks.check_io import CheckReply, Gap, Source, read
+from diffchecks.dependencies.lock_entry import LockEntry
+from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
+from diffchecks.dependencies.lock_files import Places
+from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
+from diffchecks.python.source_definitions import Job
+
+MAX_LOCK_FILE = 24 << 20  # bytes
+
+_ECOSYSTEMS = {
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+    "yarn.lock": "npm",
+    "bun.lock": "npm",
+    "pnpm-lock.yaml": "npm",
+    "Cargo.lock": "crates.io",
+    "go.mod": "Go",
+    "Gemfile.lock": "RubyGems",
+    "composer.lock": "Packagist",
+    "gradle.lockfile": "Maven",
+}
+"""Ecosystem by file name; all other files are Python's."""
+
+# A go.sum also lists modules that were only considered; a wrapper names the build tool.
+_NO_PACKAGES = frozenset(["go.sum", "gradle-wrapper.properties", "maven-wrapper.properties"])
+
+_EXACT = {
+    "PyPI": re.compile(r"===?\s*([^\s,*]+)"),
+    "crates.io": re.compile(r"=\s*(\d[^\s,*]*)"),
+    "RubyGems": re.compile(r"=?\s*(\d[\w.-]*)"),
+    "npm": re.compile(r"=?v?(\d+\.\d+\.\d+[\w.+-]*)"),
+    "Packagist": re.compile(r"v?(\d+\.\d+\.\d+[\w.+-]*)"),
+    "Maven": re.compile(r"(\d[\w.-]*)"),
+}
+
+
+class Package(Struct, frozen=True):
+    """One version of a package, and where head requests it.
+
+    Attributes:
+        name: normalized for its ecosystem.
+        line: returns the line in ``path``.
+        before: its versions in the same file of base.
+    """
+
+    ecosystem: str
+    name: str
+    version: str
+    path: str
+    line: Callable[[], int]
+    before: tuple[str, ...] = ()
+
+
+def run(job: Job) -> CheckReply:
+    """The ecosystems and names of what ``list_changed`` finds, as the fact ``packages``."""
+    return CheckReply(
+        facts={"packages": sorted({(p.ecosystem, p.name) for p in list_changed(job)})}
+    )
+
+
+def list_changed(job: Job) -> list[Package]:
+    """Packages at versions that the same file of base did not have, each version once.
+
+    Unreadable files are left out: the check ``dependencies`` reports them.
+    """
+    files = [file for file in job["files"] if file["status"] != "deleted"]
+    locked: set[tuple[str, str, str]] = set()
+    found: dict[tuple[str, str, str], Package] = {}
+    for file in files:
+        with suppress(Gap):
+            for package in _of_lock_file(job, file, locked):
+                found.setdefault((package.ecosystem, package.name, package.version), package)
+    for file in files:
+        with suppress(Gap):
+            for package in _of_manifest(job, file):
+                if not _is_locked(package, locked):
+                    found.setdefault((package.ecosystem, package.name, package.version), package)
+    return list(found.values())
+
+
+def _is_locked(package: Package, locked: Collection[tuple[str, str, str]]) -> bool:
+    """Whether a lock file beside a manifest, or in a directory above it, pins the version."""
+    folder = package.path
+    while folder:
+        folder = folder.rpartition("/")[0]
+        if (package.ecosystem, package.name, folder) in locked:
+            return True
+    return False
+
+
+def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Iterator[Package]:
+    """The changed packages of one lock file; adds all its packages to ``locked``."""
+    path, old = file["path"], file["old_path"]
+    kind = path.rpartition("/")[2]
+    if not (is_lock_file(path) or kind == "go.mod") or kind in _NO_PACKAGES:
+        return
+    ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
+    head = Source(path, read(job["head_root"], path, MAX_LOCK_FILE))
+    before: Mapping[str, set[str]] = defaultdict(set)
+    if old and old.rpartition("/")[2] == kind:
+        with suppress(Gap):
+            base = Source(old, read(job["base_root"], old, MAX_LOCK_FILE))
+            for entry in _entries(base):
+                before[entry.name].add(_version(entry))
+    places, folder = Places(head, set(file["added"])), path.rpartition("/")[0]
+    for entry in _entries(head):
+        name = normalize(ecosystem, entry.name)
+        locked.add((ecosystem, name, folder))
+        version, known = _version(entry), before.get(entry.name, ())
+        if version and version not in known and not (entry.git or entry.path):
+            locate = partial(places.line, "", entry)
+            yield Package(ecosystem, name, version, path, locate, tuple(sorted(known)))
+
+
+def _version(entry: LockEntry) -> str:
+    """The version without the operator of a Pipfile.lock, or the peers of pnpm."""
+    return entry.version.removeprefix("==").partition("(")[0]
+
+
+def _entries(source: Source) -> list[LockEntry]:
+    if source.path.endswith("go.mod"):
+        return list(go_modules(source.text))
+    return read_entries(source.path, source.text)
+
+
+def _of_manifest(job: Job, file: Job) -> Iterator[Package]:
+    path, old = file["path"], file["old_path"]
+    if not is_manifest(path) or path.endswith("go.mod"):
+        return
+    head, pins = Source(path, read(job["head_root"], path)), dict[str, str]()
+    if old and is_manifest(old):
+        with suppress(Gap):
+            was = read_manifest(old, Source(old, read(job["base_root"], old)).text)
+            pins = {name: dependency.spec for name, dependency in was.dependencies.items()}
+    now = read_manifest(path, head.text)
+    exact, places = _EXACT[now.ecosystem], Places(head, set(file["added"]))
+    for name, dependency in now.dependencies.items():
+        found = exact.fullmatch(dependency.spec.strip())
+        if found and not dependency.source and pins.get(name) != dependency.spec:
+            entry = LockEntry(dependency.written, found[1])
+            old_pin = exact.fullmatch(pins.get(name, "").strip())
+            yield Package(
+                now.ecosystem,
+                normalize(now.ecosystem, name),
+                found[1],
+                path,
+                partial(places.line, "", entry),
+                (old_pin[1],) if old_pin else (),
+            )
+
+
+def normalize(ecosystem: str, name: str) -> str:
+    """A package's name as its ecosystem compares names."""
+    if ecosystem == "PyPI":
+        return re.sub(r"[-_.]+", "-", name).lower()
+    return name.lower() if ecosystem == "Packagist" else name

@@ -1,0 +1,255 @@
+"""Manifests: direct dependencies, install scripts, and indexes.
+
+What counts as pinned follows PEP 440 and the ranges of npm and Cargo.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from typing import Any
+
+from diffchecks.check_io import Gap, load_toml
+from diffchecks.dependencies import jvm_manifests, package_sources
+from diffchecks.dependencies.lock_entry import LockEntry
+from diffchecks.dependencies.manifest_entry import Dependency, Manifest, manifest
+
+_REQUIREMENTS = re.compile(
+    r"(?:.*/)?(?:[\w.-]*requirements[\w.-]*|requirements/[\w.-]+)\.(?:txt|in)", re.DOTALL
+)
+_PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
+_GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
+_NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_NPM_HOOKS = ("preinstall", "install", "postinstall")
+_COMPOSER_HOOKS = (
+    *("pre-install-cmd", "post-install-cmd", "pre-update-cmd", "post-update-cmd"),
+    *("pre-autoload-dump", "post-autoload-dump"),
+)
+_PROGRAM = re.compile(
+    r"\b(?:node|deno|bun|npx|python3?|perl|ruby|(?:bash|zsh|sh)|curl|wget|powershell)\s|\./"
+)
+_GEM = re.compile(
+    r"""\s*(?:gem|\w+\.add_(?:runtime_|development_)?dependency)[\s(]+["']([\w.-]+)["']"""
+    r"""(?:\s*,\s*["']([^"']+)["'])?"""
+)
+_GEMSPEC = ".gemspec"
+_GRADLE = (".gradle", ".gradle.kts")
+_GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
+_GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
+_SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
+_NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file of this name declares dependencies."""
+    name = path.rpartition("/")[2]
+    return (
+        name in _READERS
+        or bool(_REQUIREMENTS.fullmatch(path))
+        or name.endswith((_GEMSPEC, *_GRADLE))
+    )
+
+
+def read_manifest(path: str, text: str) -> Manifest:
+    """Parse a manifest of any supported ecosystem.
+
+    Raises:
+        Gap: the file is malformed.
+    """
+    others = {_GEMSPEC: _gemfile, **dict.fromkeys(_GRADLE, jvm_manifests.gradle)}
+    other = next((others[end] for end in others if path.endswith(end)), _requirements)
+    reader = _READERS.get(path.rpartition("/")[2], other)
+    try:
+        return reader(text.removeprefix("\ufeff"))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
+
+
+def _python(requirement: str) -> Dependency | None:
+    match = _PEP508.match(requirement)
+    if match is None:
+        return None
+    written, rest = match.group(1), match.group(2).strip()
+    name = re.sub(r"[-_.]+", "-", written).lower()
+    if rest.startswith("@"):
+        return Dependency(name, written, "", rest[1:].strip())
+    return Dependency(name, written, rest.strip("() "))
+
+
+def _requirements(text: str) -> Manifest:
+    found: list[Dependency] = []
+    for line in text.split("\n"):
+        if re.match(r"\s*(?:-e\s+|--editable[\s=]+)?(?:git|hg|svn|bzr)\+|\s*https?://", line):
+            source = line.split()[-1]
+            name = re.search(r"#egg=([\w.-]+)|/([\w.-]+?)(?:\.git)?(?:@|#|$)", source)
+            written = next(filter(None, name.groups()), source) if name else source
+            found.append(Dependency(written.lower(), written, "", source))
+        elif line.strip() and not line.lstrip().startswith(("#", "-")):
+            dependency = _python(line.split(" --hash")[0].rstrip("\\ "))
+            found += [dependency] if dependency else []
+    return manifest("PyPI", found, settings=package_sources.pip_options(text))
+
+
+def _pyproject(text: str) -> Manifest:
+    document = load_toml(text)
+    project, tool = document.get("project", {}), document.get("tool", {})
+    listed = [
+        *project.get("dependencies", ()),
+        *document.get("build-system", {}).get("requires", ()),
+        *(item for group in project.get("optional-dependencies", {}).values() for item in group),
+        *(item for group in document.get("dependency-groups", {}).values() for item in group),
+    ]
+    found = [
+        dependency for item in listed if isinstance(item, str) and (dependency := _python(item))
+    ]
+    poetry = tool.get("poetry", {})
+    groups = [poetry.get("dependencies", {}), poetry.get("dev-dependencies", {})]
+    groups += [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
+    for group in groups:
+        found += [
+            dependency
+            for dependency in _tables(group, ("git", "url"))
+            if dependency.name != "python"
+        ]
+    sources = {k: v for k, v in tool.get("uv", {}).get("sources", {}).items() if _is_remote(v)}
+    found += _tables(sources, ("git", "url"))
+    return manifest("PyPI", found, settings=package_sources.python_indexes(tool))
+
+
+def _is_remote(value: Any) -> bool:
+    """Whether a table names the download location of a package."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(("git", "url"))
+
+
+def _cargo(text: str) -> Manifest:
+    document = load_toml(text)
+    places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
+    kinds = ("dependencies", "dev-dependencies", "build-dependencies")
+    groups = [place.get(kind, {}) for place in places for kind in kinds]
+    groups += [
+        {name: value for name, value in patches.items() if _is_remote(value)}
+        for patches in document.get("patch", {}).values()
+    ]
+    found = (dependency for group in groups for dependency in _tables(group, ("git",)))
+    return manifest("crates.io", found)
+
+
+def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependency]:
+    """Dependencies as TOML tables: ``name = "spec"`` or ``name = {version, git, rev}``."""
+    for name, value in group.items():
+        if isinstance(value, str):
+            yield Dependency(name.lower(), name, value)
+        elif isinstance(value, dict):
+            source = next((str(value[key]) for key in keys if key in value), "")
+            pinned = value.get("rev")
+            yield Dependency(
+                name.lower(),
+                name,
+                str(value.get("version", "")),
+                f"{source}@{pinned}" if source and pinned else source,
+            )
+
+
+def _npm(text: str) -> Manifest:
+    document = json.loads(text)
+    found = []
+    for group in _NPM_GROUPS:
+        for name, spec in document.get(group, {}).items():
+            elsewhere = bool(_NPM_HOST.match(spec))
+            found.append(
+                Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
+            )
+    scripts = document.get("scripts", {})
+    hooks = {name: scripts[name] for name in _NPM_HOOKS if name in scripts}
+    # It also runs in a checkout, usually to build the package or to set up git hooks.
+    if _PROGRAM.search(scripts.get("prepare", "")):
+        hooks["prepare"] = scripts["prepare"]
+    return manifest("npm", found, hooks)
+
+
+def _go(text: str) -> Manifest:
+    lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
+    return manifest(
+        "Go",
+        (
+            Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
+            for match in lines
+            if match
+        ),
+        settings=package_sources.go_replacements(text),
+    )
+
+
+def go_modules(text: str) -> Iterator[LockEntry]:
+    """Every module that a go.mod requires, including indirect ones."""
+    for line in text.split("\n"):
+        if match := _GO_REQUIRE.match(line):
+            yield LockEntry(match[1], match[2])
+
+
+def _composer(text: str) -> Manifest:
+    document = json.loads(text)
+    listed = {**document.get("require", {}), **document.get("require-dev", {})}
+    # A name without a slash is PHP itself, or an extension of it.
+    found = (Dependency(name.lower(), name, spec) for name, spec in listed.items() if "/" in name)
+    scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
+    hooks = {name: command for name, command in scripts.items() if _PROGRAM.search(command)}
+    return manifest("Packagist", found, hooks, package_sources.composer(document))
+
+
+def _script(document: Mapping[str, Any], name: str) -> str:
+    """The commands of a Composer script: one or several."""
+    commands = document.get("scripts", {}).get(name, "")
+    return commands if isinstance(commands, str) else " && ".join(map(str, commands))
+
+
+def _gemfile(text: str) -> Manifest:
+    found = []
+    for line in text.split("\n"):
+        if match := _GEM.match(line):
+            options = line[match.end() :]
+            source = _GEM_SOURCE.search(options)
+            reference = _GEM_REFERENCE.search(options)
+            where = source[1] + (f"@{reference[1]}" if reference else "") if source else ""
+            found.append(Dependency(match[1], match[1], match[2] or "", where))
+    return manifest("RubyGems", found, settings=package_sources.bundler(text))
+
+
+def _pipfile(text: str) -> Manifest:
+    document = load_toml(text)
+    groups = [document.get(group, {}) for group in ("packages", "dev-packages")]
+    found = (one for group in groups for one in _tables(group, ("git", "file")))
+    return manifest("PyPI", found, settings=package_sources.pipenv(document))
+
+
+def _setup_cfg(text: str) -> Manifest:
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except ConfigParserError:
+        raise ValueError from None
+    listed = [parser.get("options", name, fallback="") for name in _SETUP_LISTS]
+    if parser.has_section("options.extras_require"):
+        listed += [value for _, value in parser.items("options.extras_require")]
+    lines = (line for value in listed for line in value.split("\n"))
+    return manifest("PyPI", (one for line in lines if (one := _python(line))))
+
+
+_READERS = {
+    "pyproject.toml": _pyproject,
+    "Pipfile": _pipfile,
+    "setup.cfg": _setup_cfg,
+    "package.json": _npm,
+    "Cargo.toml": _cargo,
+    "go.mod": _go,
+    "composer.json": _composer,
+    "Gemfile": _gemfile,
+    "pom.xml": jvm_manifests.maven,
+    "libs.versions.toml": jvm_manifests.version_catalog,
+    ".npmrc": package_sources.npmrc,
+    ".yarnrc": package_sources.npmrc,
+    ".yarnrc.yml": package_sources.yarnrc,
+    "pip.conf": package_sources.pip_configuration,
+    "pip.ini": package_sources.pip_configuration,
+}

@@ -1,0 +1,129 @@
+"""The configured package sources, and whether they are encrypted."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from diffchecks.dependencies.manifest_entry import (
+    Manifest,
+    SourceSetting,
+    insecure,
+    manifest,
+    registry,
+)
+
+_PIP_OPTION = re.compile(
+    r"^\s*--?(extra-index-url|index-url|find-links|trusted-host|i|f)[\s=]+(\S+)", re.MULTILINE
+)
+_PIP_SETTING = re.compile(
+    r"^\s*(extra-index-url|index-url|find-links|trusted-host)\s*=\s*(\S+)", re.MULTILINE
+)
+_NPM_REGISTRY = re.compile(r'^\s*"?((?:@[\w.-]+:)?registry)"?[\s=]+"?([^\s"]+)', re.MULTILINE)
+_NPM_UNVERIFIED = re.compile(r'^\s*"?strict-ssl"?[\s=]+"?false', re.MULTILINE)
+_YARN_REGISTRY = re.compile(
+    r"^\s*(npmRegistryServer|npmPublishRegistry):\s*[\"']?([^\s\"']+)", re.MULTILINE
+)
+_YARN_UNVERIFIED = re.compile(r"^\s*(enableStrictSsl:\s*false|unsafeHttpWhitelist:)", re.MULTILINE)
+_NPM_HOSTS = re.compile(r"https://registry\.(?:npmjs\.org|yarnpkg\.com)\b")
+_GO_REPLACEMENT = re.compile(
+    r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+([^\s./]\S*)", re.MULTILINE
+)
+_GEM_SOURCE = re.compile(r"""^\s*source[\s(]+["']([^"']+)["']\)?\s*(do\b)?""", re.MULTILINE)
+_GEM_OPTION = re.compile(r"""\bsource(?::|\s*=>)\s*["'](http:[^"']+)["']""")
+
+
+def pip_options(text: str) -> Iterator[SourceSetting]:
+    """Options in a requirements file."""
+    return _pip(_PIP_OPTION, text, "--")
+
+
+def pip_configuration(text: str) -> Manifest:
+    """A pip.conf."""
+    return manifest("PyPI", settings=_pip(_PIP_SETTING, text, ""))
+
+
+def _pip(pattern: re.Pattern[str], text: str, dashes: str) -> Iterator[SourceSetting]:
+    for option, value in pattern.findall(text):
+        name = f"{dashes if len(option) > 1 else '-'}{option}"
+        if option == "trusted-host":
+            yield insecure(value, f"{name} {value}: its certificate is not verified")
+        else:
+            yield from registry(name, value, "extra-index" if option == "extra-index-url" else "")
+
+
+def python_indexes(tool: Mapping[str, Any]) -> Iterator[SourceSetting]:
+    """Indexes that ``[tool]`` of a pyproject.toml gives to Poetry, uv and PDM."""
+    uv = tool.get("uv", {})
+    listed = [*uv.get("index", ()), *tool.get("pdm", {}).get("source", ())]
+    for index in [*tool.get("poetry", {}).get("source", ()), *listed]:
+        # An index that is named for each package, or replaces the default one, adds no names.
+        chosen = index.get("explicit") or index.get("default") or index.get("name") == "pypi"
+        chosen = chosen or index.get("priority") in {"explicit", "default"}
+        url = str(index.get("url", ""))
+        yield from registry("index", url, "" if chosen or "//pypi.org/" in url else "extra-index")
+        if index.get("verify_ssl") is False:
+            yield insecure("verify_ssl", f"index {url}: its certificate is not verified")
+    for url in uv.get("extra-index-url", ()):
+        yield from registry("extra-index-url", str(url), "extra-index")
+    yield from registry("index-url", str(uv.get("index-url", "")))
+
+
+def pipenv(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
+    """Sources of a Pipfile; each package uses the first one unless it names another."""
+    for source in document.get("source", ()):
+        url = str(source.get("url", ""))
+        yield from registry("source", url)
+        if source.get("verify_ssl") is False:
+            yield insecure("verify_ssl", f"source {url}: its certificate is not verified")
+
+
+def npmrc(text: str) -> Manifest:
+    """An .npmrc, also of pnpm, or a .yarnrc of Yarn 1."""
+    found: list[SourceSetting] = []
+    for option, url in _NPM_REGISTRY.findall(text):
+        known = option != "registry" or _NPM_HOSTS.match(url)
+        found += registry(option, url, "" if known else "registry")
+    if _NPM_UNVERIFIED.search(text):
+        found.append(insecure("strict-ssl", "strict-ssl is off: no certificate is verified"))
+    return manifest("npm", settings=found)
+
+
+def yarnrc(text: str) -> Manifest:
+    """A .yarnrc.yml."""
+    found: list[SourceSetting] = []
+    for option, url in _YARN_REGISTRY.findall(text):
+        found += registry(option, url, "" if _NPM_HOSTS.match(url) else "registry")
+    for written in _YARN_UNVERIFIED.findall(text):
+        option = written.partition(":")[0]
+        found.append(insecure(option, f"{option}: packages are downloaded unprotected"))
+    return manifest("npm", settings=found)
+
+
+def composer(document: Mapping[str, Any]) -> Iterator[SourceSetting]:
+    """Repositories and settings of a composer.json."""
+    listed = document.get("repositories", ())
+    for repository in listed.values() if isinstance(listed, dict) else listed:
+        if isinstance(repository, dict) and repository.get("type") != "path":
+            url = str(repository.get("url", ""))
+            yield from registry("repository", url, "registry" if "://" in url else "")
+    settings = document.get("config", {})
+    for option, value in (("secure-http", False), ("disable-tls", True)):
+        if settings.get(option) is value:
+            yield insecure(option, f"{option}: packages may be downloaded without encryption")
+
+
+def bundler(text: str) -> Iterator[SourceSetting]:
+    """Sources of a Gemfile; with two global sources, either may provide a gem."""
+    count = 0
+    for url, block in _GEM_SOURCE.findall(text):
+        count += not block
+        yield from registry("source", url, "extra-index" if count > 1 and not block else "")
+    for url in _GEM_OPTION.findall(text):
+        yield from registry("source", url)
+
+
+def go_replacements(text: str) -> Iterator[SourceSetting]:
+    """Modules that a go.mod replaces with another module, not with a directory."""
+    for module, other in _GO_REPLACEMENT.findall(text):
+        if other != module:  # otherwise it only pins a version
+            yield SourceSetting("replaced", other, f"{module} is replaced by {other}")

@@ -1,0 +1,55 @@
+"""Source changes without an entry in the project's changelog."""
+
+import re
+
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
+from diffchecks.path_kinds import is_product
+from diffchecks.python.source_definitions import Job
+
+CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
+
+_LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)
+_UNRELEASED = re.compile(
+    r"\W*(?:v?\d[\w.]*\W+)?(?:unreleased|next release|upcoming)\b", re.IGNORECASE
+)
+_FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
+
+
+def run(job: Job) -> CheckReply:
+    """Report the heading under which an entry is missing."""
+    files = job["files"]
+    both = set(job["base_tree"]) & set(job["head_tree"])
+    new = set(job["head_tree"]) - set(job["base_tree"])
+    examined = [file["path"] for file in files if file["status"] != "deleted"]
+    if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
+        return CheckReply(examined=examined)
+    logs = sorted(path for path in both if _LOG.fullmatch(path) and path not in job["head_links"])
+    if not logs:
+        return nothing_to_compare("the project keeps no changelog in its root directory")
+    changed = sum(
+        len(file["added"]) + len(file["removed"])
+        for file in files
+        if file["path"].endswith(".py") and is_product(file["path"])
+    )
+    if changed < CHANGED_LINES:
+        return CheckReply(examined=examined)
+    for path in logs:
+        try:
+            line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+        except Gap as why:
+            return CheckReply(examined=examined, gaps={path: str(why)})
+        if line:
+            message = f"{changed} lines of source changed, and {path} has no entry for it"
+            found = RawFinding("missing", path, line, message, key=path)
+            return CheckReply([found], examined)
+    return nothing_to_compare(f"{logs[0]} has no heading for unreleased changes")
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _heading(root: str, path: str) -> int:
+    """The line of the heading for unreleased changes; 0 if there is none."""
+    lines = enumerate(Source(path, read(root, path)).lines, 1)
+    return next((number for number, line in lines if _UNRELEASED.match(line)), 0)

@@ -1,0 +1,60 @@
+"""The function, class or heading that encloses each line of a file, as context of findings.
+
+Python is parsed; in other languages, a less indented line above that looks like a definition is
+enough, since scopes only distinguish findings with equal text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from diffchecks.check_io import Gap, Source, read
+from diffchecks.python.source_definitions import find_scopes
+
+_DEFINES = re.compile(
+    r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"
+    r"(?:function|func|def|class|interface|struct|impl|fn|module|trait|enum|type)\s+"
+    r"(?:\([^)]*\)\s*)?([A-Za-z_$][\w$.]*)"
+)
+_KEY = re.compile(r"^(\s*)([A-Za-z_][\w.-]*):\s*$")
+
+
+def run(job: dict[str, Any]) -> dict[str, list[str]]:
+    """Path → the scope of each requested line; unreadable files are left out.
+
+    Args:
+        job: ``root`` and ``paths`` as for all checks, and ``lines``: path → 1-based numbers.
+    """
+    found: dict[str, list[str]] = {}
+    for path in job["paths"]:
+        with suppress(Gap):
+            source = Source(path, read(job["root"], path))
+            found[path] = list(_scopes(source, job["lines"][path]))
+    return found
+
+
+def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:
+    """The dotted name of the innermost scope around each line; empty at the top level."""
+    if source.suffix not in {".py", ".pyi"}:
+        yield from (_guess(source.lines, line) for line in numbers)
+        return
+    innermost = [""] * (len(source.lines) + 1)
+    for start, end, name in find_scopes(source.text.removeprefix("\ufeff")):
+        innermost[start : end + 1] = [name] * (end + 1 - start)
+    yield from (innermost[line] if 0 < line < len(innermost) else "" for line in numbers)
+
+
+def _guess(lines: Sequence[str], line: int) -> str:
+    if not 0 < line <= len(lines):
+        return ""
+    indent = _indent(lines[line - 1])
+    for text in reversed(lines[max(0, line - 400) : line]):
+        found = _DEFINES.match(text) or _KEY.match(text)
+        if found and (_indent(text) < indent or text is lines[line - 1]):
+            return found.group(found.re.groups)
+    return ""
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -1,0 +1,234 @@
+"""Changed files whose names say that they hold text or data, and that programs run as code.
+
+No analyzer reads such a file in its language, so it is a gap, with the line that runs it. A program
+runs a file if a line names it in a call, statement or command that does so, or gives its name to a
+variable that such a line uses.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from diffchecks.check_io import CheckReply, Gap, read
+from diffchecks.path_kinds import path_kinds
+from diffchecks.script_languages import script_language
+
+_READERS: Final = {
+    "py": re.compile(
+        r"(?<![\w.])(?:builtins\.)?(?:exec|eval|execfile|compile)\s*\(|\brun_path\s*\("
+        r"|\b(?:Sourceless|Source)FileLoader\s*\(|\bspec_from_(?:file_location|loader)\s*\("
+        r"|\bimp\.load_source\s*\("
+    ),
+    "js": re.compile(
+        r"\bvm\.\w+\s*\(|\bnew\s+(?:vm\.)?(?:Script|Worker)\s*\(|(?<![\w.])eval\s*\(|\bnew\s+Function\s*\("
+        r"|(?<![\w.])(?:require|importScripts)\s*\(|\bfork\s*\("
+    ),
+    "php": re.compile(r"(?<!\w)(?:include|require)(?:_once)?\b|\beval\s*\("),
+    "rb": re.compile(r"(?<![\w.])(?:load|eval)\b|\b(?:instance|class|module)_eval\b"),
+    "lua": re.compile(r"\b(?:dofile|loadfile)\b"),
+    "c": re.compile(r"^\s*#\s*include\b"),
+    "rs": re.compile(r"\binclude!\s*\("),
+}
+_LANGUAGES: Final = {
+    **dict.fromkeys(("pyi", "pyw", "ipynb"), "py"),
+    **dict.fromkeys(("jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "js"),
+    **dict.fromkeys(("phtml", "inc"), "php"),
+    **dict.fromkeys(("rake", "ru", "gemspec"), "rb"),
+    **dict.fromkeys(("h", "cc", "cpp", "cxx", "hh", "hpp", "m", "mm"), "c"),
+}
+_NAMES: Final = {
+    "py": "Python", "js": "JavaScript", "php": "PHP", "rb": "Ruby", "lua": "Lua", "c": "C",
+    "rs": "Rust", "sh": "shell", "pl": "Perl",
+}  # fmt: skip
+_INTERPRETERS: Final = {
+    **dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh", "source", "."), "sh"),
+    "python": "py",
+    "node": "js",
+    "ruby": "rb",
+    "php": "php",
+    "perl": "pl",
+    "lua": "lua",
+}
+_PROGRAM = r"(?P<program>sh|bash|dash|zsh|ksh|source|python|node|ruby|php|perl|lua)[\d.]*"
+_STARTED = (
+    re.compile(rf"(?:^|[\s\"'`;&|(\[{{=/]){_PROGRAM}\s+(?:-[\w-]+\s+)*[\"']?[^\s\"',;&|<>]*\Z"),
+    re.compile(
+        rf"[\"'](?:[\w./]*/)?{_PROGRAM}[\"']\s*,\s*(?:[\"']-[\w-]+[\"'],\s*)*[\"'][^\s\"',]*\Z"
+    ),
+    re.compile(  # the same as source, where a command begins
+        r"(?:^|[;&|({`\"':]|\b(?:then|do|else)|(?:^|\s)-)\s*(?P<program>\.)\s+[\"']?[^\s\"',;&|<>]*\Z"
+    ),
+)
+_ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
+_ASSIGNED = re.compile(
+    r"\s*(?:(?:const|let|var|local|export|readonly)\s+)?[$@]?(?P<name>\w+)\s*(?::[^=]+)?:?=[^=]"
+)
+# What a loader of a bundler, or a reader of data, makes of a name that is not a program's.
+_DATA = re.compile(
+    r"\.(?:json5?|svg|png|jpg|gif|css|s[ac]ss|less|html?|mdx?|graphql|gql|glsl|vert|frag|ya?ml|toml|wasm"
+    r"|node|pug|hbs|ejs|lock|pot?|snap)"
+)
+_TEXT = re.compile(r"\.(?:txt|md|rst|[ct]sv|dat|log|cfg|ini|conf|xml|html|json|ya?ml)")
+_SHELL_SUFFIXES: Final = frozenset(
+    ["", "sh", "bash", "zsh", "ksh", "mk", "just", "yml", "yaml", "json"]
+)
+_TOKEN = re.compile(r"[\w.+-]+")
+_COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
+_LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
+# How a program finds files by their suffix, and how it runs what it found.
+_FOUND_AND_RUN: Final = {
+    "py": (
+        re.compile(r"(?P<name>)glob\(\s*f?[\"'][^\"'\n]*\*(?P<suffix>\.\w+)[\"']"),
+        r"(?<![\w.])(?:exec|eval)\s*\(\s*(?:compile\(\s*)?(?:open\(\s*\w+\b|\w+\.read)|run_path\(\s*(?:str\()?\w+\)",
+    ),
+    "sh": (
+        re.compile(r"\bfor\s+(?P<name>\w+)\s+in\s+[^;\n]*\*(?P<suffix>\.\w+)"),
+        r"(?:\.|source|sh|bash|python3?|node)\s+[\"']?\$\{{?{}\b",
+    ),
+}
+_MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
+_SETTING = re.compile(
+    r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
+)
+_SUBSTITUTION = re.compile(r"\$\(|`|<\(")
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Name each changed file that is run under the name of a text as a gap (see ``check_io``).
+
+    Args:
+        job: also ``texts``: changed files that are not named like programs, and ``programs``: files
+            of head, beside the changed ones, that may run one.
+    """
+    changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    texts = frozenset(job["texts"])
+    found = ((path, _as_text(job["head_root"], path)) for path in changed if path in texts)
+    wanted = {path: data for path, data in found if data is not None}
+    if not wanted:
+        return CheckReply(examined=[])
+    gaps: dict[str, str] = {}
+    by_token = defaultdict[str, list[str]](list)
+    for path in wanted:
+        by_token[_token(path)].append(path)
+    for program in dict.fromkeys((*changed, *job["programs"])):
+        try:
+            text = read(job["head_root"], program).decode("utf-8", "replace")
+        except Gap:
+            continue  # reported by the analyzers that read it
+        tokens = by_token.keys() & set(_TOKEN.findall(text))
+        named = [path for token in sorted(tokens) for path in by_token[token]]
+        left = [path for path in named if path not in gaps and path != program]
+        for path, language, line in _executions(program, text, left):
+            if language != "sh" or not _only_sets_variables(wanted[path]):
+                why = f"{program}:{line} runs it as {_NAMES[language]}, but it is named like a text"
+                gaps.setdefault(path, why)
+        for ending, language, line in _globs(text):
+            for path in wanted:
+                if path.endswith(ending) and path != program:
+                    gaps.setdefault(path, f"{program}:{line} runs such files as {_NAMES[language]}")
+    return CheckReply(examined=sorted(set(wanted) - set(gaps)), gaps=gaps)
+
+
+def _as_text(root: str, path: str) -> bytes | None:
+    """The contents of a file that no analyzer takes for a program; None for others."""
+    if "lock_files" in path_kinds(path):
+        return None
+    try:
+        data = read(root, path)
+    except Gap:
+        return None
+    return None if not data.strip() or script_language(path, data) else data
+
+
+def _token(path: str) -> str:
+    """The part of a file's name by which programs are searched for it."""
+    tokens: list[str] = _TOKEN.findall(PurePosixPath(path).name)
+    return tokens[-1] if tokens else ""
+
+
+def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, int]]:
+    """(path, language, line) for each of the files that a program names and runs."""
+    if not paths:
+        return
+    suffix = PurePosixPath(program).suffix.lower().lstrip(".")
+    language, looked_up = _LANGUAGES.get(suffix, suffix), 0
+    lines = text.split("\n")
+    places = _places(lines, {_token(path) for path in paths})
+    for path in paths:
+        name = PurePosixPath(path).name
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w/-]|\.\w)")
+        for number in places.get(_token(path), ()):
+            line = lines[number]
+            found = word.search(line[:_MAX_LINE_LENGTH])
+            if found is None or _COMMENT.match(line):
+                continue
+            how = _run_by(language, path, line[: found.start()])
+            if not how and looked_up < _LOOKED_UP and _ASSIGNED.match(line):
+                looked_up += 1
+                how = _later(language, path, line, lines)
+            if how:
+                yield path, how, number + 1
+                break
+
+
+def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
+    """The lines, from 0, that have each token."""
+    places = defaultdict[str, list[int]](list)
+    for number, line in enumerate(lines):
+        for token in tokens & set(_TOKEN.findall(line)):
+            places[token].append(number)
+    return places
+
+
+def _globs(text: str) -> Iterator[tuple[str, str, int]]:
+    """(suffix, language, line) of the files that a program finds by their suffix and runs."""
+    for language, (found, run) in _FOUND_AND_RUN.items():
+        by_name = {files["name"]: files for files in islice(found.finditer(text), _LOOKED_UP)}
+        for name, files in by_name.items():
+            if re.search(run.format(name), text):
+                yield files["suffix"], language, text.count("\n", 0, files.start()) + 1
+                break
+
+
+def _run_by(language: str, path: str, before: str) -> str:
+    """In which language a line runs a file, by what precedes its name; empty: it does not."""
+    if _ITSELF.search(before):
+        return "py"
+    for started in filter(None, (expression.search(before) for expression in _STARTED)):
+        if started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES:
+            return _INTERPRETERS[started["program"]]
+    suffix = PurePosixPath(path).suffix.lower()
+    reader = _READERS.get(language)
+    if reader is None or not reader.search(before):
+        return ""
+    directory = PurePosixPath(path).parent.name
+    if not suffix and not before.endswith(("./", f"{directory or '.'}/")):
+        return ""  # a common word, which names many things
+    # Bundlers give data to `require`, and C includes lists under names of their own.
+    is_data = language == "js" and _DATA.fullmatch(suffix)
+    is_list = language == "c" and not _TEXT.fullmatch(suffix)
+    return "" if is_data or is_list else language
+
+
+def _later(language: str, path: str, line: str, lines: list[str]) -> str:
+    """The language, where a line gives the file's name to a variable that another line runs."""
+    assigned, reader = _ASSIGNED.match(line), _READERS.get(language)
+    if assigned is None or reader is None or language == "c":
+        return ""
+    word = re.compile(rf"(?<!\w){re.escape(assigned['name'])}(?!\w)")
+    for other in lines:
+        if assigned["name"] not in other:
+            continue
+        found = word.search(other) if other is not line and len(other) <= _MAX_LINE_LENGTH else None
+        if found and (how := _run_by(language, path, other[: found.start()])):
+            return how
+    return ""
+
+
+def _only_sets_variables(data: bytes) -> bool:
+    """Whether a file that a shell reads does nothing but set variables, to constants."""
+    text = data.decode("utf-8", "replace")
+    return _SUBSTITUTION.search(text) is None and all(map(_SETTING.fullmatch, text.split("\n")))

@@ -1,0 +1,279 @@
+"""Changes of the import graph: new cycles, coupling, broken imports, dependent modules.
+
+A quick graph, found by pattern, covers the whole tree; only files relevant to a finding are parsed.
+Most changes close no cycle, as a walk over the quick graph shows, so networkx, which takes 0.3 s to
+import, is only used if one may exist.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.imports.broken_imports import BrokenCalls, BrokenImports, ModuleTree
+from diffchecks.path_kinds import is_test
+from diffchecks.python.imported_files import Import, ModuleIndex, read_imports, scan_imports
+from diffchecks.python.source_definitions import (
+    Job,
+    NotParsedError,
+    gap_on_error,
+    parse_text,
+    read_text,
+)
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+COUPLING_JUMP = 8
+REACHED_LISTED = 50
+REACHED_MODULES = 100
+
+
+def is_own_package(path: str, target: str) -> bool:
+    """Whether the target is a package that contains the file."""
+    directory, _, name = target.rpartition("/")
+    return name == "__init__.py" and path.startswith(f"{directory}/" if directory else "")
+
+
+class Graph:
+    """The imports of one tree; an edge leads from the importing file to the imported one."""
+
+    def __init__(self, root: str, tree: list[str]) -> None:
+        self.root, self.index = root, ModuleIndex(tree)
+        self._exact: dict[str, dict[str, Import]] = {}
+        self._narrowed: set[str] = set()
+
+    @cached_property
+    def quick(self) -> Mapping[str, list[str]]:
+        """File → the files that it imports, found by pattern, including imports in functions."""
+        graph: dict[str, list[str]] = {}
+        for path in sorted(self.index.files):
+            graph[path] = []
+            with suppress(
+                NotParsedError
+            ):  # not a changed file, for which a gap is reported already
+                found = scan_imports(read_text(self.root, path))
+                graph[path] = sorted(
+                    {to for statement in found for to in self.index.targets(path, statement)}
+                )
+        return graph
+
+    @cached_property
+    def quick_back(self) -> Mapping[str, list[str]]:
+        """File → the files that import it, found by pattern."""
+        back: dict[str, list[str]] = {path: [] for path in self.quick}
+        for path, imported in self.quick.items():
+            for other in imported:
+                back[other].append(path)
+        return back
+
+    @cached_property
+    def _verified(self) -> nx.DiGraph[str]:
+        """The quick graph; edges that turn out to be wrong are removed."""
+        import networkx as nx  # noqa: PLC0415 - see above
+
+        return nx.DiGraph([(path, to) for path, found in self.quick.items() for to in found])
+
+    def importers(self, path: str) -> list[str]:
+        """The files that seem to import one."""
+        return self.quick_back.get(path, [])
+
+    def learn(self, path: str, tree: ast.Module) -> None:
+        """Add the imports of a parsed file."""
+        found: dict[str, Import] = {}
+        for statement in read_imports(tree):
+            for target in self.index.targets(path, statement):
+                if not is_own_package(path, target):
+                    found.setdefault(target, statement)
+        self._exact[path] = found
+
+    def at_import(self, path: str) -> dict[str, Import]:
+        """The files that are imported when the file is imported, with the first statement for each.
+
+        A package above the file does not count: it is always imported first, and importing a name
+        from it is a common pattern that creates cycles by design.
+        """
+        if path not in self._exact:
+            self._exact[path] = {}
+            # A stub never runs, and the imports of a file that does not parse are unknown.
+            if path.endswith(".py"):
+                with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+                    self.learn(path, parse_text(read_text(self.root, path)))
+        return self._exact[path]
+
+    def path(self, start: str, end: str) -> list[str] | None:
+        """The shortest chain of import-time imports from start to end."""
+        if end not in _reachable(self.quick, start):
+            return None
+        import networkx as nx  # noqa: PLC0415 - see above
+
+        graph = self._verified
+        while True:
+            try:
+                chain: list[str] = nx.shortest_path(graph, start, end)
+            except (nx.NetworkXNoPath, nx.NodeNotFound):
+                return None
+            loose = [path for path in chain[:-1] if path not in self._narrowed]
+            if not loose:
+                return chain
+            for path in loose:
+                self._narrow(path)
+
+    def _narrow(self, path: str) -> None:
+        """Keep only the confirmed edges of a file."""
+        self._narrowed.add(path)
+        kept = self.at_import(path)
+        graph = self._verified
+        graph.remove_edges_from([edge for edge in graph.out_edges(path) if edge[1] not in kept])
+
+
+def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
+    """The nodes reachable from a node; itself only if it is in a cycle."""
+    seen: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = set(graph.get(ahead.pop(), ())) - seen
+        seen |= new
+        ahead += new
+    return seen
+
+
+class _Comparison:
+    """Both graphs, and the path in base of each changed file of head."""
+
+    def __init__(self, job: Job, gaps: dict[str, str]) -> None:
+        self.head = Graph(job["head_root"], job["head_tree"])
+        self.base = Graph(job["base_root"], job["base_tree"])
+        self.paths_in_base: dict[str, str | None] = {}
+        self.changed: list[str] = []
+        self._altered: set[str] = set()
+        for file in job["files"]:
+            path, old = file["path"], file["old_path"]
+            if file["status"] not in {"deleted", "mode"} and path.endswith(".py"):
+                self.paths_in_base[path] = old
+                with gap_on_error(gaps, path):
+                    self._add(path)
+
+    def _add(self, path: str) -> None:
+        text = read_text(self.head.root, path)
+        self.head.learn(path, parse_text(text, path))
+        self.changed.append(path)
+        before = self.old(path)
+        with suppress(NotParsedError):
+            if before and _signs(read_text(self.base.root, before)) == _signs(text):
+                return
+        self._altered.add(path)
+
+    def old(self, path: str) -> str | None:
+        """The file's path in base, None when it was not there."""
+        path_then = self.paths_in_base.get(path, path)
+        return path_then if path_then in self.base.index.files else None
+
+    def new_imports(self, path: str) -> dict[str, Import]:
+        """The imported files, with the statement, that a changed file did not import in base."""
+        if path not in self._altered:
+            return {}
+        before = self.old(path)
+        had = self.base.at_import(before) if before else {}
+        has = self.head.at_import(path)
+        return {to: by for to, by in sorted(has.items()) if self.old(to) not in had}
+
+    def joins_facade(self, back: list[str]) -> bool:
+        """Whether a new cycle only goes through the importer's own package.
+
+        A package that re-exports names of its modules imports all of them: each module that uses
+        something that depends on the package then closes a cycle, which is no additional
+        entanglement.
+        """
+        package = back[-2]
+        return is_own_package(back[-1], package) and self.stood_before(back[0], package)
+
+    def stood_before(self, importer: str, imported: str) -> bool:
+        """Whether the two files were already part of one cycle."""
+        there, back = self.old(importer), self.old(imported)
+        return (
+            there is not None
+            and back is not None
+            and self.base.path(there, back) is not None
+            and self.base.path(back, there) is not None
+        )
+
+
+def _signs(text: str) -> tuple[list[Import], int]:
+    """A cheap signature of a file's imports; if it is unchanged, base need not be parsed."""
+    return list(scan_imports(text)), text.count("TYPE_CHECKING")
+
+
+def run(job: Job) -> CheckReply:
+    """Compare the import graphs of both sides; facts list the modules that depend on the change."""
+    gaps: dict[str, str] = {}
+    both = _Comparison(job, gaps)
+    base, head = (ModuleTree(side.root, side.index) for side in (both.base, both.head))
+    importers = {"base": both.base.importers, "head": both.head.importers}
+    broken = BrokenImports(job, base, head, both.paths_in_base, importers)
+    old = {path: both.old(path) for path in both.changed}
+    calls = BrokenCalls(base, head, old, both.head.importers)
+    findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
+    return CheckReply(findings, both.changed, gaps, _reached(both))
+
+
+def _cycles(both: _Comparison) -> Iterator[RawFinding]:
+    """One finding for each cycle that a new import closes."""
+    reported: list[set[str]] = []
+    edges = [(path, to, by) for path in both.changed for to, by in both.new_imports(path).items()]
+    for importer, imported, statement in edges:
+        if any({importer, imported} <= members for members in reported):
+            continue
+        back = both.head.path(imported, importer)
+        if back is None or both.stood_before(importer, imported) or both.joins_facade(back):
+            continue
+        reported.append(set(back))
+        names = [both.head.index.dotted(path) for path in back]
+        start = names.index(min(names))
+        yield RawFinding(
+            "cycle",
+            importer,
+            statement.line,
+            f"This import closes a cycle: {' -> '.join([names[-1], *names])}",
+            key=f"cycle: {' '.join([*names[start:], *names[:start]])}",
+        )
+
+
+def _coupling(both: _Comparison) -> Iterator[RawFinding]:
+    """Modules that import many more modules of their own project than before."""
+    for path in both.changed:
+        before = both.old(path)
+        if before is None or path.endswith("__init__.py") or is_test(path):
+            continue
+        new = both.new_imports(path)
+        if len(new) < COUPLING_JUMP:
+            continue
+        has, had = len(both.head.at_import(path)), len(both.base.at_import(before))
+        if has - had >= COUPLING_JUMP:
+            name = both.head.index.dotted(path)
+            yield RawFinding(
+                "coupling-jump",
+                path,
+                min(by.line for by in new.values()),
+                f"{name} imports {has} modules of this project, {had} before",
+                key=f"coupling: {name}",
+            )
+
+
+def _reached(both: _Comparison) -> dict[str, Any]:
+    """Changed module → its direct and indirect importers, tests last."""
+    back = both.head.quick_back
+    changed = sorted(both.changed, key=lambda path: (-len(back[path]), path))
+    reached = {}
+    for path in changed[:REACHED_MODULES]:
+        direct = sorted(back[path], key=lambda other: (is_test(other), other))
+        reached[path] = {
+            "importers": direct[:REACHED_LISTED],
+            "direct": len(direct),
+            "transitive": len(_reachable(back, path) - {path}),
+        }
+    return {"reached": reached, "not_listed": len(changed[REACHED_MODULES:])}

@@ -1,0 +1,83 @@
+"""Checks of Compose files that need more than one value."""
+
+import re
+from collections.abc import Iterator
+
+from diffchecks.check_io import RawFinding
+from diffchecks.infrastructure.literal_secrets import find_literal
+from diffchecks.infrastructure.value_patterns import InfrastructureObject
+from diffchecks.yaml_tree import TreeNode, TreePlace
+
+_NAME = re.compile(r"(?:^|[_.-])compose(?:[_.-]|$)")
+_SERVICE_KEYS = ("image", "build")
+# Port of a container → the database that listens there by default.
+_DATABASE_PORTS = {
+    "1433": "SQL Server", "1521": "Oracle", "3306": "MySQL", "5432": "PostgreSQL",
+    "5984": "CouchDB", "6379": "Redis", "7474": "Neo4j", "8086": "InfluxDB", "9042": "Cassandra",
+    "9200": "Elasticsearch", "9300": "Elasticsearch", "11211": "memcached", "27017": "MongoDB",
+}  # fmt: skip
+_VARIABLE = re.compile(r"\$\{[^}]{0,200}\}")  # its default may contain a colon
+_EVERYWHERE = frozenset(["", "0.0.0.0", "[::]", "::"])  # noqa: S104 - what is looked for
+
+
+def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
+    """The services of a document, if it is a Compose file by its name or content."""
+    services = document.find("services")
+    if services is None or services.kind != "map":
+        return
+    every = [(key, value) for key, value in services.entries() if value.kind == "map"]
+    by_name = _NAME.search(path.lower().rpartition("/")[2])
+    if not by_name and not all(_has_image(value) for _, value in every):
+        return
+    for key, value in every:
+        above, images = ("services", key.text), (value.get_text("image"),)
+        yield InfrastructureObject("service", key.text, value, above, images)
+
+
+def _has_image(service: TreeNode) -> bool:
+    return any(service.find(key) is not None for key in _SERVICE_KEYS)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """Findings in one service."""
+    yield from _environment(found, path)
+    yield from _ports(found, path)
+
+
+def _environment(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    environment = found.root.find("environment")
+    if environment is None:
+        return
+    above = (*found.above, "environment")
+    if environment.kind == "map":
+        for key, value in environment.entries():
+            place = TreePlace((*above, key.text), key, value)
+            yield from find_literal(found, "compose-env-secret", path, key.text, place)
+        return
+    for item in environment.texts():
+        name, _, text = item.text.partition("=")
+        value = TreeNode("text", item.line, item.end_line, item.column, text=text)
+        place = TreePlace((*above, f"[{name}]"), value, value)
+        yield from find_literal(found, "compose-env-secret", path, name, place)
+
+
+def _ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    ports = found.root.find("ports")
+    for item in ports.items if ports else ():
+        if item.kind == "map":
+            address, port = item.get_text("host_ip"), item.get_text("target")
+            published = item.get_text("published")
+        else:
+            address, published, port = _split_port(item.text)
+        if published and port in _DATABASE_PORTS and address in _EVERYWHERE:
+            place = TreePlace((*found.above, "ports"), item, item)
+            message = f"{_DATABASE_PORTS[port]} is reachable at every address of the host"
+            yield found.finding("compose-database-port", path, message, place)
+
+
+def _split_port(text: str) -> tuple[str, str, str]:
+    """The address, published port and container port of the short syntax."""
+    known = _VARIABLE.sub("$", text).strip().partition("/")[0]
+    front, _, port = known.rpartition(":")
+    address, _, published = front.rpartition(":")
+    return address, published, port

@@ -1,0 +1,131 @@
+"""Checks of GitLab CI configuration that need more than one value.
+
+Commands in scripts are checked as shell scripts: see ``patterns/pipeline_commands.py``.
+"""
+
+import re
+from collections.abc import Iterator
+
+from diffchecks.check_io import RawFinding
+from diffchecks.infrastructure.images import is_floating
+from diffchecks.infrastructure.literal_secrets import find_literal
+from diffchecks.infrastructure.value_patterns import InfrastructureObject
+from diffchecks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
+from diffchecks.yaml_tree import TreeNode, TreePlace
+
+# Jobs that look for defects, by their name or stage.
+_CHECK = re.compile(
+    r"(?:^|[\s_:./-])(?:(?:unit|integration|e2e)?-?tests?|testing|lint(?:er|ing|s)?|[sd]ast|scan(?:ner|ning)?"
+    r"|security|audit|trivy|semgrep|gitleaks|snyk|bandit|secret[_-]detection)(?:$|[\s_:./-])",
+    re.IGNORECASE,
+)
+# Without a certificate directory the daemon listens without TLS.
+_WITHOUT_TLS = {
+    "DOCKER_HOST": re.compile(r"tcp://[\w.-]+:2375/?"),
+    "DOCKER_TLS_CERTDIR": re.compile(""),
+}
+_NEVER = re.compile("(?!)")
+
+
+# Text by the author of a commit or merge request; a branch name cannot contain a space.
+_QUOTE_OR_CHOSEN = re.compile(
+    r"\\.|(?P<quote>[\"'])|(?P<chosen>\$\{?(?:CI_COMMIT_(?:MESSAGE|TITLE|DESCRIPTION|TAG_MESSAGE|AUTHOR)"
+    r"|CI_(?:EXTERNAL_PULL|MERGE)_REQUEST_(?:TITLE|DESCRIPTION))\}?(?!\w))"
+)
+_NEAR = 200  # characters before it
+# Places without word splitting: tests in [[ ]], assignments, the word of a case.
+_NO_SPLIT = re.compile(r"(?:\[\[[^\]]*|(?:^|[\s;&|(])(?:export\s+)?\w+=\S*|\bcase\s+)$")
+_MOVING = r"(?:refs/heads/)?(?:main|master|develop|dev|trunk|HEAD)"
+_MOVING_REF = re.compile(_MOVING)
+_MOVING_ADDRESS = re.compile(
+    rf"/(?:raw|blob)/{_MOVING}/|githubusercontent\.com/[^/]+/[^/]+/{_MOVING}/"
+)
+
+
+def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
+    """The whole configuration, in files that GitLab reads."""
+    if document.kind == "map" and is_gitlab_file(path):
+        yield InfrastructureObject("pipeline", "", document)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """Findings at the top level of the configuration and in each job."""
+    yield from _includes(found, path)
+    for above, job in jobs(found.root):
+        yield from _images(found, path, above, job)
+        yield from _variables(found, path, above, job)
+        allowed = job.find("allow_failure")
+        named = " ".join((*above, job.get_text("stage")))
+        if above and allowed is not None and allowed.text == "true" and _CHECK.search(named):
+            place = TreePlace((*above, "allow_failure"), allowed, allowed)
+            message = "The pipeline passes when this check fails"
+            yield found.finding("gitlab-allow-failure", path, message, place)
+    for command in find_commands(found.root):
+        for number, line in enumerate(command.lines, command.line):
+            if _is_split(line):
+                at = TreeNode("text", number, number, 1)
+                message = "Untrusted text is split into words and expanded by the shell"
+                place = TreePlace((*command.keys, line.strip()), at, at)
+                yield found.finding("gitlab-unquoted", path, message, place)
+
+
+def _is_split(line: str) -> bool:
+    """Whether a command contains such text unquoted."""
+    quote = ""
+    for match in _QUOTE_OR_CHOSEN.finditer(line):
+        if match["quote"]:
+            quote = match["quote"] if not quote else quote.replace(match["quote"], "")
+        elif match["chosen"] and not quote:
+            before = line[max(0, match.start() - _NEAR) : match.start()]
+            if not _NO_SPLIT.search(before):
+                return True
+    return False
+
+
+def _images(
+    found: InfrastructureObject, path: str, above: tuple[str, ...], job: TreeNode
+) -> Iterator[RawFinding]:
+    image, services = job.find("image"), job.find("services")
+    used = [("image", image)] if image is not None else []
+    used += [("services", item) for item in (services.items if services is not None else ())]
+    for key, node in used:
+        name = node if node.kind == "text" else node.find("name")
+        if name is not None and name.kind == "text" and is_floating(name.text):
+            place = TreePlace((*above, key), name, name)
+            yield found.finding("gitlab-image", path, "The image has no version of its own", place)
+
+
+def _variables(
+    found: InfrastructureObject, path: str, above: tuple[str, ...], job: TreeNode
+) -> Iterator[RawFinding]:
+    variables = job.find("variables")
+    for key, given in variables.entries() if variables is not None else ():
+        value = given.find("value") if given.kind == "map" else given
+        if value is None:
+            continue
+        place = TreePlace((*above, "variables", key.text), key, value)
+        yield from find_literal(found, "gitlab-variable-secret", path, key.text, place)
+        if _WITHOUT_TLS.get(key.text, _NEVER).fullmatch(value.text):
+            message = "Anything on the job's network controls the privileged Docker daemon"
+            yield found.finding("gitlab-docker-daemon", path, message, place)
+
+
+def _includes(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    include = found.root.find("include")
+    if include is None:
+        return
+    for item in include.items or [include]:
+        address = item if item.kind == "text" else item.find("remote")
+        project, ref = item.find("project"), item.find("ref")
+        if address is not None and address.kind == "text":
+            place = TreePlace(("include",), address, address)
+            if address.text.startswith("http://"):
+                message = "Anyone on the network path can change the included pipeline"
+                yield found.finding("gitlab-include-plain", path, message, place)
+            elif _MOVING_ADDRESS.search(address.text) and item.find("integrity") is None:
+                message = "The next push to another repository's branch runs here"
+                yield found.finding("gitlab-include-branch", path, message, place)
+        elif project is not None and (ref is None or _MOVING_REF.fullmatch(ref.text)):
+            place = TreePlace(("include", "project"), project, ref or project)
+            message = "The next push to another project's branch runs here"
+            yield found.finding("gitlab-include-branch", path, message, place)

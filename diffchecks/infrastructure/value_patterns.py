@@ -1,0 +1,263 @@
+"""Patterns of dangerous values by their place: ``data/infrastructure/<name>.yaml``.
+
+A file holds:
+
+    reads     kind of document that its patterns are for, a ``DocumentKind``
+    agents    expressions for a part of a name or image: what works on the host itself
+    patterns  see ``ValuePattern``
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, Literal, get_args
+
+from msgspec import Struct, convert
+
+from diffchecks.check_io import RawFinding
+from diffchecks.patterns.pattern_loading import read_definitions
+from diffchecks.yaml_tree import TEMPLATED, TreeNode, TreePlace, walk
+
+DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
+_NAMED = 60  # maximum characters of a name or value in a message
+_GLOB = re.compile(r"[*?\[]")
+_BLANK = re.compile(r"\s+")
+
+
+class PatternExample(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file with the defect and one without it that differ in one thing."""
+
+    bad: str
+    good: str
+
+
+class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pattern of one dangerous value.
+
+    Attributes:
+        code: its name in the rule table, ``infrastructure:<code>``.
+        at: the last keys above the value, joined by dots, each a glob, of which the last is plain
+            or ``*``; one of them must match. List items add no key.
+        value: expression, in any case, that a whole scalar must match, or one item of a list.
+        kinds, not_kinds: expression for the whole kind of the object: ``Deployment``,
+            ``AWS::S3::Bucket``, ``service`` in Compose, ``values`` of a Helm chart.
+        agents: true: only objects that work on the host itself; false: only other objects.
+        command, not_command: expression for the container's whole command, words joined by spaces;
+            the command is empty if not specified.
+        message: the defect, without the place; ``{value}`` is the value.
+        example: required for shipped patterns only.
+    """
+
+    code: str
+    at: tuple[str, ...]
+    value: str
+    message: str
+    agents: bool | None = None
+    command: str = ".*"
+    not_command: str = "(?!)"
+    example: PatternExample | None = None
+    kinds: str = ".*"
+    not_kinds: str = "(?!)"
+
+
+class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """One file; the module's docstring describes the fields."""
+
+    reads: DocumentKind
+    patterns: tuple[ValuePattern, ...]
+    agents: tuple[str, ...] = ()
+
+
+class _Compiled(Struct, frozen=True):
+    """A compiled pattern; ``keys`` has the innermost key first."""
+
+    code: str
+    message: str
+    keys: tuple[tuple[str, ...], ...]
+    value: re.Pattern[str]
+    kinds: re.Pattern[str]
+    not_kinds: re.Pattern[str]
+    agents: bool | None
+    command: re.Pattern[str]
+    not_command: re.Pattern[str]
+
+    def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
+        """Whether it applies to an object."""
+        return (
+            self.agents in {None, agent}
+            and self.kinds.fullmatch(found.kind) is not None
+            and self.not_kinds.fullmatch(found.kind) is None
+        )
+
+
+class KindPatterns(Struct, frozen=True):
+    """The patterns for one kind of document.
+
+    Attributes:
+        agents: matches names and images of objects that work on the host itself.
+    """
+
+    agents: tuple[re.Pattern[str], ...] = ()
+    patterns: tuple[_Compiled, ...] = ()
+
+    def is_agent(self, found: "InfrastructureObject") -> bool:
+        """Whether an object works on the host itself; every DaemonSet may."""
+        if found.kind == "DaemonSet":
+            return True
+        return any(agent.search(name) for name in found.names for agent in self.agents)
+
+
+class InfrastructureObject(Struct, frozen=True):
+    """One object that a document describes.
+
+    Attributes:
+        kind: as named in its language.
+        root: its tree; ``above`` are the parent keys in its document.
+        parts: names and images of its containers.
+    """
+
+    kind: str
+    name: str
+    root: TreeNode
+    above: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its own name and those of its parts, without registry and version."""
+        last = (part.rpartition("/")[2].partition(":")[0] for part in self.parts)
+        return (self.name, *last)
+
+    def finding(
+        self, code: str, path: str, message: str, place: TreePlace, **more: Any
+    ) -> RawFinding:
+        """A finding in it; the line is the key's, so that flow style gives the same line."""
+        last = place.value.end_line if place.value.kind == "text" else place.key.end_line
+        # The keys above an object name it, and a file with one object needs no name.
+        name = self.name[:_NAMED].replace(TEMPLATED, "…")
+        named = "" if self.above or self.kind.islower() else f"{self.kind} {name}".strip()
+        where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
+        return RawFinding(
+            code,
+            path,
+            place.key.line,
+            f"{message} ({where})",
+            end_line=min(max(place.key.line, last), place.key.line + 2),
+            column=place.key.column,
+            key=f"{named} {place.shown}",
+            **more,
+        )
+
+
+def shorten(text: str) -> str:
+    """The text in one line, shortened for a message."""
+    line = _BLANK.sub(" ", text).strip()
+    return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
+
+
+def read_patterns(data: Mapping[str, Any]) -> PatternFile:
+    """A file's content.
+
+    Raises:
+        ValueError: the structure or an expression is invalid.
+    """
+    found = convert(data, PatternFile)
+    try:
+        for agent in found.agents:
+            _compile_agent(agent)
+    except re.error as error:
+        raise ValueError(f"agents: {error}") from None
+    for pattern in found.patterns:
+        last = {at.rpartition(".")[2] for at in pattern.at}
+        if any(map(_GLOB.search, last - {"*"})):
+            raise ValueError(f"{pattern.code}: the last key in `at` must be plain, or `*`")
+        try:
+            _compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern.code}: {error}") from None
+    return found
+
+
+def _compile_agent(agent: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[_.-])(?:{agent})(?:$|[_.\d-])", re.IGNORECASE)
+
+
+def _compile(pattern: ValuePattern) -> _Compiled:
+    return _Compiled(
+        pattern.code,
+        pattern.message,
+        tuple(tuple(reversed(at.split("."))) for at in pattern.at),
+        re.compile(pattern.value, re.IGNORECASE),
+        re.compile(pattern.kinds),
+        re.compile(pattern.not_kinds),
+        pattern.agents,
+        re.compile(pattern.command, re.DOTALL),
+        re.compile(pattern.not_command),
+    )
+
+
+@cache
+def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
+    """Load pattern files: kind of document → its patterns."""
+    found = dict.fromkeys(get_args(DocumentKind), KindPatterns())
+    for file in files:
+        read = read_patterns(read_definitions(file))
+        known = found[read.reads]
+        found[read.reads] = KindPatterns(
+            (*known.agents, *map(_compile_agent, read.agents)),
+            (*known.patterns, *map(_compile, read.patterns)),
+        )
+    return found
+
+
+def match_values(
+    known: KindPatterns, found: InfrastructureObject, path: str
+) -> Iterator[RawFinding]:
+    """Find matches of the patterns of a kind of document in an object."""
+    agent = known.is_agent(found)
+    by_key: dict[str, list[_Compiled]] = {}
+    for pattern in known.patterns:
+        if pattern.is_for(found, agent=agent):
+            for last in dict.fromkeys(wanted[0] for wanted in pattern.keys):
+                by_key.setdefault(last, []).append(pattern)
+    anywhere = by_key.get("*", [])
+    items: dict[int, TreeNode] = {}  # depth → the map in a list that was entered last
+    for place in walk(found.root, found.above):
+        if place.keys[-1].startswith("["):
+            items[len(place.keys)] = place.value
+            continue
+        candidates = by_key.get(place.keys[-1], anywhere)
+        if not candidates:
+            continue
+        keys = [key for key in reversed(place.keys) if not key.startswith("[")]
+        command = _command(place, items)
+        for pattern in dict.fromkeys((*candidates, *anywhere)):
+            runs = pattern.command.fullmatch(command) and not pattern.not_command.fullmatch(command)
+            if runs and any(_ends(keys, wanted) for wanted in pattern.keys):
+                yield from _matches(pattern, found, path, place)
+
+
+def _command(place: TreePlace, items: Mapping[int, TreeNode]) -> str:
+    """The command of the container that a value belongs to."""
+    depths = (n for n in range(len(place.keys), 0, -1) if place.keys[n - 1].startswith("["))
+    container = items.get(next(depths, 0))
+    parts = [container.find(key) for key in ("command", "args")] if container is not None else []
+    return " ".join(text.text for part in parts if part is not None for text in part.texts())
+
+
+def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether keys, the innermost first, begin with the expected ones."""
+    return len(keys) >= len(wanted) and all(map(fnmatchcase, keys, wanted))
+
+
+def _matches(
+    pattern: _Compiled, found: InfrastructureObject, path: str, place: TreePlace
+) -> Iterator[RawFinding]:
+    if place.value.kind == "map":
+        return
+    for value in place.value.texts():
+        if pattern.value.fullmatch(value.text.strip()):
+            item = place if value is place.value else TreePlace(place.keys, value, value)
+            message = pattern.message.replace("{value}", shorten(value.text))
+            yield found.finding(pattern.code, path, message, item)

@@ -1,0 +1,82 @@
+"""Checks of GitHub workflows that zizmor does not have, or that it limits to certain forms."""
+
+import re
+from collections.abc import Iterator
+
+from diffchecks.check_io import RawFinding
+from diffchecks.infrastructure.value_patterns import InfrastructureObject
+from diffchecks.yaml_tree import TreeNode, TreePlace
+
+_FILE = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
+_PRIVILEGED = frozenset(["pull_request_target", "workflow_run"])
+_HEAD = re.compile(
+    r"head_ref|pull_request\.(?:head|number|merge_commit_sha)|event\.number|workflow_run\.head|refs/pull/"
+)
+_FETCHES = re.compile(r"\bgh\s+pr\s+checkout\b|\bgit\s+fetch\b[^\n]*\bpull/")
+_VARIABLE = re.compile(r"env\.(\w+)")
+_MAX_VARIABLES = 8  # that refer to each other
+
+
+def is_workflow_file(path: str) -> bool:
+    """Whether GitHub reads a file as a workflow, by its path."""
+    return _FILE.fullmatch(path) is not None
+
+
+def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
+    """The workflow, in files that GitHub reads as workflows."""
+    if document.kind == "map" and is_workflow_file(path):
+        yield InfrastructureObject("workflow", "", document)
+
+
+def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+    """Find a privileged trigger in a workflow that checks out a pull request's code."""
+    trigger = _find_trigger(found.root)
+    if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
+        place = TreePlace(("on",), trigger, trigger)
+        message = "The workflow has the repository's secrets and checks out untrusted code"
+        yield found.finding("workflow-checkout", path, message, place)
+
+
+def _find_trigger(root: TreeNode) -> TreeNode | None:
+    """The node of a privileged trigger; in YAML 1.1 the key ``on`` is the value true."""
+    for key, value in root.entries():
+        if key.text in {"on", "true"}:
+            named = [name for name, _ in value.entries()] if value.kind == "map" else value.texts()
+            return next((name for name in named if name.text in _PRIVILEGED), None)
+    return None
+
+
+def _jobs(root: TreeNode) -> Iterator[tuple[TreeNode, dict[str, str]]]:
+    """The jobs, each with the variables that it sees."""
+    jobs = root.find("jobs")
+    for _, job in jobs.entries() if jobs is not None else ():
+        yield job, {**_environment(root), **_environment(job)}
+
+
+def _environment(node: TreeNode) -> dict[str, str]:
+    found = node.find("env")
+    return {key.text: value.text for key, value in found.entries()} if found is not None else {}
+
+
+def _runs_strangers_code(job: tuple[TreeNode, dict[str, str]]) -> bool:
+    node, variables = job
+    steps = node.find("steps")
+    for step in steps.items if steps is not None else ():
+        known = {**variables, **_environment(step)}
+        if _FETCHES.search(step.get_text("run")):
+            return True
+        if step.get_text("uses").partition("@")[0] == "actions/checkout":
+            wanted = [step.get_text("with", name) for name in ("ref", "repository")]
+            if any(_HEAD.search(_filled_in(text, known)) for text in wanted):
+                return True
+    return False
+
+
+def _filled_in(text: str, variables: dict[str, str]) -> str:
+    """A value with its variables substituted."""
+    for _ in range(_MAX_VARIABLES):
+        name = _VARIABLE.search(text)
+        if name is None:
+            break
+        text = text.replace(name[0], variables.get(name[1], ""))[:1000]
+    return text

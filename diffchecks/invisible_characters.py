@@ -1,0 +1,117 @@
+"""Reports invisible and look-alike characters in code, and text that instructs an AI reviewer."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.python.source_encoding import HiddenTextError, decode_python
+
+# Embeddings, overrides and isolates: they reorder the displayed text (CVE-2021-42574).
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+_UNREADABLE = 500  # characters; nobody reads what such a line of a minified file displays
+_TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
+_INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u3164\uffa0]")
+_WORD = re.compile(r"[^\W\d]\w*")
+_CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
+# Java's compiler reads this as a line end, also in a comment (JLS 3.3).
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
+_LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
+_GUIDANCE = re.compile(
+    r"(?i)(?:^|/)(?:(?:CLAUDE|AGENTS?|GEMINI|copilot-instructions|SKILL)\.md|\.cursorrules|\.windsurfrules"
+    r"|\.(?:cursor|claude|github/instructions)/.+)\Z"
+)
+_TALKS = re.compile(
+    r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?"
+    r"(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|prompts?|rules|directions)"
+    r"|\b(?:ai|llm|automated|code)[ -]?(?:code[ -])?(?:reviewers?|agents?|assistants?|models?)\b"
+    r"[^.\n]{0,40}\b(?:must|should|please|always|do not)\b[^.\n]{0,40}"
+    r"\b(?:approve|skip|ignore|merge|report no|not (?:report|flag))"
+    r"|<\|im_start\|>|\[/?INST\]",
+    re.IGNORECASE,
+)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return f"U+{ord(found.group()[0]):04X} {unicodedata.name(found.group()[0], 'unnamed')}"
+
+
+def looks(source: Source) -> Iterator[RawFinding]:
+    """All findings in one file."""
+    code = bool(_CODE.search(source.name))
+    if source.suffix in {".py", ".pyi", ".pyw"}:
+        yield from _hidden(source)
+    for number, line in enumerate(source.lines, 1):
+        if not line.isascii():
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            yield from _unseen(source.path, number, text, code)
+        if source.suffix == ".java" and _LINE_END.search(line):
+            what = "An escape ends this line for the compiler, and the rest is code"
+            yield RawFinding("hidden-code", source.path, number, what)
+        if found := _TALKS.search(line):
+            yield RawFinding(
+                "model-instruction",
+                source.path,
+                number,
+                f"Text that gives instructions to a reviewing model: {found.group()[:80]!r}",
+                confidence=0.4 if source.is_illustrative and not _is_guidance(source) else 0.7,
+            )
+
+
+def _is_guidance(source: Source) -> bool:
+    """Whether it is written for agents, and not about them."""
+    return _GUIDANCE.search(source.path) is not None
+
+
+def _hidden(source: Source) -> Iterator[RawFinding]:
+    try:
+        decode_python(source.data)
+    except HiddenTextError as error:
+        line = 1 + (b"coding" not in source.data.partition(b"\n")[0])
+        what = f"Python runs code other than what is shown here: {error}"
+        yield RawFinding("hidden-code", source.path, line, what)
+    except (SyntaxError, ValueError):
+        return  # it does not run
+
+
+def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
+    minified = len(line) >= _UNREADABLE and _MINIFIED.search(path)
+    if (found := _BIDI.search(line)) and not minified:
+        what = f"{_shown(found)} reorders the displayed text"
+        yield RawFinding("bidi-control", path, number, what)
+    if found := _TAGS.search(line):
+        what = "Tag characters hide text in this line"
+        yield RawFinding("tag-characters", path, number, what)
+    if code and (found := _INVISIBLE.search(line)):
+        what = f"{_shown(found)} is invisible"
+        yield RawFinding("invisible", path, number, what)
+    if code:
+        for word in _WORD.findall(line):
+            if not word.isascii() and (other := _mixed(word)):
+                what = f"{word!r} mixes Latin with {other.title()} look-alike letters"
+                yield RawFinding("mixed-script", path, number, what, confidence=0.8)
+                return
+
+
+def _mixed(word: str) -> str:
+    """The second script of a word that also has Latin letters; empty: none."""
+    if not any(letter.isascii() and letter.isalpha() for letter in word):
+        return ""
+    names = (unicodedata.name(letter, "") for letter in word if not letter.isascii())
+    # Greek letters beside Latin ones are mathematics: only those that look Latin count.
+    return next(
+        (
+            script
+            for name in names
+            for script in _LOOKALIKE
+            if name.startswith(script) and (script != "GREEK" or name.endswith(("OMICRON", "NU")))
+        ),
+        "",
+    )
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Check the files of a job (see ``check_io``)."""
+    return check_files(job, looks)

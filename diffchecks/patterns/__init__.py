@@ -1,0 +1,278 @@
+"""Patterns of dangerous or wrong code, matched on syntax trees; in Python only of configuration.
+
+The patterns are data, a file per language under ``data/patterns``; ``pattern_loading.py`` has
+their schema. ast-grep's wheel contains the grammars; a file that its grammar cannot parse is a gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.patterns.configured_commands import (
+    extract_configured_commands,
+    has_configured_commands,
+)
+from diffchecks.patterns.container_file_commands import extract_commands, is_container_file
+from diffchecks.patterns.downloaded_scripts import find_downloaded_scripts
+from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
+from diffchecks.patterns.pattern_loading import Pattern, PatternFile, load_language
+from diffchecks.patterns.pipeline_commands import (
+    extract_pipeline_commands,
+    is_gitlab_file,
+    is_workflow_file,
+)
+from diffchecks.patterns.template_code_extraction import (
+    extract_blade,
+    extract_ejs,
+    extract_page_scripts,
+    extract_php,
+    extract_ruby,
+    extract_scripts,
+    is_component,
+)
+from diffchecks.patterns.terraform_values import insert_constants
+from diffchecks.patterns.value_origin import ValueOrigins
+from diffchecks.python.notebook_code import extract_notebook_code
+from diffchecks.script_languages import script_language
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_NEAR = 3  # lines around a match that are its context
+_SHOWN = 3  # lines of a match that identify it, since a call may span a whole program
+_NAMED = 60  # maximum characters of a value in a message
+
+_REMOTE_SCRIPT = "-remote-script"
+_PHP_TAG = "<?"
+_PAGES = frozenset({".html", ".htm", ".xhtml"})
+_MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
+
+# A node that the parser inserts for missing text is empty and not a named node.
+_BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Search for patterns (see ``check_io`` for the format of jobs and replies).
+
+    Args:
+        job: also ``languages``: paths of data files, and ``codes``: the wanted ones.
+    """
+    return check_files(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
+
+
+def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
+    parts = programs_in(source)
+    if not parts:
+        raise NotApplicable
+    searched = False
+    # A script in a page may be filled in so that no grammar parses it, as it stands.
+    unread = (NotApplicable, Gap) if source.suffix in _PAGES else (NotApplicable,)
+    for part in parts:
+        with suppress(*unread):
+            for finding in _found(part, files, codes):
+                yield _by_origin(replace(finding, path=source.path), part)
+            searched = True
+    if not searched:
+        raise NotApplicable
+
+
+def _by_origin(finding: RawFinding, program: Source) -> RawFinding:
+    """A downloaded script that is run, as a graver finding if its server is not a known one."""
+    if not finding.code.endswith(_REMOTE_SCRIPT):
+        return finding
+    command = "\n".join(program.lines[finding.line - 1 : finding.end_line])
+    if origin_of_download(command) != "foreign":
+        return finding
+    return replace(finding, code=finding.code.replace("remote", "foreign"))
+
+
+def programs_in(source: Source) -> list[Source]:
+    """The programs in a file, each as a separate source; usually the file itself."""
+    if is_component(source.path):
+        programs = [
+            (each.language, each.text) for each in extract_scripts(source.path, source.text)
+        ]
+    elif source.suffix == ".erb":
+        programs = [("rb", extract_ruby(source.text))]
+    elif source.suffix == ".ejs":
+        if _MAKES_OTHER_FILES.search(source.name):
+            return []  # most of it is in an unsupported language
+        programs = [("js", extract_ejs(source.text))]
+    elif source.name.endswith(".blade.php"):
+        programs = [("php", extract_blade(source.text))]
+    elif source.suffix in _PAGES:
+        programs = [("js", script) for script in extract_page_scripts(source.text)]
+    elif source.suffix == ".ipynb":
+        programs = _notebook_programs(source)
+    elif (commands := _commands_in(source)) is not None:
+        programs = [("sh", commands)] if commands.strip() else []
+    else:
+        return [_whole_program(source)]
+    return [
+        Source(f"{source.path}.{language}", text.encode("utf-8", "surrogateescape"))
+        for language, text in programs
+    ]
+
+
+def _whole_program(source: Source) -> Source:
+    """A file that is one program, under a name that tells its language."""
+    script = "" if source.suffix else script_language(source.path, source.data)
+    path = f"{source.path}.{script}" if script else source.path
+    if path.endswith((".php", ".phtml")) and _PHP_TAG in source.text:
+        return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
+    if source.suffix == ".tf":
+        text = insert_constants(source.text)
+        return Source(path, text.encode("utf-8", "surrogateescape"))
+    return Source(path, source.data) if script else source
+
+
+def _notebook_programs(source: Source) -> list[tuple[str, str]]:
+    code = extract_notebook_code(source.text)
+    both = ("py", code.python or ""), ("sh", code.shell)
+    return [(language, text) for language, text in both if text.strip()]
+
+
+def _commands_in(source: Source) -> str | None:
+    """What a shell runs of a file that is no shell script; None where it is of another kind."""
+    if is_container_file(source.name):
+        return extract_commands(source.text)
+    if is_makefile(source.name):
+        return extract_make_commands(source.name, source.text)
+    if is_gitlab_file(source.path) or is_workflow_file(source.path):
+        return extract_pipeline_commands(source.path, source.text)
+    if has_configured_commands(source.path):
+        return extract_configured_commands(source.path, source.text)
+    return None
+
+
+def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
+    language = load_language(tuple(files), source.suffix)
+    if language is None:
+        raise NotApplicable  # a name like a Makefile's, such as Makefile.PL
+    patterns = [pattern for pattern in language.patterns if pattern.code in codes]
+    if language.prefilter:
+        patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
+    if not patterns:
+        raise NotApplicable
+    yield from find_matches(patterns, source, language)
+    if "bash" in language.grammars[source.suffix]:
+        for finding in find_downloaded_scripts(source):
+            if finding.code.replace("-foreign-", "-remote-") in codes:
+                yield finding
+
+
+def find_matches(
+    patterns: Iterable[Pattern], source: Source, language: PatternFile
+) -> Iterator[RawFinding]:
+    """Find matches of a language's patterns in a program."""
+    grammar, root = _parsed(source, language)
+    values = ValueOrigins(root, language, grammar)
+    for pattern in patterns:
+        if _applies(pattern, grammar, source):
+            found = root.find_all(dict(pattern.config))  # type: ignore[call-overload]
+            names_fit = _name_conditions(pattern, root) if found else lambda _: True
+            for node in filter(names_fit, found):
+                finding = _judged(pattern, node, values, source)
+                if finding is not None:
+                    yield finding
+
+
+def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:
+    """Whether a match has the names that the pattern demands of it in this file."""
+
+    def texts(rules: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, set[str]]]:
+        return [
+            (name, {node.text() for node in root.find_all({"rule": dict(rule)})})  # type: ignore[call-overload]
+            for name, rule in rules.items()
+        ]
+
+    only, never = texts(pattern.only_names), texts(pattern.except_names)
+
+    def fits(node: SgNode) -> bool:
+        def is_among(name: str, names: Collection[str], *, absent: bool) -> bool:
+            variable = node.get_match(name)
+            return absent if variable is None else variable.text() in names
+
+        return all(is_among(name, names, absent=True) for name, names in only) and not any(
+            is_among(name, names, absent=False) for name, names in never
+        )
+
+    return fits
+
+
+def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode]:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    broken: SgNode | None = None
+    grammars = language.grammars[source.suffix]
+    # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
+    text = source.text.encode("utf-8", "replace").decode() + "\n"
+    for grammar in grammars:
+        root = SgRoot(text, grammar).root()
+        found = _error(root)
+        # If another tool reads the language, that tool reports parse errors.
+        enough = language.prefilter or not _is_mostly_broken(root)
+        if found is None or (language.tolerant and enough):
+            return grammar, root
+        broken = broken or found
+    assert broken is not None
+    raise Gap(f"its grammar cannot parse line {broken.range().start.line + 1}")
+
+
+def _error(root: SgNode) -> SgNode | None:
+    errors = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
+    return next((node for node in errors if node.kind() == "ERROR" or not node.is_named()), None)
+
+
+def _is_mostly_broken(root: SgNode) -> bool:
+    """Whether the grammar failed to parse more than a quarter of a file's lines."""
+    spans = [node.range() for node in root.find_all(kind="ERROR")]
+    lines = {line for span in spans for line in range(span.start.line, span.end.line + 1)}
+    return len(lines) * 4 > root.range().end.line + 1
+
+
+def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
+    if pattern.grammars is not None and grammar not in pattern.grammars:
+        return False
+    return _may_match(pattern, source)
+
+
+def _may_match(pattern: Pattern, source: Source) -> bool:
+    if pattern.words and not any(word in source.text for word in pattern.words):
+        return False  # building the tree costs more than searching for a word
+    if pattern.file is not None and not pattern.file.search(source.text):
+        return False
+    return pattern.not_in.search(source.path) is None
+
+
+def _judged(
+    pattern: Pattern, node: SgNode, values: ValueOrigins, source: Source
+) -> RawFinding | None:
+    """The finding for a match; None if one of the pattern's conditions does not hold."""
+    span = node.range()
+    first, last = span.start.line, span.end.line
+    around = "\n".join(source.lines[max(0, first - _NEAR) : last + 1 + _NEAR])
+    if pattern.near is not None and not pattern.near.search(around):
+        return None
+    message, from_request = pattern.message, False
+    for name, condition in pattern.where.items():
+        value = node.get_match(name)
+        part = None if value is None else values.holds(condition, value)
+        if value is None or part is None:
+            return None
+        from_request |= "request" in condition.kinds and values.comes_with_request(condition, value)
+        text = " ".join(part.text().split())
+        message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
+    end_line = min(last, first + _SHOWN - 1) + 1
+    column = span.start.column + 1
+    return RawFinding(
+        pattern.code, source.path, first + 1, message, end_line, column, from_request=from_request
+    )

@@ -1,0 +1,261 @@
+"""Extracts the code of Vue, Svelte, Astro, EJS, ERB, PHP and HTML files for the pattern checks.
+
+Only the code is read, not the template around it or its attributes. What cannot be separated
+reliably is a gap.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from diffchecks.check_io import Gap
+
+_SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
+_MARK = re.compile(r"<!--|<script(?=[\s/>])", re.IGNORECASE)
+_REST_OF_TAG = re.compile(r"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+_MAX_TAG = 2000
+_MAX_SCRIPTS = 50  # each is parsed with the preceding lines
+_ATTRIBUTE = re.compile(
+    r"(?<![\w-])(lang|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE
+)
+_END = re.compile(r"</script", re.IGNORECASE)
+_FRONT = re.compile(r"\s*---")
+_DATA = re.compile(r"json|importmap|speculationrules|template|html|text/plain|x-shader")
+_CODE = frozenset({"", "module", "text/javascript", "application/javascript"})
+_LANGUAGES = {
+    "": "js", "js": "js", "javascript": "js", "jsx": "jsx",
+    "ts": "ts", "typescript": "ts", "tsx": "tsx",
+}  # fmt: skip
+
+
+class ComponentScript(Struct, frozen=True):
+    """One script of a component.
+
+    Attributes:
+        language: ``js``, ``jsx``, ``ts`` or ``tsx``.
+        before: number of lines of the file before it begins.
+        front: whether it is the server part of an Astro file.
+    """
+
+    language: str
+    before: int
+    body: str
+    front: bool = False
+
+    @property
+    def text(self) -> str:
+        """Only the script, on its original lines."""
+        return "\n" * self.before + self.body
+
+
+def is_component(path: str) -> bool:
+    """Whether a file contains scripts inside other content, by its name."""
+    return PurePosixPath(path).suffix in _SUFFIXES
+
+
+def extract_scripts(path: str, text: str) -> list[ComponentScript]:
+    """The scripts of a component.
+
+    Raises:
+        Gap: a script is in an unsupported language or not closed, or there are too many.
+    """
+    astro = path.endswith(".astro")
+    found, at = [], 0
+    front = _FRONT.match(text) if astro else None
+    if front:
+        at = text.find("\n---", front.end())
+        if at < 0:
+            raise Gap("the script at its top is not closed")
+        body = text[front.end() : at]
+        found.append(ComponentScript("ts", text.count("\n", 0, front.end()), body, front=True))
+    found += islice(_tagged(text, at, "ts" if astro else None), _MAX_SCRIPTS + 1)
+    if len(found) > _MAX_SCRIPTS:
+        raise Gap(f"it has more than {_MAX_SCRIPTS} scripts")
+    return found
+
+
+def _tagged(text: str, at: int, always: str | None) -> Iterator[ComponentScript]:
+    """The content of ``<script>`` elements; comments are skipped."""
+    before, counted = 0, 0
+    while mark := _MARK.search(text, at):
+        if mark[0] == "<!--":
+            at = text.find("-->", mark.end())
+            if at < 0:
+                return
+            continue
+        tag = _REST_OF_TAG.match(text, mark.end(), mark.end() + _MAX_TAG)
+        if tag and tag[0].endswith("/>"):  # it runs another file
+            at = tag.end()
+            continue
+        end = _END.search(text, tag.end()) if tag else None
+        if not tag or not end:
+            raise Gap("one of its scripts is not closed")
+        language = _language(tag[0])
+        before, counted = before + text.count("\n", counted, tag.end()), tag.end()
+        if language:
+            yield ComponentScript(always or language, before, text[tag.end() : end.start()])
+        at = end.end()
+
+
+def _language(tag: str) -> str | None:
+    """The language by a tag's attributes; None for data."""
+    attributes = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
+    kind, language = attributes.get("type", ""), attributes.get("lang", "")
+    if kind not in _CODE and _DATA.search(kind):
+        return None
+    if kind not in _CODE or language not in _LANGUAGES:
+        raise Gap(f"its script is in another language: {language or kind}")
+    return _LANGUAGES[language]
+
+
+_PAGE_SCRIPT = re.compile(r"<script(?=[\s/>])([^>]*)>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_HANDLER = re.compile(
+    r"(?<=\s)(?:on[a-z]{3,20}\s{0,9}=\s{0,9}(?P<code>\"[^\"<>]{1,2000}\"|'[^'<>]{1,2000}'))"
+    r"|\bhref\s{0,9}=\s{0,9}(?P<address>\"javascript:[^\"<>]{1,2000}\"|'javascript:[^'<>]{1,2000}')",
+    re.IGNORECASE,
+)
+_MAX_HANDLERS = 5000
+_SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
+_FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
+
+
+def extract_page_scripts(text: str) -> list[str]:
+    """The JavaScript of a page, each script on its original lines.
+
+    What a template fills in becomes a constant, as the check of templates judges it. A script in
+    another language is left out.
+    """
+    found = []
+    ends = [end.end() for end in _SCRIPT_END.finditer(text)]
+    last = ends[-1] if ends else 0  # a script without an end would be searched for to the end
+    for script in islice(_PAGE_SCRIPT.finditer(text, 0, last), _MAX_SCRIPTS):
+        with suppress(Gap):
+            if _language(script[1]) == "js" and script[2].strip():
+                body = _FILLED_IN.sub(lambda mark: "0" + "\n" * mark[0].count("\n"), script[2])
+                found.append("\n" * text.count("\n", 0, script.start(2)) + body)
+    handlers = _extract_handlers(text)
+    return [*found, handlers] if handlers else found
+
+
+def _extract_handlers(text: str) -> str:
+    """The code of event handlers and of ``javascript:`` addresses, each on its line."""
+    parts: list[str] = []
+    at = 0
+    for handler in islice(_HANDLER.finditer(text), _MAX_HANDLERS):
+        parts.append("\n" * text.count("\n", at, handler.start()))
+        at = handler.start()
+        code = html.unescape((handler["code"] or handler["address"])[1:-1])
+        code = _FILLED_IN.sub("0", code).replace("\n", " ").strip()
+        parts.append(f"{code.removeprefix('javascript:')} ; ")
+    return "".join(parts)
+
+
+_SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it is removed
+
+
+def extract_ruby(text: str) -> str:
+    """A template as a Ruby program: the code of its tags, without the text between them."""
+    program, at = [], 0
+    while (start := text.find("<%", at)) >= 0:
+        program.append("\n" * text.count("\n", at, start))
+        if text.startswith("<%%", start):  # a written-out "<%"
+            at = start + 3
+            continue
+        at = text.find("%>", start)
+        if at < 0:
+            raise Gap("one of its tags is not closed")
+        code = text[start + 2 : at]
+        if code.startswith("#"):
+            program.append("\n" * code.count("\n"))
+        else:
+            program.append(f"{code.lstrip(_SIGNS).removesuffix('-')};")
+    return "".join(program)
+
+
+_INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # syntax of the first versions of EJS, not code
+_LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
+
+
+def extract_ejs(text: str) -> str:
+    """A template as a JavaScript program: the code of its tags in place, blanks between them."""
+    program, at = [], 0
+    while (start := text.find("<%", at)) >= 0:
+        program.append(_blanks(text[at:start]))
+        at = start + 3
+        if text.startswith("<%%", start):  # a written-out "<%"
+            program.append("   ")
+            continue
+        end = text.find("%>", start)
+        if end < 0:
+            raise Gap("one of its tags is not closed")
+        at = end + 2
+        program.append(_ejs_code(text[start + 2 : end]))
+    return "".join([*program, _blanks(text[at:])])
+
+
+def _ejs_code(tag: str) -> str:
+    """The code of a tag, given the tag without its delimiters."""
+    sign = tag[:1] if tag[:1] in set("#=_-") else ""
+    code = tag[len(sign) :]
+    if code.endswith(("-", "_")):
+        code = f"{code[:-1]} "
+    code = _LAST_COMMENT.sub(lambda comment: _blanks(comment[0]), code)
+    if not code.strip() or sign == "#" or _INCLUDE.fullmatch(code):
+        return _blanks(f"<%{tag}%>")
+    if sign in {"=", "-"}:  # a value, after which a semicolon may stand
+        return f" ;({code.rstrip().removesuffix(';').ljust(len(code))});"
+    return f"  {sign and ' '}{code}; "
+
+
+def _blanks(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+_BLADE = re.compile(r"@?\{\{--|@?\{\{|@?\{!!|@php\b(?!\s*\()")
+_BLADE_ENDS = {"{{--": "--}}", "{{": "}}", "{!!": "!!}", "@php": "@endphp"}
+
+
+def extract_blade(text: str) -> str:
+    """The PHP of a Blade template: its values, as statements, and its code blocks."""
+    page, at, never = [], 0, set[str]()
+    for tag in _BLADE.finditer(text):
+        opens = tag[0] if tag[0] == "@php" else tag[0].removeprefix("@")
+        closes = _BLADE_ENDS[opens]
+        if tag.start() < at or closes in never:
+            continue
+        end = text.find(closes, tag.end())
+        if end < 0:
+            never.add(closes)
+            continue
+        code, before, at = text[tag.end() : end], text[at : tag.start()], end + len(closes)
+        quiet = opens == "{{--" or opens != tag[0] or not code.strip() or "?>" in code
+        program = f"<?php {code if opens == '@php' else f'({code})'} ?>"
+        page += [before, _blanks(text[tag.start() : at]) if quiet else program]
+    return extract_php("".join([*page, text[at:]]))
+
+
+_PHP = re.compile(r"<\?(?:php\b|=)", re.IGNORECASE)
+_IN_PHP = re.compile(
+    r"(?P<end>\?>)|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?(?:\*/|\Z)|(?:\#|//)(?:(?!\?>)[^\n])*",
+    re.DOTALL,
+)
+
+
+def extract_php(text: str) -> str:
+    """The PHP code between the tags of a page, on its original lines."""
+    parts, at = [], 0
+    while tag := _PHP.search(text, at):
+        parts.append("\n" * text.count("\n", at, tag.start()))
+        parts.append(" echo " if tag[0] == "<?=" else " ")
+        ends = (found for found in _IN_PHP.finditer(text, tag.end()) if found["end"])
+        end = next(ends, None)
+        if end is None:
+            return "".join([*parts, text[tag.end() :]])
+        parts += [text[tag.end() : end.start()], ";"]
+        at = end.end()
+    return "".join([*parts, "\n" * text.count("\n", at)])

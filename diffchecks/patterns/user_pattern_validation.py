@@ -1,0 +1,115 @@
+"""Validates a repository's own pattern files."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from diffchecks import DataFileError
+from diffchecks.check_io import Gap, Source
+from diffchecks.patterns import find_matches
+from diffchecks.patterns.pattern_loading import (
+    EXTENDS,
+    Pattern,
+    PatternFile,
+    build_language,
+    find_language,
+)
+
+
+def check_user_patterns(
+    documents: Sequence[tuple[str, Mapping[str, Any]]],
+    known: Mapping[str, Mapping[str, Any]],
+    codes: Collection[str],
+) -> None:
+    """Check that each file has the right structure, and that ast-grep accepts its patterns.
+
+    Args:
+        documents: name in messages, and content.
+        known: the files of all layers by name, which a file may extend.
+        codes: of patterns in the rule table; others would never be reported.
+    """
+    for shown, content in documents:
+        extended = _find_extended(content, known, shown) if EXTENDS in content else None
+        try:
+            language = content if extended is None else known[extended]
+            whole = build_language({**language, **content})
+            grammars = {name for names in language["grammars"].values() for name in names}
+        except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            what = f"not a valid pattern file: {what} (docs/config.md)"
+            raise DataFileError(what, shown) from None
+        for pattern in whole.patterns:
+            if pattern.code not in codes:
+                raise DataFileError(
+                    f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
+                )
+            rules = (*pattern.only_names.values(), *pattern.except_names.values())
+            for config in (pattern.config, *({"rule": rule} for rule in rules)):
+                check_search(config, pattern.grammars or grammars, pattern.code, shown)
+            _prove(pattern, whole, shown)
+
+
+def _find_extended(
+    content: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], shown: str
+) -> str:
+    found = find_language(content[EXTENDS], known)
+    if found is None:
+        languages = {name: data for name, data in known.items() if EXTENDS not in data}
+        grammars = {
+            grammar
+            for data in languages.values()
+            for several in data.get("grammars", {}).values()
+            for grammar in several
+        }
+        allowed = ", ".join(sorted({*languages, *grammars}))
+        raise DataFileError(
+            f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
+        )
+    return found
+
+
+def check_search(
+    config: Mapping[str, Any], grammars: Collection[str], name: str, shown: str
+) -> None:
+    """Check that ast-grep accepts a search configuration in each grammar.
+
+    Args:
+        config: ``rule`` and ``constraints`` of ast-grep.
+        name: the pattern's name in messages.
+        shown: the file's name in messages.
+
+    Raises:
+        DataFileError: it rejects it.
+    """
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
+
+    for grammar in sorted(grammars):
+        try:
+            SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
+        except (
+            BaseException
+        ) as error:  # an unknown grammar raises a panic, which is not an Exception
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            why = " ".join(str(error).partition("Stack backtrace")[0].split())
+            raise DataFileError(f"ast-grep rejects {name}: {why:.200}", shown) from None
+
+
+def _prove(pattern: Pattern, language: PatternFile, shown: str) -> None:
+    """Check that the pattern matches its bad example and not its good one, for one extension."""
+    finds_bad = False
+    for suffix in language.grammars:
+        if _finds(pattern, language, suffix, pattern.bad):
+            finds_bad = True
+            if not _finds(pattern, language, suffix, pattern.good):
+                return
+    what = "matches its good example too" if finds_bad else "does not match its bad example"
+    fault = f"{pattern.code} {what}; correct its rule, its where, or its example"
+    raise DataFileError(fault, shown)
+
+
+def _finds(pattern: Pattern, language: PatternFile, suffix: str, program: str) -> bool:
+    try:
+        return any(find_matches([pattern], Source(f"example{suffix}", program.encode()), language))
+    except Gap:
+        return False

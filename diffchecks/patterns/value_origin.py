@@ -1,0 +1,240 @@
+"""The origin of an expression's value within one file: constant, built, or from a request.
+
+Names are looked up in the enclosing scopes. A name has all values assigned in the nearest scope
+that assigns it: order, branches and other files are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from diffchecks.patterns.pattern_loading import Condition, Part, PatternFile
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_QUOTES = frozenset("\"'`")
+
+Place = tuple[int, int, str]
+
+
+class ValueOrigins:
+    """The values of one parsed file."""
+
+    def __init__(self, root: SgNode, language: PatternFile, grammar: str) -> None:
+        self._root, self._language, self._grammar = root, language, grammar
+        self._bound: dict[tuple[Place, str], list[SgNode]] | None = None
+        self._parameters = {kind for kind, name in language.bindings.items() if name is None}
+
+    def holds(self, condition: Condition, node: SgNode) -> SgNode | None:
+        """A part of the value for which a condition holds; None: none."""
+        if not condition.says.search(self._text(node)):
+            return None
+        for kind in condition.kinds:
+            found = {"varies": self._varying, "built": self._built, "request": self._requested}
+            for part in found[kind](node):
+                if not condition.unless.search(part.text()) and not self._is_inside(
+                    part, condition
+                ):
+                    return part
+        return None
+
+    def comes_with_request(self, condition: Condition, node: SgNode) -> bool:
+        """Whether a part for which a condition holds comes from a request."""
+        return self.holds(replace(condition, kinds=("request",)), node) is not None
+
+    def _varying(self, node: SgNode) -> Iterator[SgNode]:
+        """The parts of a value that are not constant."""
+        # Each part, with the name to follow: for ``a.b``, it is ``a``.
+        waiting, seen = [(node, node)], set[Place]()
+        while waiting:
+            part, shown = waiting.pop()
+            if _place(part) in seen or self._harmless(part):
+                continue
+            seen.add(_place(part))
+            source = self._source(part)
+            if source is not None:
+                waiting.append((source, shown))
+                continue
+            origins = self._parts(part)
+            given = [each for each in origins if each.kind() in self._parameters]
+            if not origins or (given and not any(map(self._harmless, given))):
+                yield shown
+            rest = [each for each in origins if each.kind() not in self._parameters]
+            waiting += [(each, each if shown is part else shown) for each in rest]
+
+    def _is_inside(self, node: SgNode, condition: Condition) -> bool:
+        """Whether a part is inside a call that makes it safe for a condition."""
+        calls = (each for each in node.ancestors() if each.kind() in self._language.calls)
+        return any(condition.safe_in.search(_callee(call.text())) for call in calls)
+
+    def _harmless(self, node: SgNode) -> bool:
+        """Whether a value is visibly constant, or is made safe."""
+        language, kind, text = self._language, node.kind(), node.text()
+        if language.values.get(kind) == () and not node.named_children():
+            return True  # an empty string or list
+        if kind in language.literals:
+            return language.inserts.search(text) is None
+        if language.known.fullmatch(text):
+            return True
+        return kind in language.calls and language.safe.search(_callee(text)) is not None
+
+    def _source(self, node: SgNode) -> SgNode | None:
+        """The object of a lookup; None if the value is not a lookup."""
+        field = self._language.lookups.get(node.kind())
+        return None if field is None else _part(node, field)
+
+    def _parts(self, node: SgNode) -> list[SgNode]:
+        """The parts of a value, or the values assigned to its name; empty: unknown."""
+        language, kind = self._language, node.kind()
+        if kind in language.names:
+            return self._values_of(node)
+        if kind in language.calls:
+            receiver = self._receiver(node)
+            arguments = _part(node, language.calls[kind])
+            if receiver is not None:
+                return [receiver, *(arguments.named_children() if arguments else ())]
+            pure = language.pure.search(_callee(node.text())) is not None
+            return arguments.named_children() if pure and arguments else []
+        fields = language.values.get(kind)
+        if fields is None:
+            return []
+        if not fields:
+            return node.named_children()
+        return [part for field in fields if (part := _part(node, field)) is not None]
+
+    def _receiver(self, call: SgNode) -> SgNode | None:
+        """The object of a method call, if the result is made from it."""
+        method = call.named_children()[0]
+        if self._language.methods.search(method.text()) is None:
+            return None
+        return self._source(method)
+
+    def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
+        """A value and all its parts, recursively, without the parts of those at which it stops."""
+        waiting, seen = [node], set[Place]()
+        while waiting:
+            part = waiting.pop()
+            yield part
+            if not stop(part):
+                origins = [each for each in self._parts(part) if _place(each) not in seen]
+                seen.update(map(_place, origins))
+                waiting += origins
+
+    def _text(self, node: SgNode) -> str:
+        """The source of a value, and of the values assigned to its names."""
+        behind = self._behind(node, stop=lambda _: False)
+        given = (part.text() for part in behind if part.kind() in self._language.bindings)
+        return "\n".join((node.text(), *given))
+
+    def _built(self, node: SgNode) -> Iterator[SgNode]:
+        """The varying parts of a value that is concatenated text."""
+        for part in self._behind(node, stop=self._joins):
+            if self._joins(part) and not _QUOTES.isdisjoint(part.text()):
+                yield from self._varying(part)
+
+    def _joins(self, node: SgNode) -> bool:
+        if node.kind() in self._language.calls:
+            return self._language.pure.search(_callee(node.text())) is not None
+        return any(child.kind() in self._language.joined_by for child in node.children())
+
+    def _requested(self, node: SgNode) -> Iterator[SgNode]:
+        """The varying parts of a value that come from a request."""
+        for part in self._varying(node):
+            source: SgNode | None = part
+            seen = set[Place]()
+            while source is not None and _place(source) not in seen:
+                if self._language.request.fullmatch(source.text()):
+                    yield part
+                    break
+                seen.add(_place(source))
+                source = self._taken_from(source)
+
+    def _taken_from(self, node: SgNode) -> SgNode | None:
+        """The object of a lookup, followed through names with a single value."""
+        inner = self._source(node)
+        if inner is not None:
+            return inner
+        origins = self._parts(node)
+        return origins[0] if len(origins) == 1 else None
+
+    def _values_of(self, node: SgNode) -> list[SgNode]:
+        """The values assigned to a name in the nearest scope that assigns it."""
+        if self._bound is None:
+            self._bound = self._bindings()
+        name = node.text()
+        for scope in (*node.ancestors(), self._root):
+            if scope.kind() in self._language.scopes or scope.parent() is None:
+                found = self._bound.get((_place(scope), name))
+                if found:
+                    return found
+        return []
+
+    def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
+        bound: dict[tuple[Place, str], list[SgNode]] = {}
+        for kind, field in self._language.bindings.items():
+            if not _has_kind(self._grammar, kind):
+                continue
+            for node in self._root.find_all(kind=kind):
+                target = node if field is None else _part(node, field)
+                if target is None or not self._binds(node):
+                    continue
+                scope = _place(self._scope(node))
+                for name in self._names(target, inside=field is None):
+                    bound.setdefault((scope, name), []).append(node)
+        return bound
+
+    def _binds(self, node: SgNode) -> bool:
+        operators = self._language.binds_with
+        return not operators or any(child.kind() in operators for child in node.children())
+
+    def _names(self, target: SgNode, *, inside: bool) -> Iterator[str]:
+        if target.kind() in self._language.names:
+            yield target.text()
+        elif inside or target.kind() in self._language.unpacks:
+            for child in target.named_children():
+                yield from self._names(child, inside=inside)
+
+    def _scope(self, node: SgNode) -> SgNode:
+        for scope in node.ancestors():
+            if scope.kind() in self._language.scopes:
+                return scope
+        return self._root
+
+
+@cache
+def _has_kind(grammar: str, kind: str) -> bool:
+    """Whether a grammar has a kind of node; the tables of a language may serve several grammars."""
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - only a job with such files gets here
+
+    try:
+        SgRoot("", grammar).root().find(kind=kind)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _part(node: SgNode, part: Part) -> SgNode | None:
+    """A field of a node, a child of some kind, or a child by its number."""
+    if isinstance(part, str):
+        field = node.field(part)
+        return field or next((each for each in node.named_children() if each.kind() == part), None)
+    children = node.named_children()
+    return children[part] if children else None
+
+
+def _place(node: SgNode) -> Place:
+    span = node.range()
+    return (
+        span.start.index,
+        span.end.index,
+        node.kind(),
+    )  # an argument node spans the same text as its value
+
+
+def _callee(text: str) -> str:
+    return text.partition("(")[0]

@@ -1,0 +1,132 @@
+"""Security controls that a change removes or weakens: guards, checks, limits, escaping, access."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import convert
+
+from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
+from diffchecks.past_fixes import PastFix
+from diffchecks.path_kinds import path_kinds
+from diffchecks.python.source_definitions import NotParsedError, parse_text
+from diffchecks.removed_controls.control import ControlledFile, Version
+from diffchecks.removed_controls.judging import Losses
+from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
+from diffchecks.removed_controls.other_languages import GRAMMARS
+from diffchecks.removed_controls.other_languages import read_controls as read_other
+from diffchecks.removed_controls.python_controls import read_controls as read_python
+from diffchecks.removed_controls.reverted_fixes import add_history, count_added
+from diffchecks.removed_controls.unsafe_replacements import find_unsafe_replacements
+from diffchecks.removed_controls.weakened_guards import find_weakened_guards
+
+_NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes half of the time
+
+MAX_LINE = 20_000  # characters; longer lines are generated, and take minutes
+_PACKED = f"a changed line is longer than {MAX_LINE} characters"
+_NOT_COMPARED = "lost lines were not compared with earlier security fixes"
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Report controls that the changed files lost."""
+    texts: list[ChangedText] = []
+    old_texts: dict[str, ChangedText] = {}
+    files: list[ControlledFile] = []
+    gaps: dict[str, str] = {}
+    for file in job["files"]:
+        if file["status"] in {"deleted", "mode"}:
+            continue
+        try:
+            text = _text(job, file)
+        except Gap as gap:
+            gaps[file["path"]] = str(gap)
+            continue
+        texts.append(text)
+        if file["old_path"]:
+            old_texts[file["old_path"]] = text
+        try:
+            changed = read_changed_file(file["old_path"], text)
+        except Gap as gap:
+            gaps[file["path"]] = str(gap)
+        else:
+            files += [changed] if changed else []
+    findings = list(find_lost_wrapping(texts))
+    for text in texts:
+        findings += find_unsafe_replacements(text)
+    known: set[tuple[str | None, int]] = {(finding.path, finding.line) for finding in findings}
+    losses = Losses(files).findings()
+    findings += (finding for finding in losses if (finding.path, finding.line) not in known)
+    known |= {(finding.removed_path, finding.removed_line) for finding in findings}
+    findings += (
+        finding
+        for finding in find_weakened_guards(files)
+        if known.isdisjoint(
+            {(finding.path, finding.line), (finding.removed_path, finding.removed_line)}
+        )
+    )
+    if fixes := convert(job.get("fixes", []), list[PastFix]):
+        findings = add_history(findings, old_texts, fixes, count_added(texts))
+    facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.get("history_unsearched")) else {}
+    examined = [text.path for text in texts if text.path not in gaps]
+    return CheckReply(findings, examined, gaps, facts)
+
+
+def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
+    head = Source(file["path"], read(job["head_root"], file["path"])).lines
+    old = file["old_path"]
+    base = Source(old, read(job["base_root"], old)).lines if old else []
+    return ChangedText(file["path"], base, head, file["removed"], file["added"])
+
+
+def read_changed_file(old_path: str | None, text: ChangedText) -> ControlledFile | None:
+    """Read the controls of a changed file on both sides; None if there is nothing to compare.
+
+    Raises:
+        Gap: a version cannot be read. The review notes it even if base's version cannot be read
+            either.
+    """
+    suffix = os.path.splitext(text.path)[1].lower()
+    if suffix not in {".py", *GRAMMARS} or not path_kinds(text.path).isdisjoint(_NOT_IN):
+        return None
+    hunks = list(text.hunks())
+    if suffix != ".py" and _is_packed(text.head, (hunk.head for hunk in hunks)):
+        if _is_packed(text.base, (hunk.base for hunk in hunks)):
+            return None  # it was generated in base already
+        raise Gap(_PACKED)
+    head = _read(suffix, text.head, (hunk.head for hunk in hunks))
+    try:
+        base = _read(suffix, text.base, (hunk.base for hunk in hunks))
+    except Gap as gap:
+        raise Gap(f"the base version {gap}") from None
+    return ControlledFile(old_path or text.path, text, base, head)
+
+
+def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
+    """Read the controls of one version."""
+    ranges = list(hunks)
+    touched = _touched(ranges)
+    try:
+        if suffix == ".py":
+            # Bytes of another encoding than UTF-8 stand in texts and comments only.
+            text = "\n".join(lines).encode("utf-8", "replace").decode()
+            return read_python(parse_text(text), lines, touched)
+        if _is_packed(lines, ranges):
+            raise Gap(_PACKED)
+        return read_other(GRAMMARS[suffix], lines, touched)
+    except NotParsedError as error:
+        raise Gap(str(error)) from None
+    except (RecursionError, MemoryError):
+        raise Gap("does not parse: nested too deeply") from None
+    except ValueError as error:
+        raise Gap(f"does not parse: line 1: {error}") from None
+
+
+def _is_packed(lines: list[str], ranges: Iterable[range]) -> bool:
+    """Whether a differing line, or one next to it, is generated."""
+    touched = _touched(ranges)
+    return any(n in touched for n, line in enumerate(lines, 1) if len(line) > MAX_LINE)
+
+
+def _touched(ranges: Iterable[range]) -> frozenset[int]:
+    """The differing lines of one side, and those next to insertions on the other side."""
+    return frozenset(line for lines in ranges for line in range(lines.start - 1, lines.stop + 1))

@@ -1,0 +1,319 @@
+"""Removed escaping, constant-time comparison and secure randomness, from the differing lines."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from diffchecks.check_io import RawFinding
+
+
+def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
+    """Report protective calls around a value that are gone in head, in any language."""
+    added = strip_whitespace("\n".join(file.added_text for file in files))
+    for file in files:
+        for hunk in file.hunks() if file.base else ():
+            if hunk.base:
+                yield from find_lost_protections(file, hunk, added)
+
+
+BEHIND = 12  # characters after a call that must also follow its argument
+MAX_HUNK_CHARACTERS = 50_000  # characters of a hunk; a larger one was rewritten
+BELOW = 3  # common lines below that are compared; the first may be empty
+LINES = 40  # that a value and what goes before it may span
+SHOWN = 60  # characters of an argument in a message
+OTHERS = 5  # further places of a finding that a message names
+
+_ESCAPES = re.compile(
+    r"[eE]scape|ESCAPE|[sS]aniti[sz]|[pP]urif|[qQ]uote|encodeURIComponent|htmlspecialchars"
+    r"|htmlentities|encodeURI|\b(?:intval|absint|addslashes)\b|\besc_\w+|[hH]tml_?[eE]ncode"
+    r"|[uU]rl_?[eE]ncode|QueryEscape|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
+)
+# Calls that undo it, that only check, and that build a pattern, which may not need it.
+_ANOTHER = re.compile(
+    r"(?i)un_?escape|unquote|de_?sanit|(?:escaped|quoted|redacted)$|\b(?:is|has|needs)_?[a-z_]*$"
+    r"|\b(?:file)?path\.clean|pattern\.quote|quote_?meta|\b(?:re|regexp?)\.escape"
+    r"|escape_?(?:string_?)?reg_?exp?"
+)
+_REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
+# A pattern for one character or a class, and the special characters.
+_ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
+_SUBSTITUTES = re.compile(r"\bre\.sub|\bpreg_replace")
+_LITERAL_TEXT = re.compile(r"[rb]*[\"']")
+VALUE = 2  # the argument of those that is searched
+_MEANS = re.compile(r"[\"'`<>&]|^\\\\$")
+_CONSTANT_TIME = re.compile(
+    r"(?i)compare_digest|hash_equals|timing_?safe_?equal|constant_?time_?\w*|secure_?compare"
+    r"|\bhmac\.equal|\b(?:messagedigest|utf8)\.isequal"
+)
+_COMPARES = re.compile(r"[!=]==?|\.equals\(|\bbytes\.Equal\(")
+_BYTES = re.compile(r"^\[\]byte\((.*)\)$|^Buffer\.from\((.*)\)$|^(.*?)\.(?:encode|getBytes)\(.*\)$")
+_SECURE = re.compile(
+    r"\bsecrets\.(?:token|choice|rand)|os\.urandom|SystemRandom|\bgetRandomValues\(|SecureRandom"
+    r"|\brandom_(?:bytes|int)\(|openssl_random|crypto\.random\w+|\brandom(?:Bytes|UUID)\(|crypto/rand"
+)
+_PREDICTABLE = re.compile(
+    r"Math\.random\(|\brandom\.(?:random|choice|choices|randint|randrange|sample|getrandbits)\("
+    r"|\bnew Random\(|\bmt_rand\(|\buniqid\("
+    r"|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
+)
+_NAME_BEFORE = re.compile(r"(?:[\w$@.:]|->)*\Z")
+_NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
+_PARTS = re.compile(r"[.:>]+")
+_LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
+
+
+class WrittenCall(Struct, frozen=True):
+    """A call as written: its dotted name, its arguments, and its place in the text."""
+
+    name: str
+    arguments: list[str]
+    start: int
+    end: int
+
+
+def find_lost_protections(
+    file: "ChangedText", hunk: "LineRange", added: str
+) -> Iterator[RawFinding]:
+    """Report protections that a hunk removes.
+
+    Args:
+        added: all lines that the change adds in any file, without white space.
+    """
+    was, now = file.was(hunk), file.now(hunk)
+    if not now or max(len(was), len(now)) > MAX_HUNK_CHARACTERS:
+        return
+    yield from _unwrapped(file, hunk, added)
+    yield from _unreplaced(file, hunk, added)
+    yield from _unsubstituted(file, hunk, added)
+    if _CONSTANT_TIME.search(was) and not _CONSTANT_TIME.search(file.added_text):
+        yield from _compared_plainly(file, hunk, was)
+    secure, predictable = _SECURE.search(was), _PREDICTABLE.search(now)
+    if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
+        line = hunk.head.start + now.count("\n", 0, predictable.start())
+        says = f"{predictable.group().rstrip('(')} in place of {secure.group().rstrip('(')}"
+        yield RawFinding("random-weakened", file.path, line, f"Predictable random numbers: {says}")
+
+
+def find_calls(text: str, named: re.Pattern[str]) -> Iterator[WrittenCall]:
+    """Calls of functions with such names, outer ones first."""
+    last = -1
+    for word in named.finditer(text):
+        behind = _NAME_BEHIND.match(text, word.end())
+        before = _NAME_BEFORE.search(text, max(0, word.start() - SHOWN), word.start())
+        found = split_arguments(text, behind.end()) if behind else None
+        if behind and before and found and before.start() != last:
+            last = before.start()
+            name = text[last : behind.end() - 1]
+            yield WrittenCall(name, found[0], last, found[1])
+
+
+def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
+    """Values that base escapes with a call and that head uses without it."""
+    was = file.was(hunk)
+    for call in find_calls(was, _ESCAPES):
+        value = strip_whitespace(call.arguments[0])
+        last = _PARTS.split(call.name)[-1]
+        if _ANOTHER.search(call.name) or _LITERAL.fullmatch(value) or not file.loses_calls(last):
+            continue
+        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        if line and f"{call.name}({value}" not in added:
+            shown = " ".join(call.arguments[0].split())[:SHOWN]
+            says = f"{call.name}() no longer wraps {shown}"
+            yield RawFinding("escape-removed", file.path, line, says)
+
+
+def _unreplaced(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
+    """Values whose special characters were replaced in base, and are not in head."""
+    was = file.was(hunk)
+    for word in _REPLACES.finditer(was):
+        call_match = _ONE.match(was, word.end())
+        found = split_arguments(was, call_match.end()) if call_match else None
+        value = _line_before(was, word.start())
+        if not (call_match and found and value and _MEANS.search(call_match[1] or call_match[3])):
+            continue
+        call = strip_whitespace(was[word.start() : found[1]])
+        taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
+        line = _line_with(file, hunk, value, was[found[1] :])
+        if line and not taken_out and call not in added:
+            says = f"Special characters are no longer replaced: {call[:SHOWN]} was removed"
+            yield RawFinding("escape-removed", file.path, line, says)
+
+
+def _unsubstituted(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
+    """Values of which a pattern's matches were replaced in base, and are not in head."""
+    was = file.was(hunk)
+    for call in find_calls(was, _SUBSTITUTES):
+        if len(call.arguments) < VALUE + 1 or not _LITERAL_TEXT.match(call.arguments[1].strip()):
+            continue
+        value = strip_whitespace(call.arguments[VALUE])
+        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        if line and strip_whitespace(was[call.start : call.end]) not in added:
+            says = f"Matches of {call.arguments[0].strip()[:SHOWN]} are no longer replaced"
+            yield RawFinding("escape-removed", file.path, line, says)
+
+
+def _line_before(text: str, at: int) -> str:
+    """The text of the same line before a position, without white space."""
+    return strip_whitespace(text[text.rfind("\n", 0, at) + 1 : at])
+
+
+def _line_with(file: "ChangedText", hunk: "LineRange", begins: str, goes_on: str) -> int | None:
+    """The added line with this beginning that continues like the old one."""
+    below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
+    moved = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
+    lines = file.squeezed_head
+    for number in hunk.head:
+        line = lines[number - 1]
+        if line and (moved.startswith(line) or line.startswith(moved)):
+            last = min(number + LINES, hunk.head.stop - 1 + BELOW)
+            if "".join(lines[number - 1 : last]).startswith(moved):
+                return number
+    return None
+
+
+def _compared_plainly(file: "ChangedText", hunk: "LineRange", was: str) -> Iterator[RawFinding]:
+    """A constant-time comparison that became an ordinary one."""
+    for call in find_calls(was, _CONSTANT_TIME):
+        values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
+        for number in hunk.head:
+            line = file.squeezed_head[number - 1]
+            if (
+                _COMPARES.search(line)
+                and len(values) > 1
+                and all(value in line for value in values)
+            ):
+                says = f"Compared without {call.name}(): its timing reveals how much is right"
+                yield RawFinding("comparison-timing", file.path, number, says)
+                break
+
+
+def _without_bytes(value: str) -> str:
+    """The compared value, without a conversion to bytes."""
+    found = _BYTES.match(value)
+    return next((group for group in found.groups() if group), value) if found else value
+
+
+def tell_other_lines(lines: Iterable[int]) -> str:
+    """The end of a message: other places of the same defect, bounded; empty: none."""
+    others = sorted(set(lines))
+    shown = ", ".join(map(str, others[:OTHERS])) + (", …" if len(others) > OTHERS else "")
+    return f"; also at line{'s' * (len(others) > 1)} {shown}" if others else ""
+
+
+MAX_CALL = 600  # characters; longer text is data, not arguments
+
+_OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'`"
+_CALLED = re.compile(r"\b(\w+)\(")
+_WHITE = re.compile(r"\s+")
+
+
+def strip_whitespace(text: str) -> str:
+    """Remove all white space, so that only a different layout makes no difference."""
+    return _WHITE.sub("", text)
+
+
+def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
+    """Split the arguments between two brackets at their commas.
+
+    Returns:
+        The parts as written, and the offset after the closing bracket; None if there is none within
+        ``MAX_CALL``.
+    """
+    parts: list[str] = []
+    depth, begin, quote, at = 0, start, "", start
+    while at < min(len(text), start + MAX_CALL):
+        char = text[at]
+        if quote:
+            at += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in _QUOTES:
+            quote = char
+        elif char in _OPENING:
+            depth += 1
+        elif char in _CLOSING and depth == 0:
+            return [*parts, text[begin:at]], at + 1
+        elif char in _CLOSING:
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[begin:at])
+            begin = at + 1
+        at += 1
+    return None
+
+
+class LineRange(Struct, frozen=True):
+    """Line numbers removed from base and added in head; either may be empty."""
+
+    base: range
+    head: range
+
+
+class ChangedText:
+    """The lines of a changed file in base and head, and the numbers of differing lines."""
+
+    def __init__(
+        self,
+        path: str,
+        base: list[str],
+        head: list[str],
+        removed: Collection[int],
+        added: Collection[int],
+    ) -> None:
+        self.path, self.base, self.head = path, base, head
+        self._removed, self._added = frozenset(removed), frozenset(added)
+
+    @cached_property
+    def removed_text(self) -> str:
+        """The removed lines, joined."""
+        return _joined(self.base, sorted(self._removed))
+
+    @cached_property
+    def added_text(self) -> str:
+        """The added lines, joined."""
+        return _joined(self.head, sorted(self._added))
+
+    @cached_property
+    def squeezed_head(self) -> list[str]:
+        """The lines of head without white space."""
+        return [strip_whitespace(line) for line in self.head]
+
+    def loses_calls(self, name: str) -> bool:
+        """Whether fewer calls of a name are added than removed."""
+        return self._came[name] < self._went[name]
+
+    @cached_property
+    def _came(self) -> Counter[str]:
+        return Counter(_CALLED.findall(self.added_text))
+
+    @cached_property
+    def _went(self) -> Counter[str]:
+        return Counter(_CALLED.findall(self.removed_text))
+
+    def hunks(self) -> Iterator[LineRange]:
+        """All hunks in the order of the text."""
+        old = new = 1
+        while old <= len(self.base) or new <= len(self.head):
+            before, after = old, new
+            while old in self._removed:
+                old += 1
+            while new in self._added:
+                new += 1
+            if (before, after) == (old, new):
+                old, new = old + 1, new + 1
+            else:
+                yield LineRange(range(before, old), range(after, new))
+
+    def was(self, hunk: LineRange) -> str:
+        """The text of a hunk in base."""
+        return _joined(self.base, hunk.base)
+
+    def now(self, hunk: LineRange) -> str:
+        """The text of a hunk in head."""
+        return _joined(self.head, hunk.head)
+
+
+def _joined(lines: list[str], numbers: Collection[int]) -> str:
+    return "\n".join(lines[number - 1] for number in numbers if 0 < number <= len(lines))

@@ -1,0 +1,242 @@
+"""Earlier security fixes that a change reverts: it removes their lines or restores removed ones."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from diffchecks.check_io import RawFinding, Source
+from diffchecks.past_fixes import PastFix
+from diffchecks.path_kinds import path_kinds
+from diffchecks.removed_controls.lost_wrapping import ChangedText, LineRange, strip_whitespace
+from diffchecks.removed_controls.reporting import POSSIBLE_LOSS
+from diffchecks.secrets.redaction import redact_secrets
+from diffchecks.secrets.secret_scan import find_secrets_by_line
+
+SUBJECT = 100  # characters of a subject in a message
+_NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
+_COMMENT = re.compile(r"\s*(?:#(?!include)|//|\*|/\*|<!--|--|%|\"\"\"|''')")
+_IMPORT = re.compile(
+    r"\s*(?:import\b|from\s+\S+\s+import\b|use\s|using\s|require|include|package\s"
+    r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\()"
+)
+_WORD = re.compile(r"[^\W\d]\w{2,}")
+_VERSION = re.compile(r"(?i)version\b.{0,6}=")
+_DEFINES = re.compile(
+    r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
+    r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
+)
+# Lines that many functions have.
+_COMMON = frozenset(
+    {"and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"}
+    | {"false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"}
+    | {"null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"}
+    | {"this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"}
+)
+
+
+class Undone(Struct, frozen=True):
+    """How much of a fix of a file a change reverts.
+
+    Attributes:
+        gone: lines of base that the fix added and that head no longer has.
+        back: lines of head that the fix removed.
+        of_added, of_removed: the fix's numbers of added and removed lines of code.
+        hunk: the place of the first of them.
+    """
+
+    fix: PastFix
+    gone: tuple[int, ...]
+    back: tuple[int, ...]
+    of_added: int
+    of_removed: int
+    hunk: LineRange
+
+
+def add_history(
+    findings: Iterable[RawFinding],
+    texts: Mapping[str, ChangedText],
+    fixes: Iterable[PastFix],
+    came: Counter[str],
+) -> list[RawFinding]:
+    """Add reverted fixes to the findings; a finding and a fix at the same place become one.
+
+    Args:
+        texts: the changed files by their path in base.
+        came: the lines added in any file, see ``count_added``.
+    """
+    result = list(findings)
+    for old_path, undone in find_undone(texts, fixes, came):
+        own = as_finding(old_path, texts[old_path], undone)
+        same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
+        sure = [n for n in same if result[n].code != POSSIBLE_LOSS]
+        for n in sure:
+            known = result[n]
+            detail = "\n".join(filter(None, (known.detail, own.message)))
+            confidence = max(known.confidence, own.confidence)
+            result[n] = replace(known, detail=detail, confidence=confidence)
+        if not sure:
+            result = [finding for n, finding in enumerate(result) if n not in same]
+            result.append(own)
+    return result
+
+
+def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
+    here = {own.line, *undone.hunk.head}
+    return finding.path == own.path and (
+        finding.line in here or finding.removed_line in undone.hunk.base
+    )
+
+
+def find_undone(
+    texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
+) -> Iterator[tuple[str, Undone]]:
+    """Path in base → the fix of the file that the change reverts most."""
+    by_path: dict[str, list[PastFix]] = {}
+    for fix in fixes:
+        by_path.setdefault(fix.path, []).append(fix)
+    for path, of_file in by_path.items():
+        text = texts.get(path)
+        if text is None or not path_kinds(text.path).isdisjoint(_NOT_IN):
+            continue
+        sides = _code(text.base), _code(text.head)
+        found = [one for fix in of_file if (one := _compare(text, sides, fix, came))]
+        if found:
+            yield path, max(found, key=_weight)
+
+
+def count_added(texts: Iterable[ChangedText]) -> Counter[str]:
+    """Line without white space → how often the change adds it in any file."""
+    return Counter(_key(line) for text in texts for line in text.added_text.split("\n"))
+
+
+def _weight(undone: Undone) -> tuple[bool, int]:
+    return undone.fix.statement == "security", len(undone.gone) + len(undone.back)
+
+
+def _compare(
+    text: ChangedText, sides: tuple[Counter[str], Counter[str]], fix: PastFix, came: Counter[str]
+) -> Undone | None:
+    """What a change reverts of a fix of the same file; None: nothing significant.
+
+    Args:
+        sides: the lines of code of base and head.
+    """
+    added, removed = _code(fix.added), _code(fix.removed)
+    added, removed = added - removed, removed - added
+    base, head = sides
+    there = {line for line in added if base[line]}
+    lost = {line for line in there if head[line] < base[line] and not came[line]}
+    again = {line for line in removed if head[line] > base[line]}
+    if not lost and not again:
+        return None
+    gone, back, new = list[int](), list[int](), 0
+    first: LineRange | None = None
+    for hunk in text.hunks():
+        out = [n for n in hunk.base if _key(text.base[n - 1]) in lost]
+        into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
+        goes = [n for n in hunk.base if _tells(text.base[n - 1])]
+        comes = [n for n in hunk.head if _tells(text.head[n - 1])]
+        # Only the fix is removed, only what it removed is restored, and no definition moved.
+        undoes = 2 * len(out) >= len(goes) and len(comes) <= len(into)
+        if undoes and (out or into) and not _moves(text, out, into):
+            gone += out
+            back += into
+            first = first or hunk
+        else:
+            new += len(comes)
+    if first is None:
+        return None
+    undone = Undone(fix, tuple(gone), tuple(back), len(added), len(removed), first)
+    return undone if _enough(undone, len(there), new) else None
+
+
+def _moves(text: ChangedText, gone: Sequence[int], back: Sequence[int]) -> bool:
+    """Whether head uses a name that a removed line defines and no restored line defines."""
+    names = _defined(text.base, gone) - _defined(text.head, back)
+    return bool(names) and not names.isdisjoint(_WORD.findall("\n".join(text.head)))
+
+
+def _defined(lines: Sequence[str], numbers: Iterable[int]) -> set[str]:
+    return {found[1] for n in numbers if (found := _DEFINES.match(lines[n - 1]))}
+
+
+def _enough(undone: Undone, there: int, new: int) -> bool:
+    """Whether so much is reverted that it is not an ordinary later edit.
+
+    Args:
+        there: lines of the fix that base contains.
+        new: other lines of code that the change adds to the file.
+    """
+    gone, back = len(undone.gone), len(undone.back)
+    sure = undone.fix.statement == "security"
+    if not gone:
+        return sure and not there and 2 * back >= undone.of_removed
+    if sure:
+        return back > 0 or 2 * gone >= there
+    most = 2 * there >= undone.of_added and 3 * gone >= 2 * there
+    return most and back > 0 and 2 * new <= gone + back
+
+
+def _code(lines: Iterable[str]) -> Counter[str]:
+    """The distinctive lines of code, without white space."""
+    return Counter(_key(line) for line in lines if _tells(line))
+
+
+def _key(line: str) -> str:
+    """Equal for lines that differ only in their layout and quotes."""
+    return strip_whitespace(line).rstrip(",;").replace("'", '"')
+
+
+def _tells(line: str) -> bool:
+    if _COMMENT.match(line) or _IMPORT.match(line) or _VERSION.search(line):
+        return False
+    return any(word.lower() not in _COMMON for word in _WORD.findall(line))
+
+
+def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
+    """The finding at the place of the lines, with the commit that added them."""
+    line = undone.gone[0] if undone.gone else 0
+    return RawFinding(
+        "fix-reverted",
+        text.path,
+        place(text, undone.hunk),
+        describe(undone),
+        confidence=0.9 if undone.fix.statement == "security" else 0.7,
+        removed_path=old_path if line else "",
+        removed_line=line,
+        detail=_count(undone),
+    )
+
+
+def describe(undone: Undone) -> str:
+    """The commit in one sentence, with a redacted subject of bounded length."""
+    fix = undone.fix
+    subject = "".join(c if c.isprintable() else " " for c in fix.subject)
+    secrets = {secret for _, secret in find_secrets_by_line(Source("message", subject.encode()))}
+    subject = redact_secrets(subject, secrets)
+    if len(subject) > SUBJECT:
+        subject = subject[: SUBJECT - 1] + "…"
+    what = "a security fix" if fix.statement == "security" else "a stricter check"
+    other = [name for name in fix.identifiers if name not in subject.upper()]
+    named = f" ({', '.join(other[:3])})" if other else ""
+    return f'Lines of {what} are reverted: {fix.commit[:12]} of {fix.date} "{subject}"{named}'
+
+
+def _count(undone: Undone) -> str:
+    gone, back = len(undone.gone), len(undone.back)
+    parts = [f"that the commit added here and that are gone: {gone}"] * bool(gone)
+    parts += [f"that it removed and that are back: {back}"] * bool(back)
+    return f"lines {'; '.join(parts)}"
+
+
+def place(text: ChangedText, hunk: LineRange) -> int:
+    """The line of head at the place of the lines, or next to it."""
+    near = (
+        *hunk.head,
+        *range(hunk.head.stop, len(text.head) + 1),
+        *range(hunk.head.start - 1, 0, -1),
+    )
+    return next((n for n in near if n <= len(text.head) and text.head[n - 1].strip()), 1)

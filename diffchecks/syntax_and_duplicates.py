@@ -1,0 +1,272 @@
+"""Syntax errors, duplicate keys, versions written as numbers, and unreachable statements."""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import yaml
+
+from diffchecks.check_io import (
+    CheckReply,
+    Gap,
+    NotApplicable,
+    RawFinding,
+    Source,
+    check_files,
+    load_toml,
+)
+from diffchecks.python import syntax_downgrade
+from diffchecks.python.source_encoding import HiddenTextError
+from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
+
+_SHOWN = 50  # keys of a file that appear twice
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
+# Directories of templates, which need not be valid JSON or YAML until they are rendered.
+_TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
+# Extensions of JSON with comments: comments, and a comma before a closing bracket.
+_STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+# Syntax that even `syntax_downgrade` does not support may be valid in a newer Python.
+_NEWER = re.compile(
+    r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
+    r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
+)
+
+
+def looks(source: Source) -> Iterator[RawFinding]:
+    """Parse one file according to its extension."""
+    match source.suffix:
+        case ".py" | ".pyi":
+            yield from _python(source)
+        case ".json" | ".jsonc":
+            yield from _json(source)
+        case ".yaml" | ".yml":
+            yield from _yaml(source)
+        case ".toml":
+            yield from _toml(source)
+
+
+def _python(source: Source) -> Iterator[RawFinding]:
+    try:
+        yield from find_unreachable(source.path, parse(source.data))
+    except HiddenTextError as error:
+        raise Gap(str(error)) from None
+    except SyntaxError as error:
+        _leave_templates_out(source)
+        line = min(error.lineno or 1, len(source.lines))
+        if not syntax_downgrade.COMPLETE and _NEWER.search(source.lines[line - 1]):
+            raise Gap(f"line {line} may need a newer Python than this one") from None
+        yield RawFinding("python", source.path, line, f"Python cannot parse this: {error.msg}")
+    except ValueError as error:
+        yield RawFinding("python", source.path, 1, f"Python cannot parse this: {error}")
+
+
+def _json(source: Source) -> Iterator[RawFinding]:
+    if not source.text.strip():
+        return
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+    text = source.text.removeprefix("\ufeff")
+    commented = bool(_COMMENTED.search(source.path))
+    try:
+        json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        _refuse_template(source, "JSON")
+        if not commented and ("//" in text or "/*" in text):
+            raise Gap("JSON with comments in a file that must be plain JSON") from None
+        last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
+        yield RawFinding("json", source.path, min(error.lineno, last), f"not JSON: {error.msg}")
+    for key in islice(dict.fromkeys(twice), _SHOWN):  # each is looked for in the whole file
+        spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
+        places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
+        if places:
+            yield RawFinding(
+                "duplicate-key", source.path, places[-1], f"the key {key!r} appears twice"
+            )
+
+
+def _bare(text: str) -> str:
+    """JSON with its comments removed, keeping line numbers."""
+
+    def kept(match: re.Match[str]) -> str:
+        return match["string"] or "\n" * match[0].count("\n")
+
+    return _LAST_COMMA.sub(kept, _COMMENT.sub(kept, text))
+
+
+def _refuse_template(source: Source, language: str) -> None:
+    """Raise a gap if a file that does not parse is a template; skip template directories."""
+    _leave_templates_out(source)
+    if _TEMPLATE.search(source.text):
+        raise Gap(f"a template, not plain {language}") from None
+
+
+def _leave_templates_out(source: Source) -> None:
+    if _TEMPLATES.search(source.path) and _TEMPLATE.search(source.text):
+        raise NotApplicable from None
+
+
+def _yaml(source: Source) -> Iterator[RawFinding]:
+    try:
+        yield from _twice(source)
+        yield from versions_as_numbers(source)
+    except yaml.MarkedYAMLError as error:
+        _refuse_template(source, "YAML")
+        mark = error.problem_mark or error.context_mark
+        at = 1 if mark is None else mark.line + 1
+        line = min(at, len(source.lines))
+        while line > 1 and not source.lines[line - 1].strip():
+            line -= 1
+        yield RawFinding("yaml", source.path, line, f"not YAML: {error.problem or error.context}")
+    except yaml.YAMLError as error:
+        yield RawFinding("yaml", source.path, 1, f"not YAML: {str(error).splitlines()[0]}")
+
+
+def _twice(source: Source) -> Iterator[RawFinding]:
+    """Duplicate keys in mappings, found by parser events, so that no depth overflows a stack."""
+    open_maps: list[tuple[set[str], bool] | None] = []
+
+    def value_done() -> None:
+        if open_maps and open_maps[-1] is not None:
+            keys, is_key = open_maps[-1]
+            open_maps[-1] = keys, not is_key
+
+    found: list[RawFinding] = []
+    for event in yaml.parse(source.text.removeprefix("\ufeff"), Loader=_LOADER):
+        if isinstance(event, yaml.MappingStartEvent):
+            open_maps.append((set(), True))
+        elif isinstance(event, yaml.SequenceStartEvent):
+            open_maps.append(None)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            open_maps.pop()
+            value_done()
+        elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
+            top = open_maps[-1] if open_maps else None
+            if top is not None and top[1] and isinstance(event, yaml.ScalarEvent):
+                keys = top[0]
+                if event.value in keys and event.value != "<<":
+                    line = event.start_mark.line + 1 if event.start_mark else 1
+                    what = f"the key {event.value!r} appears twice"
+                    found.append(RawFinding("duplicate-key", source.path, line, what))
+                keys.add(event.value)
+            value_done()
+    yield from found
+
+
+def _toml(source: Source) -> Iterator[RawFinding]:
+    try:
+        load_toml(source.text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        _refuse_template(source, "TOML")
+        place = re.search(r"at line (\d+)", str(error))
+        line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
+        while line > 1 and not source.lines[line - 1].strip():
+            line -= 1
+        yield RawFinding("toml", source.path, line, f"not TOML: {error}")
+
+
+def run(job: dict[str, Any]) -> CheckReply:
+    """Check the files of a job (see ``check_io``)."""
+    return check_files(job, looks)
+
+
+# The programs that read these files install the version that the number stands for.
+_JOBS = re.compile(
+    r"(?:^|/)(?:\.github/.*|\.circleci/.*|action|\.travis|\.gitlab-ci|azure-pipelines)\.ya?ml$"
+)
+_KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?P<key>[\w-]+)[\"']?\s*:(?:\s+(?P<value>.*))?$")
+_NAMED = re.compile(
+    r"(?i)(?:python|go|ruby|node|php|java|dotnet|perl|elixir|otp|terraform)(?:[-_]?versions?)?"
+)
+_LOSES = re.compile(r"(?<![^\s\[,])\d+\.\d*[1-9]0+(?![^\s\],])")
+_YAML_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+
+def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
+    """Find unquoted versions that end in a zero, in files that configure a job's environment."""
+    if not _JOBS.search(source.path):
+        return
+    named = False
+    for number, line in enumerate(source.lines, 1):
+        bare = _YAML_COMMENT.sub("", line)
+        if key := _KEY.fullmatch(bare):
+            named, bare = bool(_NAMED.fullmatch(key["key"])), key["value"] or ""
+        if named and (found := _LOSES.search(bare)):
+            says = f"YAML reads {found[0]} as the number {found[0].rstrip('0')}"
+            yield RawFinding("version-number", source.path, number, says)
+
+
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def find_unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
+    """Find the first statement after one that always leaves its block."""
+    for block in all_blocks(tree):
+        yield from _behind_an_exit(path, block)
+
+
+def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding]:
+    for at, statement in enumerate(block[:-1]):
+        if not (isinstance(statement, _EXITS) or _is_endless(statement)):
+            continue
+        rest = block[at + 1 :]
+        if not (_makes_a_generator(rest) or all(_does_nothing(statement) for statement in rest)):
+            kind = type(statement).__name__.lower()
+            says = f"unreachable: line {statement.lineno} exits before it ({kind})"
+            yield RawFinding("unreachable", path, rest[0].lineno, says)
+        return
+
+
+def _is_endless(statement: ast.stmt) -> bool:
+    """Whether it is a ``while True`` without a ``break``."""
+    return (
+        isinstance(statement, ast.While)
+        and isinstance(statement.test, ast.Constant)
+        and bool(statement.test.value)
+        and not any(map(_breaks, statement.body))
+    )
+
+
+def _breaks(node: ast.AST) -> bool:
+    """Whether it contains a ``break`` of the enclosing loop, not of an inner one."""
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return False
+    inner = node.orelse if isinstance(node, ast.For | ast.AsyncFor | ast.While) else None
+    return any(map(_breaks, ast.iter_child_nodes(node) if inner is None else inner))
+
+
+def _makes_a_generator(block: Sequence[ast.stmt]) -> bool:
+    """Whether an unreachable ``yield`` is there to make the function a generator."""
+    return any(
+        isinstance(child, ast.Yield | ast.YieldFrom)
+        for statement in block
+        for child in walk(statement)
+    )
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement has no effect: ``pass``, a string, a marker of unreachability."""
+    return (
+        isinstance(statement, ast.Pass | ast.Raise)
+        or (isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant))
+        or (
+            isinstance(statement, ast.Expr)
+            and (
+                isinstance(statement.value, ast.Constant)
+                or "assert_never" in ast.dump(statement.value)
+            )
+        )
+    )

@@ -1,0 +1,123 @@
+"""Which files of a tree use what other files define."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from pathlib import PurePosixPath
+from typing import Final
+
+from diffchecks.taint.entry_points import (
+    FEW,
+    distinctive_names,
+    functions_containing,
+    lines_naming,
+    spans,
+)
+from diffchecks.taint.module_index import Project
+
+_LEVELS: Final = 2  # a handler, a service that it calls, and what was changed below
+_MAX_FILES: Final = 200
+_DEFINED: Final = re.compile(r"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
+_IMPORT: Final = re.compile(
+    r"""^[ \t]*
+    (?:from[ \t]+(?P<dots>\.*)(?P<module>[\w.]*)[ \t]+import[ \t]*
+        (?P<names>\([^)]*\)|(?:\\\n|[^\n\#])*)
+    |import[ \t]+(?P<modules>(?:\\\n|[^\n\#])*))""",
+    re.MULTILINE | re.VERBOSE,
+)
+_NAME: Final = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
+_DOTTED: Final = re.compile(r"([\w.]+)(?:[ \t]+as[ \t]+\w+)?")
+
+_Module = tuple[str, str]
+"""The last part of a module's dotted name, after the part before it; that is "" where none is."""
+
+
+def find_dependent_files(
+    project: Project, paths: Iterable[str], affected: Set[str] | None = None
+) -> dict[str, list[int]]:
+    """The files that use what these files define, and the lines on which they do.
+
+    A file counts when it imports one of them and names something that this one defines, or when it
+    imports a file that does so, and names a function there that does or a name that this package
+    passes on.
+
+    Args:
+        affected: the names that count, those of methods with a dot before them; None: all.
+    """
+    defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
+    others = sorted(project.paths.difference(defined))
+    if affected is not None:
+        defined = {
+            path: {name for name in affected if name.lstrip(".") in own}
+            for path, own in defined.items()
+        }
+    found: dict[str, list[int]] = {}
+    for level in range(1, _LEVELS + 1):
+        names_of = _by_module(defined)
+        defined = {}
+        for path in others if names_of else ():
+            if path in found or len(found) >= _MAX_FILES:
+                continue
+            text = project.text(path) or ""
+            used = _names_used(names_of, path, text)
+            lines = lines_naming(text, used) if used else []
+            if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
+                found[path] = lines
+                continue
+            module = project.module(path) if lines else None
+            if module is not None:
+                found[path] = lines
+                inside = functions_containing(spans(module), lines)
+                defined[path] = {span.node.name for span in inside}
+                if module.is_package:
+                    passed_on = (name.lstrip(".") for name in used)
+                    defined[path].update(name for name in passed_on if name in text)
+    return found
+
+
+def _by_module(defined: Mapping[str, Set[str]]) -> dict[_Module, set[str]]:
+    """The distinctive names that files define, by the modules that import statements name."""
+    names_of: dict[_Module, set[str]] = {}
+    for path, own in defined.items():
+        if names := {name for name in own if distinctive_names([name.lstrip(".")])}:
+            parts = PurePosixPath(path).with_suffix("").parts
+            module = _module(parts[:-1] if parts[-1] == "__init__" else parts)
+            for each in {module, ("", module[1])}:
+                names_of.setdefault(each, set()).update(names)
+    return names_of
+
+
+def _names_used(names_of: Mapping[_Module, Set[str]], path: str, text: str) -> set[str]:
+    """The names of those modules that a file imports; none where it holds none of them."""
+    # Of few names it takes less to look for them than to read the imports. Those of a module stand
+    # under its name alone, too.
+    if len(names_of) <= FEW and not any(
+        module in text and any(name.lstrip(".") in text for name in names)
+        for (package, module), names in names_of.items()
+        if not package
+    ):
+        return set()
+    imported = set(_imported_modules(path, text))
+    return set[str]().union(*(names_of[module] for module in imported & names_of.keys()))
+
+
+def _imported_modules(path: str, text: str) -> Iterator[_Module]:
+    """What the import statements of a file may mean: modules, and names in modules."""
+    for match in _IMPORT.finditer(text):
+        if match["modules"] is not None:
+            for dotted in _DOTTED.findall(match["modules"]):
+                parts = dotted.split(".")
+                yield from (_module(parts[:end]) for end in range(1, len(parts) + 1))
+            continue
+        parts = [part for part in match["module"].split(".") if part]
+        if match["dots"]:
+            parents = PurePosixPath(path).parent.parts
+            parts = [*parents[: len(parents) - len(match["dots"]) + 1], *parts]
+        if parts:
+            yield _module(parts)
+        above = parts[-1] if parts else ""
+        yield from ((above, name) for name in _NAME.findall(match["names"]))
+
+
+def _module(parts: Iterable[str]) -> _Module:
+    *_, above, last = "", "", *parts
+    return above, last

@@ -1,0 +1,236 @@
+"""Which functions are worth running on their own: those in which something from outside begins."""
+
+import ast
+import bisect
+import re
+from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from diffchecks.python.compact_syntax_trees import may_define
+from diffchecks.taint.library_models import LibraryModels
+from diffchecks.taint.module_index import Module, imported_packages
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_ANY_WORD: Final = re.compile(r"\w+")
+REMOTE: Final = frozenset({"request", "socket"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class DefinitionLines(Struct, frozen=True):
+    """A function definition with the lines it covers, decorators included."""
+
+    node: Definition
+    first: int
+    last: int
+    parents: tuple[Definition, ...]
+
+
+def spans(module: Module) -> list[DefinitionLines]:
+    """All function definitions of a module, outer ones first."""
+    return list(_spans(module.tree.body, ()))
+
+
+def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterator[DefinitionLines]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min(
+                [statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)]
+            )
+            yield DefinitionLines(
+                statement, first, statement.end_lineno or statement.lineno, parents
+            )
+            if may_define(statement):
+                yield from _spans(statement.body, (*parents, statement))
+        else:
+            for inner in _inner_bodies(statement):
+                yield from _spans(inner, parents)
+
+
+def _inner_bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        inner = getattr(statement, name, None)
+        if isinstance(inner, list):
+            yield inner
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+class _Words:
+    """Words by the library that a module must import for them to count."""
+
+    def __init__(self) -> None:
+        self._free: set[str] = set()
+        self._of: dict[str, set[str]] = {}
+        self._patterns: dict[frozenset[str], re.Pattern[str] | None] = {}
+
+    def add(self, package: str, word: str) -> None:
+        self._of.setdefault(package, set()).add(word)
+
+    def add_name(self, name: str, tops: dict[str, set[str]]) -> None:
+        words = _WORD.findall(name)
+        top = name.partition(".")[0]
+        if top in {"?", "builtins"}:
+            self._free.add(words[-1] if top == "?" else words[1])
+        for package in {top, *tops.get(top, ())}:
+            self.add(package, words[-1])
+
+    def lines(self, text: str, packages: frozenset[str]) -> list[int]:
+        used = frozenset(packages & self._of.keys())
+        if used not in self._patterns:
+            words = self._free.union(*(self._of[package] for package in used))
+            joined = "|".join(sorted(words))
+            self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
+        pattern = self._patterns[used]
+        return [] if pattern is None else lines_with(text, pattern)
+
+
+class Hints:
+    """The words of a module's text near which something from outside may begin.
+
+    A word counts only in modules that import the library it belongs to. What a user gives to his
+    own program counts only in modules that call one of the few sinks where it matters.
+    """
+
+    def __init__(self, models: LibraryModels) -> None:
+        self._remote = _Words()
+        self._local = _Words()
+        tops: dict[str, set[str]] = {}
+        for name, canonical in models.types.items():
+            tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
+        for source in models.sources.rules():
+            words = self._remote if source.kind in REMOTE else self._local
+            for name in source.match:
+                words.add_name(name, tops)
+        for check in models.checks.rules():
+            for name in check.match:
+                self._remote.add_name(name, tops)
+        self._add_entries(models)
+        local = {
+            _WORD.findall(name)[-1]
+            for sink in models.sinks.rules()
+            if not REMOTE.issuperset(sink.kinds)
+            for name in sink.match
+        }
+        self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")
+
+    def _add_entries(self, models: LibraryModels) -> None:
+        for route in models.routes.rules():
+            for name in route.match:
+                self._remote.add(route.imports, name.rpartition(".")[2])
+        for parameter in models.parameters:
+            self._remote.add(parameter.imports, parameter.name)
+        for handler in models.handlers.rules():
+            for base in handler.base:
+                package = handler.imports or base.partition(".")[0]
+                for name in handler.methods:
+                    self._remote.add(package, name.replace("*", r"\w+"))
+
+    def lines(self, text: str) -> list[int]:
+        """The lines of a module that contain such words, in order."""
+        packages = imported_packages(text)
+        lines = self._remote.lines(text, packages)
+        if self._local_sinks.search(text):
+            lines = sorted({*lines, *self._local.lines(text, packages)})
+        return lines
+
+
+@lru_cache(maxsize=4)
+def make_hints(models: LibraryModels) -> Hints:
+    """The words of library models, made once for each."""
+    return Hints(models)
+
+
+_STATEMENT: Final = re.compile(
+    r"""["']\s*(?:select\s|insert\s+(?:or\s+\w+\s+)?into\s|update\s+\S+\s*(?:set\s|["'])|delete\s+from\s
+    |replace\s+into\s|with\s+\w+\s+as\s|exec\s|call\s)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")
+
+
+def functions_with_statements(
+    text: str, module_spans: Callable[[], list[DefinitionLines]]
+) -> list[DefinitionLines]:
+    """The functions that hold a literal that begins as SQL and call what may execute it."""
+    written = lines_with(text, _STATEMENT) if _CALLED.search(text) else []
+    if not written:
+        return []
+    found = module_spans()
+    calling = {span.node for span in functions_containing(found, lines_with(text, _CALLED))}
+    return [span for span in functions_containing(found, written) if span.node in calling]
+
+
+def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
+    """The 1-based lines on which a pattern is found."""
+    lines: list[int] = []
+    line, counted = 1, 0
+    for match in pattern.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if not lines or lines[-1] != line:
+            lines.append(line)
+    return lines
+
+
+def functions_containing(found: list[DefinitionLines], lines: list[int]) -> list[DefinitionLines]:
+    """The functions that hold one of the lines, the innermost for each, and what encloses them."""
+    chosen: dict[Definition, DefinitionLines] = {}
+    by_node = {span.node: span for span in found}
+    for span in found:
+        start = bisect.bisect_left(lines, span.first)
+        if start < len(lines) and lines[start] <= span.last:
+            for parent in span.parents:
+                chosen.setdefault(parent, by_node[parent])
+            chosen.setdefault(span.node, span)
+    return sorted(chosen.values(), key=lambda span: span.first)
+
+
+def covers(found: list[DefinitionLines], lines: list[int]) -> bool:
+    """Whether every line is inside some function."""
+    end = 0
+    bounds: list[tuple[int, int]] = []
+    for span in found:
+        if span.first > end:
+            bounds.append((span.first, span.last))
+            end = span.last
+    starts = [first for first, _ in bounds]
+    for line in lines:
+        place = bisect.bisect_right(starts, line) - 1
+        if place < 0 or line > bounds[place][1]:
+            return False
+    return True
+
+
+COMMON: Final = frozenset(
+    {"call", "close", "get", "items", "keys", "main", "read", "run", "update", "values", "wrapper",
+     "write"}
+)  # fmt: skip
+
+
+def distinctive_names(names: Iterable[str]) -> set[str]:
+    """The names that say which function is meant."""
+    return {name for name in names if len(name) > 2 and name not in COMMON and name[:2] != "__"}
+
+
+FEW: Final = 50
+"""Of so few names each is looked for in a text; of more, the words of the text are collected."""
+
+
+def lines_naming(text: str, names: Set[str]) -> list[int]:
+    """The 1-based lines that hold one of these names as a word.
+
+    Of a name that begins with a dot only attributes count, and what a string says of one.
+
+    A pattern tries its alternatives one by one, and most of thousands of names are not there: so
+    it is made of those that are. A few are looked up sooner than all words of the text are.
+    """
+    words = text if len(names) <= FEW else set(_ANY_WORD.findall(text))
+    present = [name for name in sorted(names) if name.lstrip(".") in words]
+    variables = "|".join(name for name in present if name[0] != ".")
+    attributes = "|".join(name[1:] for name in present if name[0] == ".")
+    patterns = [rf"\b(?:{variables})\b"] if variables else []
+    patterns += [rf"(?:\.[\s\\]*|[\"'])(?:{attributes})\b"] if attributes else []
+    return lines_with(text, re.compile("|".join(patterns))) if patterns else []

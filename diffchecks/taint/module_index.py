@@ -1,0 +1,254 @@
+"""The tree's modules, functions and classes, read on demand, and where imports lead."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from msgspec import Struct, field
+
+from diffchecks.packed_files import read_file
+from diffchecks.python.imported_files import is_standard
+from diffchecks.python.partial_syntax_trees import parse_partially
+from diffchecks.python.source_encoding import decode_python
+from diffchecks.python.syntax_tree_cache import parse
+from diffchecks.taint.abstract_values import Deferred, Value
+
+MAX_BYTES: Final = 1_000_000
+_IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
+
+_MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class Module(Struct, eq=False):
+    """A parsed Python module of the tree.
+
+    Attributes:
+        path: below the root, POSIX.
+        packages: top-level names that any import statement in it mentions.
+        globals: its names once its body has been run, None before.
+        definitions: those of its body in order, which are performed when their names are used.
+        steps: statements of its body and its classes that have been run for their names.
+    """
+
+    path: str
+    tree: ast.Module
+    packages: frozenset[str]
+    globals: dict[str, Value] | None = None
+    wildcards: list[str] = field(default_factory=list)
+    definitions: list[tuple[Definition, Deferred]] = field(default_factory=list)
+    steps: int = 0
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is an ``__init__.py``."""
+        return PurePosixPath(self.path).name == "__init__.py"
+
+
+def imported_packages(text: str) -> frozenset[str]:
+    """The top-level names that the import statements of a text mention."""
+    names = _IMPORTED.findall(text)
+    for line in _MORE.findall(text):
+        names.extend(part.split()[0] for part in line.split(",") if part.split())
+    return frozenset(name.partition(".")[0] for name in names)
+
+
+class Namespace(Struct, eq=False):
+    """A directory of the tree as the target of an import; has no body."""
+
+    directory: str
+
+
+class Class(Struct, eq=False):
+    """A class that the tree under analysis defines."""
+
+    node: ast.ClassDef
+    module: Module
+    name: str
+    bases: tuple[Value, ...]
+    attributes: dict[str, Value]
+
+    def lookup(self, name: str, depth: int = 8) -> Value | None:
+        """An attribute of the class or of its bases in the tree."""
+        found = self.attributes.get(name)
+        if found is not None or depth == 0:
+            return found
+        for base in self.bases:
+            if isinstance(base.target, Class):
+                found = base.target.lookup(name, depth - 1)
+                if found is not None:
+                    return found
+        return None
+
+    def outer_bases(self, depth: int = 8) -> list[str]:
+        """Dotted names of the base classes that are not in the tree."""
+        names: list[str] = []
+        for base in self.bases:
+            if isinstance(base.target, Class) and depth:
+                names.extend(base.target.outer_bases(depth - 1))
+            elif base.ref:
+                names.append(base.ref)
+        return names
+
+
+class Function(Struct, eq=False):
+    """A function, method or lambda of the tree.
+
+    Attributes:
+        closure: names of the enclosing functions as they stood at the definition.
+        cls: the class it is a method of.
+        wrapped: its decorators as values.
+    """
+
+    node: FunctionNode
+    module: Module
+    name: str
+    closure: Mapping[str, Value]
+    cls: Class | None = None
+    decorators: tuple[tuple[ast.expr, Value], ...] = ()
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it takes no ``self``."""
+        return any(value.ref == "builtins.staticmethod" for _, value in self.decorators)
+
+
+class Bound(Struct, eq=False):
+    """A method together with what it was looked up on."""
+
+    function: Function
+    receiver: Value
+
+
+class Project:
+    """Reads modules below a root on demand; ``tree``: the Python paths that may be read."""
+
+    def __init__(self, root: Path, tree: Iterable[str]) -> None:
+        self.root = root
+        self.paths = frozenset(tree)
+        self.gaps: dict[str, str] = {}
+        self._texts: dict[str, str | None] = {}
+        self._modules: dict[str, Module | None] = {}
+        self._by_leaf: dict[str, list[str]] = {}
+        self._directories: set[str] = set()
+        for path in sorted(self.paths):
+            directory, _, name = path.rpartition("/")
+            package = name == "__init__.py"
+            leaf = directory.rpartition("/")[2] if package else name.removesuffix(".py")
+            self._by_leaf.setdefault(leaf, []).append(path)
+            while directory and directory not in self._directories:
+                self._directories.add(directory)
+                directory = directory.rpartition("/")[0]
+
+    def text(self, path: str) -> str | None:
+        """A file's text; None when it cannot be read, with the reason in ``gaps``."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: str) -> str | None:
+        try:
+            data = read_file(self.root, path)
+        except OSError as error:
+            self.gaps[path] = f"cannot be read: {error.strerror}"
+            return None
+        if len(data) > MAX_BYTES:
+            self.gaps[path] = f"larger than {MAX_BYTES} bytes"
+            return None
+        return data.decode("utf-8", "replace")
+
+    def module(self, path: str, *, whole: bool = False) -> Module | None:
+        """A parsed module; None when it cannot be parsed, with the reason in ``gaps``.
+
+        Args:
+            whole: errors in bodies of functions count, too.
+        """
+        if path not in self._modules:
+            self._modules[path] = self._parse(path, whole=whole)
+        return self._modules[path]
+
+    def modules(self) -> Iterator[Module]:
+        """Those that were parsed so far."""
+        return filter(None, self._modules.values())
+
+    def _parse(self, path: str, *, whole: bool) -> Module | None:
+        text = self.text(path)
+        if text is None:
+            return None
+        try:
+            data = read_file(self.root, path)
+            tree = parse(data) if whole else parse_partially(decode_python(data))
+        except SyntaxError as error:
+            self.gaps[path] = f"does not parse: line {error.lineno or 1}: {error.msg}"
+        except ValueError as error:
+            self.gaps[path] = f"does not parse: line 1: {error}"
+        except (RecursionError, MemoryError):
+            self.gaps[path] = "does not parse: nested too deeply"
+        except OSError as error:
+            self.gaps[path] = f"cannot be read: {error.strerror}"
+        else:
+            return Module(path, tree, imported_packages(text))
+        return None
+
+    def find(self, dotted: str, importer: str) -> Module | Namespace | None:
+        """The module or directory of the tree that an absolute import in ``importer`` names."""
+        parts = dotted.split(".")
+        if is_standard(dotted) or not parts[-1]:
+            return None
+        tail = "/".join(parts)
+        named = self._by_leaf.get(parts[-1], ())
+        matches = [path for path in named if self._is_import(path, tail, importer)]
+        if matches:
+            home = PurePosixPath(importer).parts
+            return self.module(max(matches, key=lambda path: (_shared(path, home), -len(path))))
+        if tail in self._directories:
+            return Namespace(tail)
+        source = f"src/{tail}"
+        return Namespace(source) if source in self._directories else None
+
+    def _is_import(self, path: str, tail: str, importer: str) -> bool:
+        stem = path.removesuffix("/__init__.py").removesuffix(".py")
+        if stem != tail and not stem.endswith(f"/{tail}"):
+            return False
+        above = stem[: -len(tail)].rstrip("/")
+        if above == str(PurePosixPath(importer).parent):
+            return True
+        return f"{above}/__init__.py".lstrip("/") not in self.paths
+
+    def relative(self, importer: Module, level: int, name: str) -> Module | Namespace | None:
+        """The module or directory that a relative import names."""
+        directory = PurePosixPath(importer.path).parent
+        for _ in range(level - 1):
+            directory = directory.parent
+        if name:
+            directory = directory.joinpath(*name.split("."))
+        return self.at(str(directory))
+
+    def at(self, stem: str) -> Module | Namespace | None:
+        """The module or directory at a path without its ending."""
+        stem = "" if stem == "." else stem
+        for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
+            if path in self.paths:
+                return self.module(path)
+        return Namespace(stem) if stem in self._directories else None
+
+    def child(self, parent: Module | Namespace, name: str) -> Module | Namespace | None:
+        """The submodule of a package by its name."""
+        if isinstance(parent, Namespace):
+            return self.at(f"{parent.directory}/{name}".lstrip("/"))
+        if parent.is_package:
+            return self.at(str(PurePosixPath(parent.path).parent / name))
+        return None
+
+
+def _shared(path: str, home: tuple[str, ...]) -> int:
+    count = 0
+    for part, home_part in zip(PurePosixPath(path).parts, home, strict=False):
+        if part != home_part:
+            break
+        count += 1
+    return count

@@ -1,0 +1,215 @@
+"""Follows values from the program into templates that print them without escaping."""
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from diffchecks.taint.abstract_state import HeapObject
+from diffchecks.taint.abstract_values import Taint, TaintStep, Value
+from diffchecks.taint.call_frames import (
+    MAX_STEPS,
+    Activation,
+    BudgetExceeded,
+    EvaluatedCall,
+    Rendering,
+    Return,
+    TaintFinding,
+)
+from diffchecks.taint.library_models import Renderer
+from diffchecks.taint.stored_fields import STORED, classes_of, is_staff
+from diffchecks.taint.template_code import FILTER, ImportMacros, Include, Print
+from diffchecks.taint.template_filters import find_filter
+
+_SURE: Final = {"request": 0.9, "socket": 0.7, STORED: 0.8}
+_WORDS: Final = {
+    "request": "request data",
+    "socket": "data from the network",
+    STORED: "text that a request has stored",
+}
+_FORM: Final = re.compile(r"Form(?:Set)?$")
+_POSTED: Final = re.compile(r"\.(?:form|POST|data|json|body|files|FILES)\b|\.post\(\)")
+# An unknown function may turn a value into markup or sanitize it.
+_CERTAIN: Final = {"request": 0.9, "socket": 0.9, STORED: 0.6}
+_MAX_STEPS: Final = 4_000  # maximum statements to render one template
+
+
+def check_call(frame: Activation, call: EvaluatedCall) -> None:
+    """Follow the values of a call that renders a template."""
+    if frame.quiet or not call.ref:
+        return
+    for renderer in frame.run.models.renderers.find(call.ref):
+        if renderer.returned:
+            continue
+        template = _template(frame, call, renderer)
+        names = template.options if template is not None else ()
+        for name in names:
+            if isinstance(name, str):
+                render(frame, call.node, name, dict(_values(frame, call, renderer)))
+
+
+def check_returned(frame: Activation, decorator: ast.expr, ref: str, way: Return) -> None:
+    """Follow a return value that a decorator renders in a template."""
+    if not isinstance(decorator, ast.Call):
+        return
+    for renderer in frame.run.models.renderers.find(ref):
+        if not renderer.returned:
+            continue
+        frame.state = way.state
+        args = [frame.evaluate(given) for given in decorator.args]
+        named = {word.arg: frame.evaluate(word.value) for word in decorator.keywords if word.arg}
+        template = EvaluatedCall(decorator, Value(ref=ref), None, args, named).select_argument(
+            renderer.template
+        )
+        if template is not None and isinstance(template.const, str):
+            render(frame, way.node, template.const, items_of(frame, way.value))
+
+
+def _template(frame: Activation, call: EvaluatedCall, renderer: Renderer) -> Value | None:
+    """The name of the template; ``self``: the rendered object's first constructor argument."""
+    if renderer.template != "self":
+        return call.select_argument(renderer.template)
+    for obj in frame.state.of(call.receiver) if call.receiver is not None else ():
+        if obj.kind == "cells" and ("0",) in obj.items:
+            return obj.items["0",]
+    return None
+
+
+def _values(
+    frame: Activation, call: EvaluatedCall, renderer: Renderer
+) -> Iterator[tuple[str, Value]]:
+    """The values of a template by their names."""
+    context = call.select_argument(renderer.values) if renderer.values else None
+    if context is not None:
+        yield from items_of(frame, context).items()
+    if not renderer.values or renderer.template == "self":
+        yield from call.keywords.items()
+
+
+def items_of(frame: Activation, mapping: Value) -> dict[str, Value]:
+    """The items of a mapping with names as keys."""
+    found: dict[str, Value] = {}
+    for obj in frame.state.of(mapping):
+        for key, value in obj.items.items():
+            name = key[-1] if isinstance(key, tuple) and key else key
+            if isinstance(name, str):
+                found[name] = value
+    return found
+
+
+def render(frame: Activation, node: ast.AST, name: str, values: Mapping[str, Value]) -> None:
+    """Render a template with a separate budget, so that its cost causes no gap for the caller."""
+    run, line = frame.run, getattr(node, "lineno", 1)
+    path = run.templates.find(name, frame.module.path)
+    if path is None or not run.templates.prints(path):
+        return
+    inner = Activation(run, run.templates.module(path))
+    inner.stack, inner.depth = frame.stack, frame.depth + 1
+    inner.state.objects, inner.state.facts = dict(frame.state.objects), dict(frame.state.facts)
+    for key, value in values.items():
+        given = value.with_taints(()) if _is_form(frame, value) else value
+        inner.state.vars[key] = frame.at(given, node, f"is given to {name} as {key}")
+    inner.rendering = Rendering((path,), frame.module.path, line, name)
+    spent = run.steps, run.calls, run.untainted_calls
+    run.steps, run.calls, run.untainted_calls = MAX_STEPS - _MAX_STEPS, 0, 0
+    with contextlib.suppress(BudgetExceeded, RecursionError):
+        _fill_in(inner, path)
+    run.steps, run.calls, run.untainted_calls = spent
+
+
+def _is_form(frame: Activation, value: Value) -> bool:
+    """Whether a value is a form, whose fields escape their values."""
+    classes = classes_of(frame, value)
+    return any(_FORM.search(base) for cls in classes for base in cls.outer_bases())
+
+
+def _fill_in(frame: Activation, path: str) -> None:
+    code = frame.run.templates.code(path)
+    _define(frame, code.body, code.filters)
+    frame.run.execute(frame, [each for each in code.body if not isinstance(each, ast.FunctionDef)])
+
+
+def _define(frame: Activation, body: list[ast.stmt], filters: Iterable[str]) -> None:
+    """Define the macros of a template, and the names that they use."""
+    frame.run.execute(frame, [each for each in body if isinstance(each, ast.FunctionDef)])
+    known = {f"{FILTER}{name}": find_filter(frame.run, name) for name in filters}
+    frame.module.globals = {**known, **frame.state.vars}
+
+
+def _enter(frame: Activation, template: str) -> tuple[Activation, str] | None:
+    """A frame for another template, if that prints values and is not being rendered already."""
+    templates, rendering = frame.run.templates, frame.rendering
+    path = templates.find(template, frame.module.path)
+    if rendering is None or path is None or path in rendering.pages or not templates.prints(path):
+        return None
+    inner = Activation(frame.run, templates.module(path))
+    inner.stack, inner.depth = frame.stack, frame.depth
+    inner.rendering = rendering.within(path)
+    inner.state.objects, inner.state.facts = frame.state.objects, frame.state.facts
+    return inner, path
+
+
+def include(frame: Activation, node: Include) -> None:
+    """Render a template that another one includes or extends."""
+    entered = _enter(frame, node.template)
+    if entered is None:
+        return
+    inner, path = entered
+    if not node.alone:
+        inner.state.vars = {**frame.closure, **frame.state.vars}
+    for name, value in node.values:
+        inner.state.vars[name] = frame.evaluate(value)
+    _fill_in(inner, path)
+
+
+def import_macros(frame: Activation, node: ImportMacros) -> None:
+    """Import the macros of another template."""
+    entered = _enter(frame, node.template)
+    if entered is None:
+        return
+    inner, path = entered
+    code = frame.run.templates.code(path)
+    macros: list[ast.stmt] = [
+        each for each in code.body if isinstance(each, ast.FunctionDef | ast.Assign | ImportMacros)
+    ]
+    _define(inner, macros, code.filters)
+    frame.run.execute(inner, [each for each in macros if not isinstance(each, ast.FunctionDef)])
+    found = inner.state.vars
+    for name, alias in node.names:
+        if name in found:
+            frame.state.vars[alias] = found[name]
+    if node.whole:
+        obj = HeapObject("dict", dict(found.items()))
+        frame.state.vars[node.whole] = frame.new(node, obj)
+
+
+def print_value(frame: Activation, node: Print) -> None:
+    """Report an untrusted value that is printed without escaping."""
+    value = frame.evaluate(node.value)
+    models, rendering = frame.run.models, frame.rendering
+    for taint in value.taints:
+        cleared = models.cleared_classes(frame.state.facts_of(taint))
+        if taint.kind not in _SURE or taint.sure < _CERTAIN[taint.kind]:
+            continue
+        if {"xss", "all"} & cleared:
+            continue
+        if _POSTED.search(taint.origin) and is_staff(frame):
+            continue  # text that the site's staff enters
+        path, line, before = frame.module.path, node.lineno, taint.trace
+        seen = before.chain() if before is not None else []
+        if rendering is not None and all(step.path != rendering.path for step in seen):
+            before = TaintStep(rendering.path, rendering.line, f"fills in {rendering.name}", before)
+        trace = TaintStep(path, line, "is printed without escaping", before)
+        frame.run.report(
+            TaintFinding(
+                "rendered-stored" if taint.kind == STORED else "rendered",
+                path,
+                line,
+                line,
+                "",
+                f"{_WORDS[taint.kind]} reaches {path}, which prints {node.shown} without escaping",
+                round(_SURE[taint.kind] * taint.sure, 2),
+                Taint(taint.origin, taint.kind, trace=trace),
+            )
+        )

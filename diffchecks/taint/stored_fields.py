@@ -1,0 +1,344 @@
+"""Texts that a request stores in a field of a database model and that other requests show."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Set
+from typing import Final, TypeGuard
+
+from msgspec.structs import replace
+
+from diffchecks.taint import sink_checks
+from diffchecks.taint.abstract_state import HeapObject
+from diffchecks.taint.abstract_values import ROW, Taint, TaintStep, Value, resolve
+from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintJob
+from diffchecks.taint.entry_points import lines_with
+from diffchecks.taint.module_index import Class, Module
+
+STORED: Final = "stored"
+SHOWN: Final = re.compile(
+    r"\b(?:Markup|mark_safe|HttpResponse|HTMLResponse|Response)\s*\(|['\"]\s*</?[a-zA-Z]"
+    r"|\b(?:execute|text|raw|system|popen|run|call|check_output|Popen|eval|exec|from_string"
+    r"|Template|render_template_string)\("
+)
+"""Matches in a function that may send markup to a browser or execute a text."""
+
+MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
+"""Matches in a module that may define database models."""
+
+_REMOTE: Final = frozenset({"request", "socket"})
+_CERTAIN: Final = 0.7
+# The object that is read is unknown; low enough that an unknown function ends the flow.
+_SURE: Final = 0.6
+_CREATES: Final = frozenset(
+    {"create", "get_or_create", "update_or_create", "acreate", "insert", "update"}
+)
+_NO_MODEL: Final = re.compile(
+    r"(?:Serializer|Form|Filter|FilterSet|Schema|Input|Configs?|Settings?|Options?|Preferences?)$"
+)
+_TEXT_FIELD: Final = re.compile(r"\w*(?:Text|Char|String)\w*Field")
+# Editors write markup into these fields, which is printed on purpose.
+_RICH: Final = re.compile(
+    r"rich|html|markd|markup|editor|quill|tiny|summernote|bleach|martor|wysiwyg|froala",
+    re.IGNORECASE,
+)
+_TEXT_COLUMN: Final = re.compile(r"\b(?:\w*(?:Text|String)|Unicode|VARCHAR|Mapped\[str\])")
+_MANAGERS: Final = frozenset({"objects", "query", "_default_manager"})
+_MODEL: Final = re.compile(
+    r"(?:^|\.)(?:\w*Model|DeclarativeBase|Base|Document)$|declarative_base\(\)$"
+)
+_SQLMODEL: Final = re.compile(r"(?:^|\.)SQLModel$")
+_FORM: Final = re.compile(r"^class\s+(\w+)\([^)]*(?:Form|Serializer)\b", re.MULTILINE)
+_SAVES: Final = re.compile(r"\.a?save\(")
+_CLEANS: Final = re.compile(r"nh3|bleach|escape|saniti[sz]e|strip_tags", re.IGNORECASE)
+_MAX_REF: Final = 100
+# Users with these roles are trusted with markup.
+_STAFF: Final = re.compile(
+    r"admin|staff|superuser|permission|moderat|role|organi[sz]er|editor", re.IGNORECASE
+)
+_STAFF_PATH: Final = re.compile(
+    r"(?:^|[/_])(?:admin\w*|dashboard|backoffice|management|staff|moderation)(?:[/_.]|$)"
+)
+_REQUESTS: Final = re.compile(r"request|form|\.(?:post|put|route)\b")
+_MAX_WRITERS: Final = 30
+_ROWS: Final = re.compile(
+    r"(?:\?.*)?|.*\b(?:query|objects|session|select|scalars?|execute|get_(?:object|list)_or_404)\b.*"
+)
+
+
+def note_call(frame: Activation, call: EvaluatedCall) -> None:
+    """Record the fields of an object that a call creates from a request."""
+    if frame.quiet:
+        return
+    target = call.function.target
+    if isinstance(target, Class):
+        _note_form(frame, target, call)
+        spread = call.select_argument("**")
+        if spread is not None and _is_model(frame.run, target):
+            for sink in frame.run.models.sinks.exact("model()"):
+                sink_checks.check_value(frame, call.node, spread, sink, target.node.name)
+    for name, value in call.keywords.items():
+        if value.taints:
+            if isinstance(target, Class):
+                _note(frame, [target], name, value)
+            elif target is None and call.ref.rpartition(".")[2] in _CREATES:
+                exact = classes_of(frame, call.receiver) if call.receiver is not None else []
+                _note(frame, exact or _models(frame.run, frame.module), name, value)
+
+
+def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
+    """Record the model fields of a form or serializer that a request fills."""
+    meta = next((item for item in form.node.body if _is_meta(item)), None)
+    given = [value for value in (*call.args, call.keywords.get("data")) if value and value.taints]
+    if (
+        meta is None
+        or not given
+        or not _SAVES.search(frame.run.project.text(frame.module.path) or "")
+    ):
+        return
+    said = {
+        item.targets[0].id: item.value
+        for item in meta.body
+        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
+    }
+    model = _class_named(form, said.get("model"))
+    if model is None or _CLEANS.search(ast.unparse(form.node)):
+        return
+    left_out, named = _constants(said.get("exclude")), _constants(said.get("fields"))
+    for name in _text_fields(frame.run, model) - left_out:
+        if not named or name in named or "__all__" in named:
+            _note(frame, [model], name, given[0])
+
+
+def _is_meta(item: ast.stmt) -> TypeGuard[ast.ClassDef]:
+    return isinstance(item, ast.ClassDef) and item.name == "Meta"
+
+
+def _constants(node: ast.expr | None) -> frozenset[str]:
+    """The string literals in an expression."""
+    parts = ast.walk(node) if node is not None else ()
+    return frozenset(str(part.value) for part in parts if isinstance(part, ast.Constant))
+
+
+def _class_named(cls: Class, node: ast.expr | None) -> Class | None:
+    """The class of the tree that an expression in a class's module names."""
+    leaf = getattr(node, "id", getattr(node, "value", getattr(node, "attr", "")))
+    leaf = leaf.rpartition(".")[2] if isinstance(leaf, str) else getattr(node, "attr", "")
+    value = (cls.module.globals or {}).get(leaf)
+    target = resolve(value).target if value is not None else None
+    return target if isinstance(target, Class) else None
+
+
+def note_attribute(frame: Activation, base: Value, name: str, value: Value) -> None:
+    """Record a field that is set to a value from a request."""
+    if frame.quiet or not value.taints or base.target is not None:
+        return
+    classes = classes_of(frame, base)
+    if classes or (not base.locs and _ROWS.fullmatch(base.ref)):
+        _note(frame, classes or _models(frame.run, frame.module), name, value)
+
+
+def classes_of(frame: Activation, value: Value) -> "list[Class]":
+    """The classes of a value's possible objects."""
+    made = (obj.cls for obj in frame.state.of(value))
+    return [cls for cls in made if isinstance(cls, Class)]
+
+
+def read(frame: Activation, base: Value, name: str, node: ast.AST) -> tuple[Taint, ...]:
+    """The value that requests stored in a field; none if the object is not a row."""
+    stored = frame.run.stored.get(name)
+    if not stored or not _ROWS.fullmatch(base.ref):
+        return ()
+    for cls in _models(frame.run, frame.module):
+        written = stored.get(cls)
+        if written is not None:
+            return (_taint_of(frame, cls, name, written, node),)
+    return ()
+
+
+def _note(frame: Activation, classes: "list[Class]", name: str, value: Value) -> None:
+    if is_staff(frame):
+        return
+    cleared_classes, facts_of = frame.run.models.cleared_classes, frame.state.facts_of
+    for taint in value.taints:
+        cleared = {"xss", "all"} & cleared_classes(facts_of(taint))
+        if taint.kind in _REMOTE and not cleared and taint.sure >= _CERTAIN:
+            for cls in classes:
+                if name in _text_fields(frame.run, cls):
+                    frame.run.stored.setdefault(name, {}).setdefault(cls, taint)
+
+
+def is_staff(frame: Activation) -> bool:
+    """Whether only staff can reach the current entry function."""
+    function = frame.stack[0] if frame.stack else frame.function
+    if function is None:
+        return False
+    words = [ast.unparse(decorator) for decorator, _ in function.decorators]
+    if function.cls is not None:
+        words += [
+            ast.unparse(part)
+            for part in (*function.cls.node.bases, *function.cls.node.decorator_list)
+        ]
+    return bool(_STAFF_PATH.search(function.module.path)) or any(map(_STAFF.search, words))
+
+
+def writers(run: TaintJob, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str, list[int]]]:
+    """The modules that may store these fields, and the lines that name a field or fill a form."""
+    if not asked:
+        return
+    words = _any_of(name for _, name in asked)
+    models = _any_of(cls.node.name for cls, _ in asked)
+    declared = re.compile(rf"^\s+model\s*=.*{models.pattern}", re.MULTILINE)
+    paths = sorted(run.project.paths)
+    texts = (text for path in paths if declared.search(text := run.project.text(path) or ""))
+    forms = _any_of(name for text in texts for name in _FORM.findall(text))
+    found = 0
+    for path in paths:
+        text = run.project.text(path) or ""
+        named = models.search(text) and words.search(text)
+        if (named or forms.search(text)) and _REQUESTS.search(text):
+            found += 1
+            if found > _MAX_WRITERS:
+                return
+            yield path, lines_with(text, re.compile(f"{words.pattern}|{forms.pattern}"))
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(sorted(set(names))) or '(?!)'})\b")
+
+
+def fields_shown(run: TaintJob, module: Module) -> set[str]:
+    """The fields set by requests in the models that a module defines or imports."""
+    models = set(_models(run, module))
+    return {name for name, written in run.stored.items() if not models.isdisjoint(written)}
+
+
+def _models(run: TaintJob, module: Module) -> "list[Class]":
+    known = run.imported_models.get(module)
+    if known is not None:
+        return known
+    targets = [resolve(value).target for value in list((module.globals or {}).values())]
+    for target in list(targets):
+        if isinstance(target, Module) and target is not module:
+            targets += [resolve(value).target for value in list((target.globals or {}).values())]
+    found = [
+        target for target in targets if isinstance(target, Class) and _text_fields(run, target)
+    ]
+    if module.globals:
+        run.imported_models[module] = found
+    return found
+
+
+def _text_fields(run: TaintJob, cls: Class) -> frozenset[str]:
+    known = run.text_fields.get(cls)
+    if known is None:
+        model = cls.bases and not _NO_MODEL.search(cls.node.name)
+        own = frozenset(_declared(cls) if model else ())
+        bases = [base.target for base in cls.bases if isinstance(base.target, Class)]
+        run.text_fields[cls] = own  # for a class that is its own base
+        known = own.union(*(_text_fields(run, base) for base in bases))
+        run.text_fields[cls] = known
+    return known
+
+
+def _declared(cls: Class) -> Iterator[str]:
+    """The fields of a model with free text."""
+    table = any(map(_SQLMODEL.search, cls.outer_bases()))
+    for item in cls.node.body:
+        match item:
+            case ast.AnnAssign(target=ast.Name(id=name)) if table:
+                if re.search(r"\bstr\b", ast.unparse(item.annotation)):
+                    yield name
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function)):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=function)):
+                pass
+            case _:
+                continue
+        kind = getattr(function, "attr", getattr(function, "id", ""))
+        if kind in {"Column", "mapped_column", "Field"}:
+            text = _TEXT_COLUMN.search(ast.unparse(item))
+        else:
+            text = _TEXT_FIELD.fullmatch(kind)
+        if text and not _RICH.search(kind):
+            yield name
+
+
+def rows(run: TaintJob, cls: Class, ref: str) -> Value:
+    """The value that represents any stored object of a model."""
+    loc = run.rows.get(cls)
+    if loc is None:
+        loc = run.rows[cls] = run.heap.allocate()
+    run.heap.shared[loc] = HeapObject("instance", {}, None, cls)
+    return Value(ref=ref, locs=(loc,), marks=frozenset({ROW}))
+
+
+def manager(run: TaintJob, cls: Class, name: str) -> Value | None:
+    """The manager of a model's objects; None for any other attribute.
+
+    If the tree has a class for it, its methods are found there.
+    """
+    if name not in _MANAGERS or not _is_model(run, cls):
+        return None
+    found, own = rows(run, cls, f"?.{name}"), cls.lookup(name)
+    return found if own is None else replace(found, locs=(*found.locs, *own.locs))
+
+
+def _is_model(run: TaintJob, cls: Class) -> bool:
+    return bool(_text_fields(run, cls)) or any(map(_MODEL.search, cls.outer_bases()))
+
+
+def row_of(run: TaintJob, call: EvaluatedCall) -> Value | None:
+    """The result of an external call on a model or its objects, or with them as arguments."""
+    if call.receiver is not None and ROW in call.receiver.marks:
+        return call.receiver
+    for value in (*call.args, *call.keywords.values()):
+        if ROW in value.marks:
+            return value
+        if isinstance(value.target, Class) and _is_model(run, value.target):
+            return rows(run, value.target, "?.objects")
+    return None
+
+
+def read_row(
+    frame: Activation, base: Value, classes: "list[Class]", name: str, node: ast.AST
+) -> Value:
+    """A field of any stored object; an unknown attribute counts as a query for more objects."""
+    run = frame.run
+    for cls in classes:
+        if name in _text_fields(run, cls):
+            run.asked.add((cls, name))
+            written = run.stored.get(name, {}).get(cls)
+            taints = () if written is None else (_taint_of(frame, cls, name, written, node),)
+            return Value(ref=f"?.{name}", taints=taints)
+        related = _related(cls, name)
+        if related is not None:
+            return rows(run, related, f"?.{name}")
+        if cls.lookup(name) is not None:
+            return Value(ref=f"?.{name}")
+    return Value(ref=f"{base.ref}.{name}"[-_MAX_REF:], locs=base.locs, marks=base.marks)
+
+
+def _related(cls: Class, name: str) -> Class | None:
+    """The model to which a relation field refers."""
+    for item in cls.node.body:
+        match item:
+            case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[first, *_])):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=found), value=ast.Call(args=[first, *_])):
+                pass
+            case _:
+                continue
+        if found == name:
+            return _class_named(cls, first)
+    return None
+
+
+def _taint_of(frame: Activation, cls: Class, name: str, written: Taint, node: ast.AST) -> Taint:
+    before = written.trace
+    if frame.rendering is not None:
+        by = frame.rendering
+        before = TaintStep(by.path, by.line, f"fills in {by.name}", before)
+    words = f".{name} is read, of any stored object"
+    trace = TaintStep(frame.module.path, getattr(node, "lineno", 0), words, before)
+    return Taint(f"stored {cls.node.name}.{name}", STORED, sure=_SURE, trace=trace)

@@ -1,0 +1,361 @@
+"""Decides which values in a template are dangerous in their context."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from diffchecks.check_io import RawFinding
+from diffchecks.templates.dialects import Dialect
+from diffchecks.templates.page_scanner import Attribute, Element, Tag, TagPlace, TemplatePage
+from diffchecks.templates.typed_text import is_typed
+
+_SHOWN = 3  # lines of a tag that identify it
+_LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are examined
+_ASSIGNED_IN = 1 << 18  # characters of a page that are searched for assigned values
+_NAMED = 60  # maximum characters of a value in a message
+
+_ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
+_NUMERIC = frozenset(
+    [
+        *("width", "height", "colspan", "rowspan", "tabindex", "maxlength", "minlength", "min"),
+        *("max", "size", "rows", "cols", "step", "border", "cellpadding", "cellspacing", "start"),
+    ]
+)
+_IN_SCRIPT = frozenset({"script", "string", "template"})
+_OWN_ADDRESS = re.compile(
+    r"(?i)refer|(?<!args|form)(?<!query|param)(?<!params)(?<!get|all)(?:\.|->|::)"
+    r"(?:(?:raw|full|original|current)?_?ur[il]|full_?path)\b"
+)
+_HANDLER = re.compile(r"on[a-z]{3,}")
+_JAVASCRIPT = re.compile(r"\s*javascript:", re.IGNORECASE)
+_QUOTE = re.compile(r"\\.|['\"`]|&quot;|&#39;", re.DOTALL)
+_SCRIPT_TYPES = re.compile(r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel")
+_QUOTES = frozenset("'\"`")
+_OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%\}[^{}]*")
+_SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
+
+_PRINTED = frozenset({"raw", "unquoted", "handler"})
+_MESSAGES = {
+    "raw": "A value is printed without escaping",
+    "request": "A value of the request is printed without the escaping that its place needs",
+    "autoescape": "Escaping is turned off around values",
+    "unquoted": "A value is in an attribute without quotes",
+    "handler": "A value that is only escaped for HTML is in a string of a script",
+    "script": "A value that is only escaped for HTML is in a script",
+    "address": "A request chooses a whole address",
+    "form": "A form that is posted has no token against forged requests",
+}
+
+
+def find_in_page(
+    page: TemplatePage, dialect: Dialect, prefix: str, path: str
+) -> Iterator[RawFinding]:
+    """Find the defects in a template; codes consist of the dialect and the kind of defect."""
+    judge = _Judge(page, dialect)
+    for kind, start, end, value in judge.all():
+        first, last = judge.line(start), judge.line(end - 1)
+        shown = " ".join(value.split())
+        shown = shown if len(shown) <= _NAMED else f"{shown[:_NAMED]}…"
+        message = f"{_MESSAGES[kind]}: {shown}" if shown else _MESSAGES[kind]
+        yield RawFinding(
+            f"{prefix}-{kind}",
+            path,
+            first + 1,
+            message,
+            min(last, first + _SHOWN - 1) + 1,
+            start - judge.line_starts[first] + 1,
+            from_request=judge.comes_with_request(value),
+        )
+
+
+def find_printed(
+    page: TemplatePage, dialect: Dialect, *, escaped: bool = True
+) -> Iterator[tuple[int, str]]:
+    """The values that a template prints without the escaping that their context needs, by place.
+
+    Args:
+        escaped: whether the program has values escaped that ask for nothing else.
+    """
+    return _Judge(page, dialect).printed(escaped=escaped)
+
+
+Found = tuple[str, int, int, str]
+"""The kind of a defect, its start and end, and the value."""
+
+
+class _Judge:
+    def __init__(self, page: TemplatePage, dialect: Dialect) -> None:
+        self._page, self._dialect = page, dialect
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self._page.text))]
+
+    def line(self, at: int) -> int:
+        """The 0-based line of a place."""
+        return bisect_right(self.line_starts, at) - 1
+
+    def comes_with_request(self, value: str) -> bool:
+        """Whether a value is from this request, or by its name text from an earlier one."""
+        return self._is_requested(value) or is_typed(_base(value))
+
+    def all(self) -> Iterator[Found]:
+        spans = []
+        for opened, end, value in self._unescaped_blocks():
+            spans.append((opened.start, end))
+            if value:
+                yield "autoescape", opened.start, opened.end, value
+        at = 0
+        for tag in self._page.tags:
+            while at < len(spans) and spans[at][1] <= tag.start:
+                at += 1
+            inside = at < len(spans) and spans[at][0] <= tag.start
+            place = self._page.place_of(tag)
+            if tag.kind != "comment" and not inside and place.where != "comment":
+                kind, value = self._judged(tag, place)
+                if kind:
+                    yield kind, tag.start, tag.end, value
+        for element in self._page.elements:
+            for attribute in element.attributes:
+                yield from self._of_attribute(attribute)
+        if self._dialect.form_token:
+            yield from self._forms(self._dialect.form_token)
+
+    def printed(self, *, escaped: bool) -> Iterator[tuple[int, str]]:
+        """Where values are printed without the escaping that their place needs."""
+        yield from ((start, value) for kind, start, _, value in self.all() if kind in _PRINTED)
+        tags = self._page.tags
+        starts = [tag.start for tag in tags]
+        spans = [(opened.start, end) for opened, end, _ in self._unescaped_blocks()]
+        for begin, end in spans if escaped else [(-1, len(self._page.text))]:
+            for tag in tags[bisect_right(starts, begin) : bisect_left(starts, end)]:
+                if tag.kind == "value" and not self._is_harmless(tag):
+                    yield tag.start, self._value(tag)
+
+    def _judged(self, tag: Tag, place: TagPlace) -> tuple[str, str]:
+        """The kind of defect of a tag (empty: none), and its value."""
+        dialect = self._dialect
+        if dialect.encoded.search(tag.source):
+            return "", ""
+        for way in dialect.unescaped:
+            found = way.fullmatch(tag.source)
+            if found:
+                return self._unescaped(tag, found["value"].strip()[:_LOOKED_AT], place)
+        if tag.kind != "value":
+            return "", ""
+        value = self._value(tag)
+        if self._is_constant(value):
+            return "", ""
+        if dialect.substitutes:
+            return self._kind_by_place(value, tag, place), value
+        return "", ""
+
+    def _unescaped(self, tag: Tag, value: str, place: TagPlace) -> tuple[str, str]:
+        if self._dialect.harmless.search(tag.source) or self._is_constant(value):
+            return "", ""
+        if self._is_requested(value):
+            return "request", value
+        in_script = place.where in _IN_SCRIPT and self._runs(place.element)
+        if in_script and self._dialect.number.search(value):
+            return "", ""
+        return "raw", value
+
+    def _is_requested(self, value: str) -> bool:
+        """Whether a value comes from a request; the condition of a conditional is ignored."""
+        base = _base(value)
+        _, is_choice, answers = " ".join(base.split()).partition(" ? ")
+        parts = answers.split(" : ") if is_choice else [base]
+        return any(self._dialect.request.fullmatch(part) for part in parts)
+
+    def _kind_by_place(self, value: str, tag: Tag, place: TagPlace) -> str:
+        """The kind of defect of an escaped value in its context; empty: none."""
+        dialect, attribute = self._dialect, place.attribute
+        requested = self._is_requested(value)
+        if attribute is not None:
+            whole = self._is_all_of(attribute.start, attribute.end, tag)
+            chosen = requested and not _OWN_ADDRESS.search(value)
+            if whole and chosen and attribute.name in _ADDRESSES:
+                return "address"
+        in_script = place.where in _IN_SCRIPT and self._runs(place.element)
+        where: str = place.where if in_script else ""
+        if attribute is not None:
+            where = self._where_in_handler(attribute, tag)
+        if where:
+            return self._kind_in_script(value, where, requested=requested)
+        if place.where != "unquoted" or attribute is None or attribute.name in _NUMERIC:
+            return ""
+        if attribute.name in _ADDRESSES and self._is_all_of(attribute.start, attribute.end, tag):
+            return ""  # a URL that the program builds has no spaces
+        quiet = dialect.number.search(value) or dialect.word.search(value)
+        return "" if quiet or self._is_component(place.element) else "unquoted"
+
+    def _where_in_handler(self, attribute: Attribute, tag: Tag) -> str:
+        """The context of a tag in a script in an attribute; empty if it is not in a script."""
+        text = self._page.text
+        before = text[max(attribute.start, tag.start - _LOOKED_AT) : tag.start]
+        if _JAVASCRIPT.match(text, attribute.start, tag.start):
+            alone = _JAVASCRIPT.fullmatch(before) is not None
+            return "template" if alone or _in_string(before) else "script"
+        if _HANDLER.fullmatch(attribute.name):
+            return "template" if _in_string(before) else "script"
+        return ""
+
+    def _kind_in_script(self, value: str, where: str, *, requested: bool) -> str:
+        """The kind of defect in a script, where escaping does not help in every string."""
+        if self._is_plain(value):
+            return ""
+        if requested and where in {"script", "template"}:
+            return "request"
+        return "handler" if where == "template" else "script"
+
+    def _is_plain(self, value: str) -> bool:
+        dialect = self._dialect
+        known = (dialect.number, dialect.word, dialect.address)
+        return any(each.search(value) for each in known)
+
+    def _is_component(self, element: Element | None) -> bool:
+        """Whether it is not an HTML element but a component of the template language."""
+        if element is None:
+            return False
+        name = self._page.text[element.start + 1 : element.start + 1 + len(element.name)]
+        return name != element.name or ":" in name
+
+    def _of_attribute(self, attribute: Attribute) -> Iterator[Found]:
+        dialect = self._dialect
+        name, value = attribute.name, self._text(attribute)
+        if dialect.attributes.fullmatch(name):
+            value = value.strip()[:_LOOKED_AT]
+            harmless = dialect.harmless.search(value) or self._is_constant(value)
+            if value and not harmless:
+                kind = "request" if dialect.request.fullmatch(value) else "raw"
+                yield kind, attribute.at, attribute.end + len(attribute.quote), value
+            return
+        bound = dialect.bound.fullmatch(name)
+        if bound and bound["name"] in _ADDRESSES and dialect.request.fullmatch(value.strip()):
+            yield "address", attribute.at, attribute.end + len(attribute.quote), value.strip()
+
+    def _unescaped_blocks(self) -> Iterator[tuple[Tag, int, str]]:
+        """Blocks that turn escaping off, their end, and the first dangerous value in them."""
+        opened: Tag | None = None
+        value = ""
+        for tag in self._page.tags:
+            if opened is None:
+                opened, value = (tag if self._turns_off(tag) else None), ""
+            elif any(each.ends.fullmatch(tag.source) for each in self._dialect.escaping_off):
+                yield opened, tag.start, value
+                opened = None
+            elif tag.kind == "value" and not value and not self._is_harmless(tag):
+                value = self._value(tag)
+        if opened is not None:
+            yield opened, len(self._page.text), value
+
+    def _turns_off(self, tag: Tag) -> bool:
+        return (
+            tag.kind == "code"
+            and any(each.begins.fullmatch(tag.source) for each in self._dialect.escaping_off)
+            and self._page.place_of(tag).where != "comment"
+        )
+
+    def _is_harmless(self, tag: Tag) -> bool:
+        dialect, value = self._dialect, self._value(tag)
+        encoded = dialect.encoded.search(tag.source) or dialect.harmless.search(tag.source)
+        return bool(encoded) or self._is_plain(value) or self._is_constant(value)
+
+    def _forms(self, token: re.Pattern[str]) -> Iterator[Found]:
+        page = self._page
+        if token.search(page.text) and _sends_token(page.text):
+            return
+        opened: Element | None = None
+        for element in page.elements:
+            if element.name != "form":
+                continue
+            if opened is not None and element.closes:
+                content = page.text[opened.start : element.end]
+                unsure = token.search(content) or self._dialect.form_unknown.search(content)
+                if not unsure and self._is_posted_here(opened):
+                    yield "form", opened.start, opened.end, ""
+            opened = None if element.closes else element
+
+    def _is_posted_here(self, form: Element) -> bool:
+        method, action = form.find("method"), form.find("action")
+        if method is None or self._text(method).strip().lower() != "post":
+            return False
+        if any(_SENT_BY_SCRIPT.match(attribute.name) for attribute in form.attributes):
+            return False
+        if form.find("id") is not None or self._page.text[form.start - 1 : form.start] in _QUOTES:
+            return False  # a script outside of this page may send or write it
+        if self._is_selected(form):
+            return False
+        if action is None:
+            return True
+        address = self._text(action).strip()
+        # A page that is only displayed receives nothing.
+        return _OWN_ACTION.fullmatch(address) is not None and not address.endswith(".html")
+
+    def _is_selected(self, form: Element) -> bool:
+        """Whether a script of the page selects a form by one of its classes, and may send it."""
+        names = form.find("class")
+        classes = self._text(names).split() if names else []
+        return any(f"{quote}.{name}" in self._page.text for name in classes for quote in "'\"")
+
+    def _is_all_of(self, start: int, end: int, tag: Tag) -> bool:
+        """Whether a tag is all that is between two places, except white space."""
+        text = self._page.text
+        return not (
+            text[max(start, tag.start - _LOOKED_AT) : tag.start].strip()
+            or text[tag.end : min(end, tag.end + _LOOKED_AT)].strip()
+        )
+
+    def _runs(self, script: Element | None) -> bool:
+        """Whether a script element contains code and not data."""
+        kind = script.find("type") if script else None
+        return kind is None or _SCRIPT_TYPES.fullmatch(self._text(kind).strip().lower()) is not None
+
+    def _text(self, attribute: Attribute) -> str:
+        return self._page.text[attribute.start : attribute.end]
+
+    def _value(self, tag: Tag) -> str:
+        kinds = [each for each in self._dialect.tags if tag.source.startswith(each.opens)]
+        kind = max(kinds, key=lambda each: len(each.opens))
+        value = tag.source.removeprefix(kind.opens).removesuffix(kind.closes)
+        return value.strip(" \t\r\n-+=")[:_LOOKED_AT]
+
+    def _is_constant(self, value: str) -> bool:
+        base = _base(value)
+        return bool(self._dialect.constant.fullmatch(base)) or base in self._safe_names
+
+    @cached_property
+    def _safe_names(self) -> frozenset[str]:
+        """The names that this page itself gives values that do no harm, and no others."""
+        all_values, safe_values = Counter[str](), Counter[str]()
+        for found in self._dialect.assigned.finditer(self._page.text, 0, _ASSIGNED_IN):
+            name = next(filter(None, found.groups()))
+            all_values[name] += 1
+            if self._dialect.assigned_safe.match(self._page.text, found.end()):
+                safe_values[name] += 1
+        return frozenset(name for name, count in all_values.items() if safe_values[name] == count)
+
+
+def _base(value: str) -> str:
+    """A value without its filters; a doubled bar is an operator."""
+    return re.split(r"(?<!\|)\|(?!\|)", value, maxsplit=1)[0].strip()
+
+
+def _in_string(before: str) -> bool:
+    """Whether a string is open at a place."""
+    quote = ""
+    for found in _QUOTE.finditer(before):
+        if found[0].startswith("\\"):
+            continue
+        if not quote:
+            quote = found[0]
+        elif found[0] == quote:
+            quote = ""
+    return bool(quote)
+
+
+def _sends_token(text: str) -> bool:
+    """Whether a script of the page sends the token itself."""
+    return "X-CSRFToken" in text or "csrfmiddlewaretoken" in text

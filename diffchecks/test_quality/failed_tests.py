@@ -1,0 +1,234 @@
+"""Evaluates test runs: the exit status decides, and a JUnit report adds names.
+
+There are up to three runs: head; head again if that failed; base if both failed. If the change
+edits what decides whether tests pass, base's tests are also run on head's code, and on base's code
+if they fail.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from msgspec import Struct
+
+from diffchecks import name_some
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.path_kinds import is_product
+from diffchecks.python.source_definitions import Job
+from diffchecks.test_quality.test_tampering import find_added_tampering
+
+SHOWN = 20  # tests in one review
+BEFORE = "the tests also fail without this change, so they say little about it"
+NO_LINE = "the tests fail, and the change adds no line to report it at"
+Place = tuple[str, int]
+
+
+def run(job: Job) -> CheckReply:
+    """Report failing and flaky tests; facts contain the outcome."""
+    files: list[str] = [file["path"] for file in job["files"]]
+    if job["refused"]:
+        return CheckReply(gaps=dict.fromkeys(files, str(job["refused"])))
+    codes = [each["code"] for each in job["runs"]]
+    gaps: dict[str, str] = dict(job["unwritten"])
+    tests = [_failed(each, gaps) for each in job["runs"]]
+    outcome = "passed"
+    findings: list[RawFinding] = []
+    if len(codes) == 2:
+        outcome = "flaky"
+        findings = list(_make_findings(job, "flaky", codes[0], tests[0]))
+    elif len(codes) == 3:
+        outcome = "failed" if codes[2] == 0 else "failed before"
+        known = set(tests[2])
+        # Without names, old and new failures cannot be distinguished.
+        new = [test for test in tests[1] if test not in known]
+        if outcome == "failed" or (new and known):
+            findings = list(_make_findings(job, "fail", codes[1], new))
+    if outcome == "failed before":
+        gaps |= dict.fromkeys(files, BEFORE)
+    elif outcome != "passed" and not findings:
+        gaps |= dict.fromkeys(files, NO_LINE)
+    facts: dict[str, Any] = {"outcome": outcome, "exit": codes}
+    reservation = ""
+    if job["own_tests"]:
+        reservation, of_base = _judge_tests_of_base(job)
+        findings += of_base
+    facts["own_tests"] = reservation or _added_tampering(job)
+    examined = [path for path in files if path not in gaps]
+    return CheckReply(findings, examined, gaps, facts)
+
+
+def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
+    """Why a pass of the change's tests is not confirmed by base's tests; empty if it is.
+
+    If the change edits how all tests run, base's tests confirm nothing about the new ones.
+
+    Returns:
+        The reason, and a finding if base's tests fail on head's code and pass on base's.
+    """
+    own: list[str] = job["own_tests"]
+    changed = _altered(own)
+    if job["base_refused"]:
+        return f"{changed}; base's tests with head's code: {job['base_refused']}", []
+    codes = [each["code"] for each in job["base_runs"]]
+    if codes[0] == 0:
+        setup: list[str] = job["infrastructure"]
+        return (f"{_altered(setup)}; base's tests pass with head's code" if setup else ""), []
+    over_head, over_base = (_failed(each, {}) for each in job["base_runs"])
+    known = set(over_base)
+    new = [test for test in over_head if test not in known]
+    if codes[1] != 0 and not (new and known):
+        return f"{changed}; base's tests also fail with base's code", []
+    names = name_some([test.shown for test in new], 3)
+    listed = f" ({names})" if names else ""
+    place = _changed_line(job)
+    message = f"Tests of base{listed} fail with the code of this change"
+    found = [RawFinding("base_fail", *place, message, key="")] if place else []
+    return f"{changed}; base's tests fail with head's code{listed}", found
+
+
+def _altered(paths: Sequence[str]) -> str:
+    return f"the change alters {name_some(paths, 1)}"
+
+
+def _added_tampering(job: Job) -> str:
+    """The changed file that gained a call that can end the runner or change its result."""
+    for file in job["files"]:
+        if file["status"] != "deleted":
+            before = _text(job["base_root"], file["old_path"])
+            if call := find_added_tampering(
+                file["path"], before, _text(job["head_root"], file["path"])
+            ):
+                return f"{file['path']} now uses {call}, which can make tests pass"
+    return ""
+
+
+def _text(root: str, path: str | None) -> str:
+    """A file's text; empty if it does not exist or cannot be read."""
+    try:
+        return Source(path, read(root, path)).text if path else ""
+    except Gap:
+        return ""
+
+
+def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
+    """The failed tests by a run's report; a gap if the report is not credible."""
+    name = given["name"]
+    if given["error"]:
+        gaps[name] = given["error"]
+        return []
+    if not given["report"]:
+        return []
+    try:
+        found = read_failed_tests(Path(given["report"]).read_bytes())
+    except NotJUnitError as why:
+        gaps[name] = str(why)
+        return []
+    if bool(found) != bool(given["code"]):
+        says = f"names {len(found)} failed tests" if found else "names no failed test"
+        gaps[name] = f"{says}, but the exit status is {given['code']}, which decides"
+    return found
+
+
+def _make_findings(
+    job: Job, code: str, status: int, tests: "Sequence[FailedTest]"
+) -> Iterator[RawFinding]:
+    """A finding for each test, or one for all if no names are known."""
+    how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
+    fallback = _changed_line(job)
+    for test in tests[:SHOWN]:
+        place = _line_of(job, test) or fallback
+        if place:
+            yield RawFinding(code, *place, f"{test.shown} {how}", key=test.shown)
+    if not tests and fallback:
+        message = f"The configured test command {how} (exit status {status})"
+        yield RawFinding(code, *fallback, message, key="")
+
+
+def _line_of(job: Job, test: "FailedTest") -> Place | None:
+    """The place of the test in head: a line with its name in its file."""
+    parts = test.group.split(".")
+    named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
+    path = next((path for path in (test.file, *named) if path in job["head_tree"]), None)
+    name = re.match(r"\w+", test.name)
+    if path is None or name is None:
+        return None
+    try:
+        lines = Source(path, read(job["head_root"], path)).lines
+    except Gap:
+        return None
+    word = re.compile(rf"\b{name[0]}\b")
+    return next(((path, n) for n, line in enumerate(lines, 1) if word.search(line)), None)
+
+
+def _changed_line(job: Job) -> Place | None:
+    """The first nonempty added line, in source files first."""
+    for file in sorted(job["files"], key=lambda file: not is_product(file["path"])):
+        if file["status"] != "deleted" and file["added"]:
+            try:
+                lines = Source(file["path"], read(job["head_root"], file["path"])).lines
+            except Gap:
+                continue
+            for number in file["added"]:
+                if number <= len(lines) and lines[number - 1].strip():
+                    return file["path"], number
+    return None
+
+
+MAX_NAME = 200
+
+
+class NotJUnitError(Exception):
+    """The file is not a JUnit report; ``str()`` is the reason."""
+
+
+class FailedTest(Struct, frozen=True):
+    """A failed test of a JUnit report.
+
+    Attributes:
+        group: the report's class name, in Python the dotted module.
+        file: as in the report, often empty.
+    """
+
+    group: str
+    name: str
+    file: str
+
+    @property
+    def shown(self) -> str:
+        """A readable name on one line, bounded."""
+        text = f"{self.group}.{self.name}".strip(".")
+        return "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME])
+
+
+def read_failed_tests(data: bytes) -> list[FailedTest]:
+    """Read the tests that failed or could not run, each once, in the order of the report."""
+    found: dict[FailedTest, None] = {}
+    inside: list[FailedTest] = []
+    cases = 0
+
+    def begin(tag: str, given: dict[str, str]) -> None:
+        nonlocal cases
+        if tag == "testcase":
+            cases += 1
+            test = FailedTest(
+                given.get("classname", ""), given.get("name", ""), given.get("file", "")
+            )
+            inside[:] = [test]
+        elif tag in {"failure", "error"} and inside:
+            found[inside[0]] = None
+
+    def doctype(*_: object) -> None:
+        raise NotJUnitError("contains a DTD, which is not allowed in a report")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = begin
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise NotJUnitError(f"is not well-formed XML: {error}") from None
+    if not cases:
+        raise NotJUnitError("names no test")
+    return list(found)

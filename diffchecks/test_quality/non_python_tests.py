@@ -1,0 +1,194 @@
+"""Tests in other languages than Python, found by file name and pattern; only certain findings."""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
+
+from diffchecks import name_some
+from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.python.source_definitions import Job, find_nearest, gap_on_error, read_text
+
+NAMES_SHOWN = 5
+
+
+class _Language(Struct, frozen=True):
+    """The syntax of tests in one language; each pattern has the group ``name``.
+
+    Attributes:
+        files: names of test files.
+        runs: a running test, or a group of tests, which matches the group ``group``.
+        skipped: a test or group that never runs.
+        focused: a test that disables all others.
+    """
+
+    files: tuple[str, ...]
+    runs: re.Pattern[str]
+    skipped: re.Pattern[str]
+    focused: re.Pattern[str] | None = None
+
+
+def _lines(*parts: str) -> re.Pattern[str]:
+    return re.compile(r"^[ \t]*" + "".join(parts), re.MULTILINE)
+
+
+_QUOTED = r"(?P<quote>['\"`])(?P<name>(?:(?!(?P=quote))[^\\\n]|\\.)+)(?P=quote)"
+_IN_BRACKETS = r"[ \t]*\(\s*" + _QUOTED
+_AFTER_BLANK = r"[ \t(]+" + _QUOTED
+_GO = r"func (?P<name>Test\w+)\(\w+ \*testing\.T\) \{"
+_GO_SKIPS = r"\s*\n\s*t\.Skip(?:Now|f)?\("
+_ANNOTATION = r"(?:\([^)]*\))?(?:\s*@\w+(?:\([^)]*\))?)*"
+_METHOD = r"\s+(?:(?:public|protected|private|final|static)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\("
+
+_JAVASCRIPT = _Language(
+    tuple(
+        f"*.{kind}.{ending}"
+        for kind in ("test", "spec")
+        for ending in ("js", "jsx", "ts", "tsx", "mjs", "cjs")
+    ),
+    _lines(r"(?:(?P<group>describe)|it|test)(?:\.concurrent)?", _IN_BRACKETS),
+    _lines(r"(?:(?:it|test|describe)\.skip|x(?:it|test|describe))", _IN_BRACKETS),
+    _lines(r"(?:(?:it|test|describe)\.only|f(?:it|describe))", _IN_BRACKETS),
+)
+_GOLANG = _Language(("*_test.go",), _lines(_GO, f"(?!{_GO_SKIPS})"), _lines(_GO, _GO_SKIPS))
+_JAVA = _Language(
+    ("*Test.java", "*Tests.java", "*IT.java"),
+    _lines(r"@Test\b", _ANNOTATION, _METHOD),
+    _lines(r"@(?:Disabled|Ignore)\b", _ANNOTATION, _METHOD),
+)
+_RUBY = _Language(
+    ("*_spec.rb", "*_test.rb"),
+    _lines(r"(?:(?P<group>describe|context)|it|specify|test)", _AFTER_BLANK),
+    _lines(r"x(?:it|specify|describe|context)", _AFTER_BLANK),
+    _lines(r"f(?:it|specify|describe|context)", _AFTER_BLANK),
+)
+_LANGUAGES = (_JAVASCRIPT, _GOLANG, _JAVA, _RUBY)
+
+
+class _Tests(Struct):
+    """The tests of one file: name → line."""
+
+    runs: dict[str, int] = field(default_factory=dict)
+    groups: set[str] = field(default_factory=set)
+    skipped: dict[str, int] = field(default_factory=dict)
+    focused: dict[str, int] = field(default_factory=dict)
+
+
+class _Lost(Struct):
+    """The tests that a file lost."""
+
+    old_path: str
+    path: str | None
+    names: list[str]
+
+
+def compare_non_python_tests(job: Job) -> CheckReply:
+    """Compare the tests of both sides that are not Python; returns a check's reply."""
+    findings: list[RawFinding] = []
+    examined: list[str] = []
+    gaps: dict[str, str] = {}
+    lost: list[_Lost] = []
+    names: set[str] = set()
+    for file in job["files"]:
+        path, old = file["path"], file["old_path"]
+        language = _language(path) or _language(old or path)
+        if language is None or file["status"] == "mode":
+            continue
+        with gap_on_error(gaps, path):
+            before = _read(job["base_root"], old, language)
+            after = _read(job["head_root"], path if file["status"] != "deleted" else None, language)
+            names |= set(after.runs) | set(after.skipped)
+            findings += _weakened(path, before, after)
+            gone = [
+                test for test in before.runs if test not in after.runs and test not in after.skipped
+            ]
+            came = [test for test in after.runs if test not in before.runs]
+            tests = [test for test in gone if test not in before.groups]
+            if tests and len(came) < len(gone):
+                lost.append(_Lost(old, path if after.runs else None, tests))
+            examined.append(path)
+    findings += [found for removed in lost if (found := _removed(job, removed, names))]
+    return CheckReply(findings, examined, gaps)
+
+
+def holds_non_python_tests(path: str) -> bool:
+    """Whether a file of this name contains tests in one of these languages."""
+    return _language(path) is not None
+
+
+def _language(path: str) -> _Language | None:
+    name = path.rpartition("/")[2]
+    return next(
+        (
+            language
+            for language in _LANGUAGES
+            if any(fnmatchcase(name, each) for each in language.files)
+        ),
+        None,
+    )
+
+
+def _read(root: str, path: str | None, language: _Language) -> _Tests:
+    found = _Tests()
+    if path is None or _language(path) is not language:
+        return found
+    text = read_text(root, path)
+    for match in language.runs.finditer(text):
+        found.runs.setdefault(match["name"], _line(text, match))
+        if match.groupdict().get("group"):
+            found.groups.add(match["name"])
+    for match in language.skipped.finditer(text):
+        found.skipped.setdefault(match["name"], _line(text, match))
+        found.runs.pop(match["name"], None)
+    for match in language.focused.finditer(text) if language.focused else ():
+        found.focused.setdefault(match["name"], _line(text, match))
+    return found
+
+
+def _line(text: str, match: re.Match[str]) -> int:
+    return text.count("\n", 0, match.start()) + 1
+
+
+def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
+    for name, line in after.skipped.items():
+        if name in before.runs:
+            message = f"The existing test {name!r} is now skipped"
+            yield RawFinding("skipped", path, line, message, key=f"skipped: {name}")
+    for name, line in after.focused.items():
+        if name not in before.focused:
+            message = f"Only {name!r} runs now: a focused test disables all others"
+            yield RawFinding("focused", path, line, message, key=f"focused: {name}")
+
+
+def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
+    """Removed tests that appear nowhere else in the change and whose subject still exists."""
+    lost = [name for name in removed.names if name not in names]
+    gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
+    subject = _stem(removed.old_path)
+    if not lost or any(_stem(path) == subject for path in gone - {removed.old_path}):
+        return None
+    place = removed.path or find_nearest(removed.old_path, (
+        file["path"] for file in job["files"] if file["status"] not in {"deleted", "mode"}
+    ))  # fmt: skip
+    if place is None:
+        return None
+    shown = name_some([repr(name) for name in lost], NAMES_SHOWN)
+    where = "" if removed.path else f" with {removed.old_path}"
+    count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
+    message = f"{count} removed{where}: {shown}"
+    key = f"{removed.old_path}: {' '.join(sorted(lost))}"
+    return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
+
+
+def _stem(path: str) -> str:
+    """``thing`` of ``a/thing.test.ts``, ``thing_test.go``, ``ThingTest.java`` or ``thing.ts``."""
+    name = path.rpartition("/")[2].partition(".")[0]
+    for end in ("_test", "_spec", "Tests", "Test", "IT"):
+        name = name.removesuffix(end)
+    return name
+
+
+def _first_line(root: str, path: str) -> int:
+    lines = read_text(root, path).split("\n")
+    return next((at for at, line in enumerate(lines, 1) if line.strip()), 1)

@@ -1,0 +1,73 @@
+"""Finds changed files that influence a test run, other than the code under test."""
+
+import re
+import sys
+from collections.abc import Collection, Sequence
+
+from diffchecks.path_kinds import is_test
+
+_SETUP_NAME = re.compile(
+    r"conftest\.py|(?:site|user)customize\.py|.*\.pth|pytest\.(?:ini|toml)|\.pytest\.(?:ini|toml)"
+    r"|tox\.(?:ini|toml)|setup\.(?:cfg|py)|pyproject\.toml|noxfile\.py|toxfile\.py|\.coveragerc"
+    r"|(?:gnu)?makefile|.*\.mk|justfile|taskfile\.ya?ml|cmakelists\.txt|ctest.*\.cmake"
+    r"|package\.json|\.mocharc.*|\.npmrc|\.yarnrc.*|\.nycrc.*|babel\.config\..*|\.babelrc.*"
+    r"|(?:jest|vitest|vite|karma|ava|cypress|playwright|wdio|nyc)[.-].*"
+    r"|\.rspec|rakefile|gemfile|phpunit.*\.xml(?:\.dist)?|composer\.json"
+    r"|pom\.xml|.*\.gradle(?:\.kts)?|gradle\.properties|build\.(?:sbt|rs)|cargo\.toml|nextest\.toml"
+    r"|.*\.runsettings|entry_points\.txt|directory\.build\.(?:props|targets)"
+)
+_RUNNERS = frozenset(
+    {"unittest", "_pytest", "pytest", "pluggy", "iniconfig", "nose2", "xdist", "pytest_cov"}
+)
+
+
+def find_test_setup_files(
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
+) -> list[str]:
+    """Find changed files that can falsify the result of a test run.
+
+    These are tests, configuration and hooks of the test runner, files that the command names, and
+    new modules that shadow a module of the runner or of Python itself.
+
+    Args:
+        changed: paths on both sides.
+        command: the command that runs the tests.
+        before: paths of all files of base.
+    """
+    return sorted(path for path in _influences(changed, command, before))
+
+
+def find_test_infrastructure(
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
+) -> list[str]:
+    """Find those of these files that affect all tests and are not tests themselves."""
+    found = _influences(changed, command, before)
+    return sorted(path for path, is_only_test in found.items() if not is_only_test)
+
+
+def _influences(
+    changed: Collection[str], command: Sequence[str], before: Collection[str]
+) -> dict[str, bool]:
+    """Path → whether it is a test and nothing else."""
+    named = {word.removeprefix("./") for word in command}
+    modules = {word.replace(".", "/") for word in command}
+    in_base = {path.partition("/")[0] for path in before}
+
+    def is_infrastructure(path: str) -> bool:
+        top, name = path.partition("/")[0], path.rpartition("/")[2].lower()
+        stem = re.sub(r"(/__(?:init|main)__)?\.py$", "", path)
+        hides = top not in in_base and top.removesuffix(".py") in sys.stdlib_module_names
+        replaces = path not in before and not _RUNNERS.isdisjoint(stem.split("/"))
+        return (
+            _SETUP_NAME.fullmatch(name) is not None
+            or path in named
+            or (path.endswith(".py") and stem in modules)
+            or ((hides or replaces) and path.endswith((".py", ".so")))
+        )
+
+    infrastructure = {path for path in changed if is_infrastructure(path)}
+    return {
+        path: path not in infrastructure
+        for path in changed
+        if path in infrastructure or is_test(path)
+    }

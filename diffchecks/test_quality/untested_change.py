@@ -1,0 +1,138 @@
+"""Source changes that no test in the change covers."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+from msgspec import Struct
+
+from diffchecks import name_some
+from diffchecks.check_io import RawFinding
+from diffchecks.path_kinds import is_product, is_test
+from diffchecks.python.imported_files import ModuleIndex, scan_imports
+from diffchecks.python.source_definitions import ChangedModule, Job, ParsedModule
+from diffchecks.python.syntax_tree_cache import all_blocks
+
+MIN_LINES = 15
+FILES_SHOWN = 3
+
+_LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
+_QUIET = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+    ast.Nonlocal,
+    # Their headers change with every annotation; their behavior is in their bodies.
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
+
+
+class _Unit(Struct, frozen=True):
+    """A simple statement or the header of a compound one: its normalized text, and its lines."""
+
+    text: str
+    lines: frozenset[int]
+
+
+class _Grown(Struct, frozen=True):
+    """A source file with its number of really new lines, and the first of them."""
+
+    path: str
+    lines: int
+    first: int
+
+
+class UntestedCode:
+    """Collects changed sources and tests, and decides once all files are known."""
+
+    def __init__(self, job: Job) -> None:
+        self._has_tests = any(path.endswith(".py") and is_test(path) for path in job["head_tree"])
+        self._index = ModuleIndex(job["head_tree"])
+        self._removed: Counter[str] = Counter()
+        self._added: dict[str, list[_Unit]] = {}
+        self._named: set[str] = set()
+
+    def add(self, pair: ChangedModule) -> None:
+        """Record what one file adds and removes, as source or as test."""
+        if not self._has_tests:
+            return
+        if pair.head and is_test(pair.path):
+            self._learn(pair, pair.head)
+        elif is_product(pair.path):
+            if pair.removed and (base := pair.base()):
+                self._removed.update(unit.text for unit in _units(base, pair.removed))
+            if pair.head and not pair.path.endswith("__main__.py"):
+                self._added[pair.path] = list(_units(pair.head, pair.added))
+
+    def _grown(self) -> Iterator[_Grown]:
+        """Sources with enough code that was neither moved nor only reformatted."""
+        known = self._removed.copy()
+        for path, units in sorted(self._added.items()):
+            new: set[int] = set()
+            for unit in units:
+                if known[unit.text]:
+                    known[unit.text] -= 1
+                else:
+                    new |= unit.lines
+            if len(new) >= MIN_LINES:
+                yield _Grown(path, len(new), min(new))
+
+    def _learn(self, pair: ChangedModule, head: ParsedModule) -> None:
+        """Record the modules that a changed test imports, and its own name after ``test_``."""
+        if not pair.added:
+            return
+        stem = pair.path.rpartition("/")[2].removesuffix(".py")
+        self._named.add(stem.removeprefix("test_").removesuffix("_test"))
+        for statement in scan_imports(head.text):
+            self._named |= {
+                statement.module,
+                *(f"{statement.module}.{name}" for name in statement.names),
+            }
+
+    def findings(self) -> Iterator[RawFinding]:
+        """One finding for the whole change, at the source file that grew most."""
+        sources = [source for source in self._grown() if not self._is_named(source.path)]
+        if not sources:
+            return
+        sources.sort(key=lambda source: (-source.lines, source.path))
+        grown = [f"{source.path} (+{source.lines} lines)" for source in sources]
+        yield RawFinding(
+            "untested-change",
+            sources[0].path,
+            sources[0].first,
+            "No test of the change imports or names the code that it changes: "
+            + name_some(grown, FILES_SHOWN),
+            key="untested-change",
+            confidence=0.7,
+        )
+
+    def _is_named(self, path: str) -> bool:
+        """Whether a changed test imports the module or a package above it, and so may reach it."""
+        dotted = self._index.dotted(path)
+        parts = dotted.split(".")
+        names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        return not self._named.isdisjoint(names | {parts[-1]})
+
+
+def _units(source: ParsedModule, numbers: frozenset[int]) -> Iterator[_Unit]:
+    """The code on these lines, without imports and docstrings."""
+    for node in chain.from_iterable(all_blocks(source.tree)):
+        if isinstance(node, _QUIET):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            continue
+        body = getattr(node, "body", None)
+        last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+        own = range(node.lineno, max(last, node.lineno) + 1)
+        if lines := numbers.intersection(own):
+            text = "".join(source.lines[own.start - 1 : own.stop - 1])
+            if isinstance(node, ast.AnnAssign) and node.value:
+                text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"
+            yield _Unit(_LAYOUT.sub("", text), lines)

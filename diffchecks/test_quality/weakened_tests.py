@@ -1,0 +1,281 @@
+"""Tests that the change removes, empties, skips or omits."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+
+from msgspec import Struct
+
+from diffchecks import name_some
+from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.path_kinds import is_test
+from diffchecks.python.source_definitions import (
+    ChangedModule,
+    Job,
+    NotParsedError,
+    find_nearest,
+    gap_on_error,
+    read_pairs,
+    read_text,
+)
+from diffchecks.test_quality.non_python_tests import (
+    compare_non_python_tests,
+    holds_non_python_tests,
+)
+from diffchecks.test_quality.python_tests import Case, Suite, read_suite
+from diffchecks.test_quality.untested_change import UntestedCode
+
+
+def run(job: Job) -> CheckReply:
+    """Report weakened tests; Python is parsed, other languages are read by pattern."""
+    tree = chain(job["base_tree"], job["head_tree"])
+    if not any(is_test(path) or holds_non_python_tests(path) for path in tree):
+        return nothing_to_compare("the project has no tests")
+    gaps: dict[str, str] = {}
+    findings: list[RawFinding] = []
+    examined: list[str] = []
+    removals, coverage = RemovedTests(job), UntestedCode(job)
+    for pair in read_pairs(job, gaps):
+        with gap_on_error(gaps, pair.path):
+            findings += _compare(pair, removals)
+            coverage.add(pair)
+            examined.append(pair.path)
+    findings += [*removals.findings(), *coverage.findings()]
+    by_pattern = compare_non_python_tests(job)
+    return CheckReply(
+        findings + by_pattern.findings, examined + by_pattern.examined, gaps | by_pattern.gaps
+    )
+
+
+def _compare(pair: ChangedModule, removals: "RemovedTests") -> Iterator[RawFinding]:
+    """Compare the tests of one file; removed tests are only recorded."""
+    before, after = Suite({}, {}, None), Suite({}, {}, None)
+    if pair.head and is_test(pair.path):
+        after = read_suite(pair.head)
+    if pair.old_path and is_test(pair.old_path) and (base := pair.base()):
+        before = read_suite(base)
+    removals.add(pair, before, after)
+    yield from _skipped(pair.path, before, after)
+    for dotted, case in after.functions.items():
+        was = before.functions.get(dotted)
+        if was is None or was.text != case.text:
+            yield from _emptied(pair.path, was, case) if was else ()
+            yield from _trivial(pair, was, case)
+
+
+def _skipped(path: str, before: Suite, after: Suite) -> Iterator[RawFinding]:
+    if after.mark and not before.mark and before.functions:
+        message = f"All tests of this file are now marked {after.mark.how}"
+        yield RawFinding("skipped", path, after.mark.line, message, key="<module>")
+    for known, now in ((before.classes, after.classes), (before.functions, after.functions)):
+        for dotted, case in now.items():
+            was = known.get(dotted)
+            if was and case.mark and not was.mark:
+                message = f"The existing test {dotted} is now marked {case.mark.how}"
+                line = case.mark.line
+                yield RawFinding("skipped", path, line, message, key=dotted, scope=dotted)
+
+
+def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
+    """A test that lost all its assertions, unless a new call may assert instead."""
+    if was.assertions and not now.assertions and not now.mark and now.calls <= was.calls:
+        message = f"{now.dotted} had {was.assertions} assertions and now has none"
+        yield RawFinding(
+            "assertions-removed", path, now.line, message, key=now.dotted, scope=now.dotted
+        )
+
+
+def _trivial(pair: ChangedModule, was: Case | None, now: Case) -> Iterator[RawFinding]:
+    """A test whose assertions are all always true."""
+    trivial = now.trivial
+    if now.assertions > len(trivial) or (was and len(was.trivial) >= len(trivial)):
+        return
+    for line in trivial:
+        if line in pair.added:
+            message = f"{now.dotted} asserts only this, which is always true"
+            yield RawFinding(
+                "trivial-assertion", pair.path, line, message, key=now.dotted, scope=now.dotted
+            )
+            return
+
+
+NAMES_SHOWN = 5
+SAME_LINES = 0.5  # share of equal lines from which a test counts as renamed
+WORD_LENGTH = 4  # shorter names say too little about the subject of a test
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# Names of functions, classes, parameters, keywords and module variables, not of locals.
+_DEFINED = re.compile(
+    r"(?<=def )\w+|(?<=class )\w+|[A-Za-z_]\w*(?=: |=[^\s=])|^[A-Za-z_]\w*(?= = )", re.MULTILINE
+)
+_OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
+
+
+class _Kept(Struct, frozen=True):
+    """The data about a test that is kept when its syntax tree is freed."""
+
+    dotted: str
+    text: frozenset[str]
+    counts: bool
+    parametrized: bool
+
+    @property
+    def name(self) -> str:
+        return self.dotted.rpartition(".")[2]
+
+
+class _File(Struct, frozen=True):
+    """A test file that lost tests.
+
+    Attributes:
+        path: the path in head; None if the file is gone.
+        line: of the last test before the lost ones that still exists, else of the first line.
+        lost: tests of base whose name is missing in head.
+        came: added tests.
+    """
+
+    old_path: str
+    path: str | None
+    line: int
+    lost: tuple[_Kept, ...]
+    came: tuple[_Kept, ...]
+
+
+class RemovedTests:
+    """Collects the lost tests of each file, and decides once all files are known."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._files: list[_File] = []
+        self._came: list[_Kept] = []
+        self._names: set[str] = set()
+        self._texts: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        self._lines: list[tuple[str, int]] = []
+
+    def add(self, pair: ChangedModule, before: Suite, after: Suite) -> None:
+        """Record the tests of one file on both sides."""
+        came, lost = _only_in(after, before), _only_in(before, after)
+        self._came += came
+        self._names |= {case.name for case in came}
+        for dotted, case in after.functions.items():
+            texts = self._texts.setdefault(dotted.rpartition(".")[2], [])
+            texts.append((pair.path, frozenset(case.text)))
+        if pair.head and (first := pair.head.first_line):
+            self._lines.append((pair.path, first))
+        if lost and pair.old_path:
+            first_lost = before.functions[lost[0].dotted]
+            line = self._line(before, after, first_lost) or self._first_line(pair.path)
+            path = pair.path if pair.head and line else None
+            self._files.append(_File(pair.old_path, path, line, lost, came))
+
+    def findings(self) -> Iterator[RawFinding]:
+        """One finding for each file that really lost tests, and one for all removed files."""
+        vanished = self._vanished_words() if self._files else frozenset()
+        gone: list[tuple[_File, list[_Kept]]] = []
+        for file in self._files:
+            lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
+            # Rewritten: as many were added as removed, or an added one is parametrized.
+            rewritten = len(file.came) >= len(lost) or any(test.parametrized for test in file.came)
+            if not lost or rewritten:
+                continue
+            if file.path:
+                names = [case.dotted for case in lost]
+                yield self._finding(f"{file.old_path}:", names, file.path, file.line)
+            else:
+                gone.append((file, lost))
+        if gone and (place := self._near(gone[0][0].old_path)):
+            names = [f"{file.old_path}::{case.dotted}" for file, lost in gone for case in lost]
+            yield self._finding("", names, *place)
+
+    @staticmethod
+    def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
+        count = "1 test was" if len(names) == 1 else f"{len(names)} tests were"
+        return RawFinding(
+            "removed",
+            path,
+            line,
+            f"{count} removed: {name_some(names, NAMES_SHOWN)}",
+            key=f"{key} {' '.join(sorted(names))}",
+            detail="\n".join(names) if len(names) > NAMES_SHOWN else "",
+        )
+
+    def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:
+        if case.name in self._names or not case.counts:
+            return False
+        words = {word for line in case.text for word in _WORD.findall(line)}
+        own = {name for line in case.text for names in _OWN.findall(line) for name in names}
+        if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
+            return False
+        # A test elsewhere may have existed before, and now replaces this one.
+        namesakes = [text for path, text in self._texts.get(case.name, ()) if path != file.path]
+        return not any(_alike(case.text, text) for text in namesakes) and not any(
+            _alike(case.text, other.text) for other in self._came
+        )
+
+    def _vanished_words(self) -> frozenset[str]:
+        """Names that no changed source contains any more, or that fewer of them define."""
+        words: Counter[str] = Counter()
+        defined: Counter[str] = Counter()
+        for file in self._job["files"]:
+            path, old = file["path"], file["old_path"]
+            deleted = file["status"] == "deleted"
+            if old and not is_test(old):
+                words.update(_matches(_WORD, self._job["base_root"], old))
+                defined.update(_matches(_DEFINED, self._job["base_root"], old))
+                defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
+            if not deleted and not is_test(path):
+                kept = _matches(_WORD, self._job["head_root"], path)
+                words.update(dict.fromkeys(kept, -len(self._job["files"])))
+                defined.subtract(_matches(_DEFINED, self._job["head_root"], path))
+        gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
+        return frozenset(word for word in gone if len(word) >= WORD_LENGTH)
+
+    @staticmethod
+    def _line(before: Suite, after: Suite, lost: Case) -> int:
+        """The line of the nearest preceding test that head still has, else of its class, else 0."""
+        earlier = [case for case in before.functions.values() if case.line < lost.line]
+        owner = lost.dotted.rpartition(".")[0]
+        for case in reversed(earlier):
+            still = after.functions.get(case.dotted)
+            if still and case.dotted.rpartition(".")[0] == owner:
+                return still.line
+        return after.classes[owner].line if owner in after.classes else 0
+
+    def _first_line(self, path: str) -> int:
+        return next((line for known, line in self._lines if known == path), 0)
+
+    def _near(self, path: str) -> tuple[str, int] | None:
+        """A place in head for the finding: a changed file, else a test beside it."""
+        changed = dict(self._lines)
+        if near := find_nearest(path, changed):
+            return near, changed[near]
+        tree = (candidate for candidate in self._job["head_tree"] if candidate.endswith(".py"))
+        beside = find_nearest(
+            path, (candidate for candidate in tree if not candidate.endswith("__init__.py"))
+        )
+        return (beside, 1) if beside else None
+
+
+def _only_in(suite: Suite, other: Suite) -> tuple[_Kept, ...]:
+    return tuple(
+        _Kept(
+            dotted,
+            frozenset(case.text),
+            case.assertions > 0 and case.mark is None,
+            case.parametrized,
+        )
+        for dotted, case in suite.functions.items()
+        if dotted not in other.functions
+    )
+
+
+def _alike(text: frozenset[str], other: frozenset[str]) -> bool:
+    return len(text & other) >= SAME_LINES * max(len(text), 1)
+
+
+def _matches(sign: re.Pattern[str], root: str, path: str) -> set[str]:
+    with suppress(NotParsedError):
+        return set(sign.findall(read_text(root, path))) if path.endswith(".py") else set()
+    return set()

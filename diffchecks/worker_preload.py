@@ -1,0 +1,30 @@
+"""Checks that most reviews need, imported once by the process that forks the workers.
+
+This happens while the review prepares its checks. Checks that few changes need, such as those of
+infrastructure and dependencies, are imported by the first worker that runs them.
+"""
+
+from diffchecks import (  # noqa: F401 - imported for the workers
+    DATA,
+    active_content,
+    conflict_markers,
+    enclosing_scopes,
+    executed_files,
+    invisible_characters,
+    redacted_text,
+    regular_expressions,
+    removed_controls,
+    syntax_and_duplicates,
+    taint,
+)
+from diffchecks.check_io import Source
+from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
+from diffchecks.imports import import_graph_changes  # noqa: F401
+from diffchecks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
+from diffchecks.secrets.secret_scan import find_secrets
+from diffchecks.taint.entry_points import make_hints
+from diffchecks.taint.library_models import load
+from diffchecks.test_quality import weakened_tests  # noqa: F401
+
+list(find_secrets(Source("a.txt", b"")))  # compiles its patterns
+make_hints(load(sorted(map(str, (DATA / "taint").glob("*.yaml")))))

@@ -1,0 +1,356 @@
+"""Responses of agents and the judge to existing findings: their validation and effect.
+
+They may confirm, refine, dispute and join findings, and an agent may withdraw its own. A finding
+that an analyzer proved keeps its weight regardless. See docs/decisions/0005.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERE
+from orchestrator.catalog.unknown_name_checks import JUDGE
+from orchestrator.code_review.agent_report_contracts import FindingMark, FindingResponse
+from orchestrator.code_review.findings.agent_reports import (
+    MAX_DETAIL,
+    MAX_TITLE,
+    IterationReport,
+    limit_severity,
+    shorten,
+)
+from orchestrator.code_review.findings.citations import CitableSources, format_citation
+from orchestrator.code_review.findings.located_findings import FindingTarget, LocatedFinding
+from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
+from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.code_review.verdict.finding_parts import Objection
+
+EVIDENCE_SOURCES = ("file", "diff", "tool")
+"""What a response may cite. Citing a finding would support one claim with another."""
+
+BOTH_STAY = "analyzers report both, so both stay"
+OWN_CLAIM = "it is your own finding; somebody else must confirm it"
+NO_REFUTATION = "the repository's guidance says nothing about what code does; cite code or a tool"
+
+
+class References(Struct, frozen=True):
+    """The findings that ids in reports refer to, and the judge's marks.
+
+    Attributes:
+        shown: iteration → id → fingerprint, as its agents were shown them.
+        marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
+        ids: fingerprint → the id that a finding keeps.
+        carried: findings of the previous review.
+        why_settled: why an earlier review has settled an agent's finding; empty: it has not.
+    """
+
+    shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    marks: Mapping[str, FindingMark] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+    carried: Sequence[FindingReport] = ()
+    why_settled: Callable[[LocatedFinding], str] = lambda _: ""
+
+
+class Responses(Struct):
+    """The responses of all agents, checked.
+
+    Attributes:
+        reports: responses that support another reporter's finding, each as a report.
+        refined: (agent, fingerprint) → the agent's own finding in its present form.
+        withdrawn: (agent, fingerprint) → the iteration and the reason.
+        duplicates: pairs of fingerprints of the same defect.
+        disputes: fingerprint → (agent, reason) → the response, and why its evidence is invalid.
+        notes: (iteration, agent) → responses that do not count, and why.
+    """
+
+    reports: list[FindingReport] = field(default_factory=list)
+    refined: dict[tuple[str, str], LocatedFinding] = field(default_factory=dict)
+    withdrawn: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    duplicates: list[tuple[str, str]] = field(default_factory=list)
+    disputes: dict[str, dict[tuple[str, str], tuple[FindingResponse, str]]] = field(
+        default_factory=dict
+    )
+    notes: dict[tuple[int, str], list[str]] = field(default_factory=dict)
+
+    def note(self, iteration: int, agent: str, text: str) -> None:
+        """Add a response that does not count."""
+        self.notes.setdefault((iteration, agent), []).append(text)
+
+
+async def response_error(
+    sources: CitableSources,
+    agent: str,
+    response: FindingResponse,
+    find: Callable[[str], FindingTarget | None],
+) -> str:
+    """Why a response has no effect, for its agent and the reader; empty if it has one."""
+    error = await _error(sources, agent, response, find)
+    return f"{response.action} of {response.finding}: {error}" if error else ""
+
+
+async def _error(
+    sources: CitableSources,
+    agent: str,
+    response: FindingResponse,
+    find: Callable[[str], FindingTarget | None],
+) -> str:
+    target, action = find(response.finding), response.action
+    if target is None:
+        return f"there is no finding {response.finding!r}"
+    if action == "withdraw" and agent not in target.agents:
+        return "it is not a finding of yours; dispute it, with evidence"
+    if action == "withdraw" and target.carried:
+        return "an earlier review reported it; dispute it, with evidence"
+    if action == "duplicate":
+        other = find(response.duplicate_of)
+        if other is None or response.duplicate_of == response.finding:
+            return f"there is no other finding {response.duplicate_of!r}"
+        return BOTH_STAY if target.proved and other.proved else ""
+    if action in {"confirm", "refine"} and target.why_rejected:
+        return (
+            f"it is rejected ({target.why_rejected}); report it as a finding, with a "
+            "correct quotation"
+        )
+    if action == "confirm" and target.agents == {agent} and not target.proved:
+        return OWN_CLAIM
+    return await _evidence_error(sources, response)
+
+
+async def _evidence_error(sources: CitableSources, response: FindingResponse) -> str:
+    evidence, action = response.evidence, response.action
+    if action in {"dispute", "refine"} and sources.rest_on_guidance(evidence):
+        return NO_REFUTATION
+    if action in {"confirm", "dispute"} or (action == "refine" and evidence):
+        return await sources.check(evidence, EVIDENCE_SOURCES)
+    return ""
+
+
+async def collect_responses(
+    sources: CitableSources,
+    reports: Iterable[IterationReport],
+    shown: Mapping[int, Mapping[str, str]],
+    known: Mapping[str, MergedFinding],
+    rejected: Mapping[str, FindingTarget],
+) -> Responses:
+    """Check all responses against the findings that they refer to.
+
+    Args:
+        known: fingerprint of any report → its finding.
+        rejected: fingerprint → a report that does not count.
+    """
+    found = Responses()
+    for report in reports:
+        names = shown.get(report.iteration, {})
+
+        def find(name: str, names: Mapping[str, str] = names) -> FindingTarget | None:
+            fingerprint = names.get(name, name)
+            if merged := known.get(fingerprint):
+                return FindingTarget(
+                    merged.supporters, merged.from_analyzer, carried=merged.is_carried
+                )
+            return rejected.get(fingerprint)
+
+        for response in report.form.responses:
+            error = await response_error(sources, report.agent, response, find)
+            merged = known.get(names.get(response.finding, response.finding))
+            if response.action == "dispute" and merged:
+                key = report.agent, response.reason
+                bare = error.partition(": ")[2]
+                found.disputes.setdefault(merged.fingerprint, {})[key] = response, bare
+            elif error:
+                found.note(report.iteration, report.agent, error)
+            elif merged:
+                other = known.get(names.get(response.duplicate_of, response.duplicate_of))
+                _count(found, report, response, merged, other)
+    return found
+
+
+def _count(
+    found: Responses,
+    report: IterationReport,
+    response: FindingResponse,
+    merged: MergedFinding,
+    other: MergedFinding | None,
+) -> None:
+    """Add a response that has an effect."""
+    agent = report.agent
+    own = [
+        report
+        for report in merged.reports
+        if report.reporter == agent and not (report.from_analyzer or report.carried)
+    ]
+    match response.action:
+        case "withdraw":
+            for own_report in own:
+                found.withdrawn[agent, own_report.finding.fingerprint] = (
+                    report.iteration,
+                    response.reason,
+                )
+            if agent in merged.repeated_by:
+                found.withdrawn[agent, merged.fingerprint] = report.iteration, response.reason
+        case "duplicate":
+            if other and other is not merged:
+                found.duplicates.append((merged.fingerprint, other.fingerprint))
+        case "confirm" | "refine":
+            for own_report in own:
+                found.refined[agent, own_report.finding.fingerprint] = _reworded(
+                    own_report.finding, response
+                )
+            if not own:
+                made = FindingReport(
+                    agent,
+                    _reworded(merged.finding, response),
+                    from_analyzer=False,
+                    refers_to=merged.fingerprint,
+                    confirms=response.action == "confirm",
+                    lowers=response.action == "refine" and bool(response.evidence),
+                )
+                found.reports = [
+                    each
+                    for each in found.reports
+                    if (each.reporter, each.refers_to) != (agent, merged.fingerprint)
+                ]
+                found.reports.append(made)
+
+
+def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFinding:
+    """A finding with the texts of a response; fields that the response omits stay."""
+    severity = finding.severity
+    if response.severity is not None:
+        severity = limit_severity(
+            response.severity, finding.category, response.title or finding.title
+        )
+    stated = response.confidence
+    return replace(
+        finding,
+        severity=severity,
+        confidence=finding.confidence if stated is None else stated,
+        title=shorten(response.title, MAX_TITLE) or finding.title,
+        detail=shorten(response.detail, MAX_DETAIL) or finding.detail,
+        fix_suggestion=shorten(response.fix_suggestion, MAX_DETAIL) or finding.fix_suggestion,
+    )
+
+
+# --- the judge -----------------------------------------------------------------------------------
+
+
+async def mark_error(
+    sources: CitableSources, mark: FindingMark, known: Callable[[str], bool]
+) -> str:
+    """Why a mark of the judge has no effect; empty if it has one."""
+    if not known(mark.finding):
+        return f"mark of {mark.finding}: there is no such finding"
+    if mark.verdict == "duplicate":
+        if not known(mark.duplicate_of) or mark.duplicate_of == mark.finding:
+            return f"mark of {mark.finding}: there is no other finding {mark.duplicate_of!r}"
+        return ""
+    if mark.verdict == "doubtful":
+        return ""
+    if mark.verdict == "refuted" and sources.rest_on_guidance(mark.evidence):
+        return f"mark of {mark.finding}: {NO_REFUTATION}"
+    error = await sources.check(mark.evidence, EVIDENCE_SOURCES)
+    return f"mark of {mark.finding}: {error}" if error else ""
+
+
+def contradictions(marks: Iterable[FindingMark]) -> dict[str, str]:
+    """The findings that the judge both confirms and doubts or refutes, and what is wrong.
+
+    None of these marks counts: which one was meant, nobody knows.
+    """
+    verdicts: dict[str, set[str]] = {}
+    for mark in marks:
+        verdicts.setdefault(mark.finding, set()).add(mark.verdict)
+    return {
+        name: f"mark of {name}: it is marked {' and '.join(sorted(found - {'duplicate'}))}"
+        for name, found in verdicts.items()
+        if "confirmed" in found and found & {"refuted", "doubtful"}
+    }
+
+
+async def apply_marks(
+    sources: CitableSources, marks: Mapping[str, FindingMark], known: Mapping[str, MergedFinding]
+) -> dict[str, list[Objection]]:
+    """Apply the judge's marks: confirmations to findings, doubts and refutations as objections."""
+    objections: dict[str, list[Objection]] = {}
+    for fingerprint, mark in marks.items():
+        merged = known.get(fingerprint)
+        if merged is None or mark.verdict == "duplicate":
+            continue
+        error = await mark_error(sources, mark, lambda name: True)
+        if mark.verdict == "confirmed":
+            if not error:
+                merged.judge_confirms = True
+            continue
+        objections.setdefault(merged.fingerprint, []).append(
+            Objection(
+                by=JUDGE,
+                reason=mark.reason,
+                evidence=tuple(map(format_citation, mark.evidence)),
+                why_not=error.partition(": ")[2] or "the judge alone cannot set a finding aside",
+                refutes=mark.verdict == "refuted" and not error,
+            )
+        )
+    return objections
+
+
+# --- disputes ------------------------------------------------------------------------------------
+
+
+def judge_disputes(
+    disputes: Mapping[str, Mapping[tuple[str, str], tuple[FindingResponse, str]]],
+    rules: RuleTable,
+    known: Mapping[str, MergedFinding],
+    team: Container[str],
+) -> dict[str, list[Objection]]:
+    """The agents' disputes as objections, each with why it does not set its finding aside.
+
+    Args:
+        team: the agents that have reported in this review.
+    """
+    found: dict[str, list[Objection]] = {}
+    for fingerprint, made in disputes.items():
+        merged = known.get(fingerprint)
+        if merged is None:
+            continue
+        objecting = {agent for (agent, _), (_, error) in made.items() if not error}
+        upheld = _why_upheld(merged, objecting, rules, team)
+        found.setdefault(merged.fingerprint, []).extend(
+            Objection(
+                by=agent,
+                reason=reason,
+                evidence=tuple(map(format_citation, response.evidence)),
+                why_not=error or upheld,
+                refutes=not error,
+            )
+            for (agent, reason), (response, error) in made.items()
+        )
+    return found
+
+
+def _why_upheld(
+    merged: MergedFinding, objecting: Set[str], rules: RuleTable, team: Container[str]
+) -> str:
+    """Why a finding is upheld against agents with valid objections; empty if it is not.
+
+    A reporter of an earlier review that takes no part in this one cannot be asked: that upholds a
+    severe finding only.
+    """
+    for report in merged.all_reports:
+        rule = report.finding.rule
+        if report.from_analyzer and not rules.is_arguable(rule):
+            return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
+    severe = any(report.finding.severity in SEVERE for report in merged.all_reports)
+    others = sorted(one for one in merged.supporters - objecting if severe or one in team)
+    return f"{', '.join(others)} said that it is a defect" if others else ""
+
+
+def duplicate_pairs(
+    responses: Responses, marks: Mapping[str, FindingMark]
+) -> Sequence[tuple[str, str]]:
+    """All pairs of duplicates, by fingerprint: the agents' and the judge's."""
+    judged = [
+        (fingerprint, mark.duplicate_of)
+        for fingerprint, mark in marks.items()
+        if mark.verdict == "duplicate"
+    ]
+    return [*responses.duplicates, *judged]

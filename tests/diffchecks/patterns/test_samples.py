@@ -1,0 +1,67 @@
+"""Planted defects by language: how many are found, and that what is safe is quiet."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.code_review.rule_table import load_rules
+from tests.diffchecks.check_kit import read_samples
+from tests.diffchecks.patterns.test_pattern_files import look
+
+SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
+SUFFIXES = {
+    "cpp": ".cpp", "csharp": ".cs", "javascript": ".js", "kotlin": ".kt", "python": ".py",
+    "ruby": ".rb", "rust": ".rs", "terraform": ".tf", "shell": ".sh", "container": ".Dockerfile",
+    "pipeline": ".gitlab-ci.yml", "makefile": ".mk", "elixir": ".ex", "solidity": ".sol",
+}  # fmt: skip
+FOUND_AT_LEAST = 0.8
+
+
+def planted(language: str) -> list[Mapping[str, str]]:
+    """Pairs of a program with a defect and one that does the same without it."""
+    return read_samples(SAMPLES[language])
+
+
+@pytest.mark.parametrize("language", sorted(SAMPLES))
+def test_most_planted_defects_are_found_and_nothing_else(tmp_path: Path, language: str) -> None:
+    pairs, suffix = planted(language), SUFFIXES.get(language, f".{language}")
+    assert 8 <= len(pairs) <= 60
+    files = {
+        f"{kind}{number}{pair.get('suffix', suffix)}": pair[kind]
+        for number, pair in enumerate(pairs)
+        for kind in ("bad", "good")
+    }
+    reply = look(tmp_path, files)
+    assert not reply.gaps
+    found = {finding.path for finding in reply.findings}
+    assert not [(each.path, each.code) for each in reply.findings if each.path.startswith("good")]
+    missed = [
+        pair["what"]
+        for n, pair in enumerate(pairs)
+        if not any(f.startswith(f"bad{n}.") for f in found)
+    ]
+    assert len(missed) <= (1 - FOUND_AT_LEAST) * len(pairs), missed
+
+
+def test_advice_is_in_the_language_of_the_file() -> None:
+    rules = load_rules([read_shipped_layer()])
+    for code, advice in [("go-random", "crypto/rand"), ("php-random", "random_bytes")]:
+        rule = rules.find("patterns", code)
+        assert rule is not None
+        assert advice in rule.advice(code)
+
+
+def test_a_request_that_reaches_a_shell_is_more_severe_than_a_value_of_unknown_origin(
+    tmp_path: Path,
+) -> None:
+    program = "const f = (req, folder) => {{ exec(`ls ${{{}}}`); }};\n"
+    files = {"a.js": program.format("req.query.folder"), "b.js": program.format("folder")}
+    rules = load_rules([read_shipped_layer()])
+    severities = {}
+    for finding in look(tmp_path, files).findings:
+        rule = rules.find_for("patterns", finding)
+        assert rule is not None
+        severities[finding.path] = rule.severity_of(finding)
+    assert severities == {"a.js": "high", "b.js": "medium"}

@@ -1,0 +1,150 @@
+"""Lines of an earlier security fix that a change takes out, and changes that only touch them."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+
+from diffchecks import removed_controls as check
+from diffchecks.check_io import RawFinding
+from diffchecks.past_fixes import CANDIDATES, PastFix, classify_message
+from tests.review.analyzers.rule_cases import rand
+
+Compare = Callable[..., Any]
+
+OPEN = "def read(name):\n    return open(ROOT / name)\n\n\ndef size(name):\n    return stat(ROOT / name)\n"
+SAFE = OPEN.replace("ROOT / name", "ROOT / tidy(name)")
+FIX = PastFix(
+    path="a.py",
+    commit="0123456789abcdef" * 2,
+    date="2024-05-06",
+    subject="Fix path traversal",
+    statement="security",
+    identifiers=("CVE-2021-12345",),
+    added=("    return open(ROOT / tidy(name))", "    return stat(ROOT / tidy(name))"),
+    removed=("    return open(ROOT / name)", "    return stat(ROOT / name)"),
+)
+WORD = PastFix(**{**to_builtins(FIX), "statement": "stricter", "subject": "Sanitize names"})
+
+
+@pytest.fixture
+def found(compare: Compare) -> Callable[..., list[RawFinding]]:
+    """What a change of one file loses of a fix."""
+
+    def run(base: str, head: str, fix: PastFix = FIX, **more: str) -> list[RawFinding]:
+        replies = compare(check, {"a.py": base}, {"a.py": head, **more}, fixes=[fix])
+        return [one for one in replies.findings if one.code == "fix-reverted"]
+
+    return run
+
+
+def test_a_fix_taken_back_is_one_finding_with_the_commit_where_the_first_line_was(found):
+    (finding,) = found("\n" + SAFE, "\n" + OPEN)
+    assert finding.message == (
+        "Lines of a security fix are reverted: "
+        '0123456789ab of 2024-05-06 "Fix path traversal" (CVE-2021-12345)'
+    )
+    assert finding.detail == (
+        "lines that the commit added here and that are gone: 2; that it removed and that are back: 2"
+    )
+    assert (finding.line, finding.removed_path, finding.removed_line) == (3, "a.py", 3)
+    assert finding.confidence == 0.9
+
+
+@pytest.mark.parametrize(
+    ("fix", "head"),
+    [
+        (FIX, SAFE.replace("open(ROOT / tidy(name))", "open(ROOT / name)")),
+        (FIX, SAFE.replace("    return open(ROOT / tidy(name))\n", "    pass\n")),
+        (WORD, OPEN),
+    ],
+    ids=["in part", "removed", "stricter"],
+)
+def test_a_part_of_a_fix_counts_and_so_does_a_stricter_check(found, fix, head):
+    (finding,) = found(SAFE, head, fix)
+    assert finding.line == 2
+    assert finding.confidence == (0.9 if fix is FIX else 0.7)
+
+
+@pytest.mark.parametrize(
+    ("base", "head"),
+    [
+        (SAFE, SAFE + "\n\nLIMIT = 3\n"),
+        (SAFE, SAFE.replace("tidy(name)", "tidy(name, ROOT)")),
+        (SAFE, SAFE.replace("    return", "        return")),
+        (SAFE, SAFE.split("\n\n\n")[1] + "\n\n" + SAFE.split("\n\n\n")[0] + "\n"),
+        (OPEN, OPEN.replace("open(ROOT / name)", "open(ROOT / name, 'rb')")),
+    ],
+    ids=["untouched", "replaced", "indented", "moved", "gone before"],
+)
+def test_lines_that_stay_move_or_are_replaced_are_not_taken_back(found, base, head):
+    assert found(base, head) == []
+
+
+def test_another_way_to_import_is_no_fix_taken_back(found):
+    fix = PastFix(
+        **{**to_builtins(FIX), "added": ("var tidy = require('tidy')",), "removed": ("tidy = 0",)}
+    )
+    was = "var tidy = require('tidy')\nshow(tidy(name))\n"
+    assert (
+        found(was, was.replace("var tidy = require('tidy')", "import tidy from 'tidy'"), fix) == []
+    )
+
+
+def test_lines_that_move_to_another_file_are_not_taken_back(found):
+    gone = "def read(name):\n    pass\n\n\ndef size(name):\n    pass\n"
+    assert found(SAFE, gone, **{"b.py": SAFE}) == []
+    assert found(SAFE, gone)
+
+
+def test_a_stricter_check_that_was_mostly_rewritten_before_says_nothing(found):
+    old = PastFix(**{**to_builtins(WORD), "added": (*WORD.added, "one = 1", "two = 2", "six = 6")})
+    assert found(SAFE, OPEN, old) == []
+
+
+def test_what_syntax_finds_too_is_one_finding_that_names_the_commit(compare):
+    guard = "def read(name):\n    if '..' in name:\n        raise Forbidden(name)\n    return open(name)\n"
+    lines = ("    if '..' in name:", "        raise Forbidden(name)")
+    fix = PastFix(**{**to_builtins(FIX), "added": lines, "removed": ()})
+    head = "".join(line for line in guard.splitlines(keepends=True) if line[:-1] not in lines)
+    (finding,) = compare(check, {"a.py": guard}, {"a.py": head}, fixes=[fix]).findings
+    assert finding.code == "guard-removed"
+    assert '"Fix path traversal"' in finding.detail
+    assert finding.confidence == 0.9
+
+
+def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
+    secret = f"ghp_{rand(36)}"
+    subject = f"Fix XSS, token={secret}\x1b[31m\r\u202e" + "x" * 300
+    fix = PastFix(**{**to_builtins(FIX), "subject": subject, "identifiers": ()})
+    (finding,) = found(SAFE, OPEN, fix)
+    assert secret not in finding.message
+    assert finding.message.isprintable()
+    assert len(finding.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("message", "statement"),
+    [
+        ("Fix path traversal in uploads", "security"),
+        ("Use the other parser\n\nThis is CVE-2021-12345.", "security"),
+        ("Merge pull request from GHSA-2345-6789-cfgh", "security"),
+        ("Merge commit from fork", "security"),
+        ("fix(security): look at links", "security"),
+        ("Limit the size of a request\n\nAnybody could cause a denial of service.", "security"),
+        ('Revert "Revert "Fix XSS in titles""', "security"),
+        ("Escape titles", "stricter"),
+        ("Validate the host name", "stricter"),
+        ('Revert "Fix XSS in titles"', None),
+        ("Bump requests to fix CVE-2021-12345", None),
+        ("Add dependency injection", None),
+        ("Rename a variable", None),
+        ("", None),
+    ],
+)
+def test_a_message_says_whether_its_commit_fixes_a_security_defect(message, statement):
+    assert classify_message(message) == statement
+    candidates = CANDIDATES.replace("[:alpha:]", "a-z")  # git's own syntax
+    assert statement is None or re.search(candidates, message, re.IGNORECASE)

@@ -1,0 +1,130 @@
+"""What a change replaces with something that protects less, and replacements that are fine."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from diffchecks import removed_controls as check
+
+Compare = Callable[..., Any]
+Codes = Callable[..., list[str]]
+
+REPLACED = [
+    ("a.py", "return format_html('<b>{}</b>', name)", "return mark_safe('<b>%s</b>' % name)"),
+    ("a.py", "handle, path = tempfile.mkstemp()", "path = tempfile.mktemp()"),
+    ("a.py", "subprocess.run(['show', name])", "os.system(f'show {name}')"),
+    ("a.py", "port = int(text)", "port = eval(text)"),
+    ("a.py", "data = yaml.safe_load(text)", "data = yaml.load(text)"),
+    ("a.py", "from defusedxml import ElementTree", "from xml.etree import ElementTree"),
+    ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = ' + c)"),
+    ("a.py", "run('SELECT a FROM b WHERE c = ?', [c])", 'run(f"SELECT a FROM b WHERE c = {c}")'),
+    ("a.js", "box.textContent = name;", "box.innerHTML = name;"),
+    ("a.ts", "execFile('show', [name]);", "exec(`show ${name}`);"),
+    ("a.js", "const seen = Object.create(null);", "const seen = {};"),
+    ("a.js", "const data = JSON.parse(text);", "const data = eval(text);"),
+    ("a.php", "$data = json_decode($text);", "$data = unserialize($text);"),
+    ("a.php", "$q = $db->prepare($sql);", "$q = $db->query($sql);"),
+    ("a.rb", "data = YAML.safe_load(text)", "data = YAML.load(text)"),
+    ("a.rb", "NAME = /\\A[a-z]+\\z/", "NAME = /^[a-z]+$/"),
+    ("a.rb", "params.permit(:name)", "params.permit!"),
+    ("a.rb", "where('name = ?', name)", "where(\"name LIKE '#{name}'\")"),
+    ("A.java", "use(db.prepareStatement(sql));", "use(db.createStatement());"),
+    ("a.go", 'import "html/template"', 'import "text/template"'),
+    ("a.go", "c := exec.Command(name, text)", 'c := exec.Command("sh", "-c", text)'),
+    ("a.py", "key = hmac.new(secret, text, sha256)", "key = sha256(secret + text)"),
+    ("A.java", 'hash("SHA-256", text);', 'hash("MD5", text);'),
+]
+FINE = [
+    # the same way round as before, with or without the safe call
+    ("a.py", "os.system('show ' + name)", "os.system('show -a ' + name)"),
+    ("a.py", "x = int(text)\ny = eval(text)", "y = eval(text)"),
+    ("a.js", "box.textContent = name;", "box.title = name;"),
+    # another safe one
+    ("a.py", "handle, path = tempfile.mkstemp()", "folder = tempfile.mkdtemp()"),
+    ("a.py", "data = yaml.safe_load(text)", "data = yaml.load(text, Loader=SafeLoader)"),
+    ("a.js", "box.textContent = name;", "box.innerText = name;"),
+    ("a.php", "$q = $db->prepare($sql);", "$q = $db->execute($sql, $values);"),
+    # a method, a name, a word in a text
+    ("a.js", "execFile('show', [name]);", "pattern.exec(name);"),
+    ("a.py", "port = int(text)", "port = model.eval(text)"),
+    ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = 1')"),
+    ("a.py", "say('Where %s is', a)", "say('It is from ' + a)"),
+    ("A.java", 'hash("SHA-256", text);', 'hash("SHA-512", text);'),
+    # in a language of which it says nothing
+    ("a.txt", "box.textContent = name;", "box.innerHTML = name;"),
+]
+
+
+def around(text: str) -> str:
+    return f"first\n{text}\nlast\n"
+
+
+@pytest.mark.parametrize(("path", "was", "now"), REPLACED)
+def test_a_less_safe_call_in_the_same_place(
+    compare: Compare, codes: Codes, path: str, was: str, now: str
+) -> None:
+    (one,) = compare(check, {path: around(was)}, {path: around(now)}).findings
+    assert (one.code, one.line) == ("unsafe-replacement", 2)
+    assert codes(check, {path: around(now)}, {path: around(was)}) == []
+
+
+@pytest.mark.parametrize(("path", "was", "now"), FINE)
+def test_a_call_that_is_as_safe_or_never_was_safe(
+    codes: Codes, path: str, was: str, now: str
+) -> None:
+    assert "unsafe-replacement" not in codes(check, {path: around(was)}, {path: around(now)})
+
+
+def test_one_finding_names_every_place(compare: Compare) -> None:
+    was = "a.textContent = b;\nkept();\n" * 8
+    now = was.replace("textContent", "innerHTML")
+    (one,) = compare(check, {"a.js": was}, {"a.js": now}).findings
+    assert one.line == 1
+    assert one.message.endswith("; also at lines 3, 5, 7, 9, 11, …")
+
+
+def test_a_repetition_of_a_pattern_that_loses_its_bound(codes: Codes) -> None:
+    was, now = "P = compile(r'<a.{,1024}?>')\n", "P = compile(r'<a.*?>')\n"
+    assert codes(check, {"a.py": was}, {"a.py": now}) == ["bound-removed"]
+    assert codes(check, {"a.py": now}, {"a.py": was}) == []
+    assert codes(check, {"a.py": was}, {"a.py": was.replace("1024", "2048")}) == []
+
+
+WEAKER = [
+    ("A.java", 'f.setFeature("disallow-doctype-decl", true);', "true", "false"),
+    ("A.java", 'f.setFeature("external-general-entities", false);', "false", "true"),
+    ("a.go", "cfg := Config{InsecureSkipVerify: false}", "false", "true"),
+    ("a.js", "cookie.secure = true;", "true", "false"),
+    ("a.js", "csrf({ disableCsrf: false });", "false", "true"),
+    ("A.java", "long MAX_ENTITY_SIZE = 2097152L;", "2097152", "-1"),
+    ("a.php", "$maxDepth = 64;", "64", "4096"),
+    ("a.rb", "ITERATIONS = 600_000", "600_000", "10_000"),
+]
+AS_STRONG = [
+    ("a.js", "cookie.visible = true;", "true", "false"),
+    ("a.js", "form.required = true;", "true", "false"),
+    ("a.js", "const maxItems = 10;", "10", "12"),
+    ("a.rb", "validates_length_of :name, :maximum => 30", "30", "255"),
+    ("a.js", "const width = 10;", "10", "-1"),
+    ("a.go", "cfg := Config{InsecureSkipVerify: true}", "true", "false"),
+]
+
+
+@pytest.mark.parametrize(("path", "line", "old", "new"), WEAKER)
+def test_a_less_safe_flag_or_number(codes: Codes, path: str, line: str, old: str, new: str) -> None:
+    was, now = around(line), around(line.replace(old, new))
+    assert codes(check, {path: was}, {path: now}) == ["hardening-removed"]
+    assert codes(check, {path: now}, {path: was}) == []
+
+
+@pytest.mark.parametrize(("path", "line", "old", "new"), AS_STRONG)
+def test_a_flag_or_number_that_is_as_safe_or_irrelevant(
+    codes: Codes, path: str, line: str, old: str, new: str
+) -> None:
+    assert codes(check, {path: around(line)}, {path: around(line.replace(old, new))}) == []
+
+
+def test_a_long_line_of_words_of_a_query_is_read_in_bounded_time(codes: Codes) -> None:
+    was, now = 'a = "%s"\n', "a = '" + "SET " * 4_000 + "'\n"
+    assert codes(check, {"a.js": was}, {"a.js": now}) == []

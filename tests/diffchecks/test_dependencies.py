@@ -1,0 +1,252 @@
+"""Dependencies: what is added, let float or taken from elsewhere, by pairs that differ by one thing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffchecks import dependencies
+from diffchecks.check_io import CheckReply
+from diffchecks.dependencies.look_alikes import POPULAR, find_look_alike
+
+PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
+PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
+CARGO = '[package]\nname = "p"\n[dependencies]\n{}\n'
+GO = "module example.invalid/p\n\nrequire (\n{})\n"
+POM = "<project><properties><b.version>{}</b.version></properties>\n<dependencies>{}</dependencies>\n{}</project>\n"
+MAVEN = "\n<dependency><groupId>x.io</groupId>\n<artifactId>{}</artifactId><version>{}</version></dependency>"
+GRADLE = "repositories {{\n    {}\n}}\ndependencies {{\n    implementation({})\n}}\n"
+REPOSITORY = "<repositories><repository>\n<url>{}</url></repository></repositories>"
+CATALOG = '[versions]\nb = "{}"\n[libraries]\na = {{ module = "x.io:a", version.ref = "b" }}\n{}'
+WRAPPER = "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.1-bin.zip\ndistributionSha256Sum=aa\n"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+# code, file, base, a head that has it, a head that has not
+PAIRS = [
+    ("new", "requirements.txt", "a==1\n", "a==1\nb==2\n", "a==2\n"),
+    ("new", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b>=2"'), PROJECT.format('"A >= 1"')),
+    ("new", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "b": "^2"'), PACKAGE.format("", '"a": "^2"')),
+    ("new", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nb = {version = "2"}'), CARGO.format('a = "2"')),
+    ("new", "go.mod", GO.format("\tx.io/a v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0 // indirect\n")),
+    ("new", "Pipfile", '[packages]\na = "*"\n', '[packages]\na = "*"\nb = {version = "==2"}\n', '[packages]\na = "==1"\n'),
+    ("new", "setup.cfg", "[options]\ninstall_requires =\n    a\n", "[options]\ninstall_requires =\n    a\n    b>=2\n", "[options]\ninstall_requires =\n    a>=1\n"),
+    ("new", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"v/b": "^2"}}', '{"require": {"v/a": "^1",\n"php": "^8"}}'),
+    ("new", "Gemfile", 'gem "a", "~> 1"\n', 'gem "a", "~> 1"\ngem \'b\', group: :test\n', 'gem "a", "~> 2"\n# gem "b"\n'),
+    ("new", "a.gemspec", 's.add_dependency "a", "~> 1"\n', 's.add_dependency "a", "~> 1"\ns.add_development_dependency("b", ">= 2")\n', 's.add_runtime_dependency "a", "~> 2"\n'),
+    ("floating-source", "Gemfile", 'gem "a"\n', 'gem "a", github: "someone/a"\n', f'gem "a", git: "https://example.invalid/a", ref: "{COMMIT}"\n'),
+    ("loosened", "requirements.txt", "a==1.2\n", "a>=1.2\n", "a==1.3\n"),
+    ("loosened", "pyproject.toml", PROJECT.format('"a>=1,<2"'), PROJECT.format('"a>=1"'), PROJECT.format('"a>=1,<3"')),
+    ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
+    ("loosened", "Cargo.toml", CARGO.format('a = "1.2"'), CARGO.format('a = "*"'), CARGO.format('a = "1.3"')),
+    ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{COMMIT}#egg=a\n"),
+    ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@release\n", "git+https://example.invalid/a.git@v1.2.0-rc1\n"),
+    ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a @ git+https://example.invalid/a@main"'), PROJECT.format(f'"a @ git+https://example.invalid/a@{COMMIT}"')),
+    ("floating-source", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "someone/a"'), PACKAGE.format("", f'"a": "someone/a#{COMMIT}"')),
+    ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = {git = "https://example.invalid/a", branch = "x"}'), CARGO.format(f'a = {{git = "https://example.invalid/a", rev = "{COMMIT}"}}')),
+    ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"postinstall": "node x.js"', '"a": "^1"'), PACKAGE.format('"build": "node x.js"', '"a": "^1"')),
+    ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"prepare": "node x.js"', '"a": "^1"'), PACKAGE.format('"prepare": "husky install && npm run build"', '"a": "^1"')),
+    ("install-script", "setup.py", "setup()\n", "class A(install): ...\n\nsetup(cmdclass={'install': A})\n", "class A(build_ext): ...\n\nsetup(cmdclass={'build_ext': A})\n"),
+    ("install-script", "build.rs", "fn main() {}\n", "fn main() {\n    reqwest::blocking::get(U);\n}\n", "fn main() {\n    // reqwest::get\n    Command::new(\"protoc\");\n}\n"),
+    ("look-alike", "requirements.txt", "a==1\n", "a==1\nrequets==2\n", "a==2\n"),
+    ("look-alike", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "lodahs": "^4"'), PACKAGE.format("", '"a": "^2"')),
+    ("look-alike", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nserde-json = "1"'), CARGO.format('a = "2"')),
+    ("look-alike", "Gemfile", 'gem "a"\n', 'gem "a"\ngem "nokogirii"\n', 'gem "a", "1"\n'),
+    ("look-alike", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1",\n"symfny/console": "^2"}}', '{"require": {"v/a":\n"^1"}}'),
+    ("new", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", 1) + MAVEN.format("b", "${b.version}"), ""), POM.format(2, MAVEN.format("a", 2), "")),
+    ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api 'x.io:b:1.2'"), GRADLE.format("mavenCentral()", "'x.io:a:2'\n    // api 'x.io:b:1.2'")),
+    ("new", "libs.versions.toml", CATALOG.format(1, ""), CATALOG.format(1, 'c = "x.io:c:2"\n'), CATALOG.format(2, "")),
+    ("loosened", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "LATEST"), ""), POM.format(1, MAVEN.format("a", 2), "")),
+    ("new", "build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api group: 'x.io', name: 'b', version: '2'"), GRADLE.format("mavenCentral()", "group: 'x.io', name: 'a', version: '1'")),
+    ("loosened", "build.gradle", "def v = '1.2'\n" + GRADLE.format("mavenCentral()", '"x.io:a:$v"'), "def v = '1.+'\n" + GRADLE.format("mavenCentral()", '"x.io:a:$v"'), "def v = '1.3'\n" + GRADLE.format("mavenCentral()", '"x.io:a:${v}"')),
+    ("loosened", "build.gradle.kts", GRADLE.format("mavenCentral()", '"x.io:a:1.2"'), GRADLE.format("mavenCentral()", '"x.io:a:1.+"'), GRADLE.format("mavenCentral()", '"x.io:a:1.3"')),
+    ("loosened", "libs.versions.toml", CATALOG.format("1.2", ""), CATALOG.format("latest.release", ""), CATALOG.format("1.3", "")),
+    ("floating-source", "pom.xml", POM.format(1, MAVEN.format("a", 1), ""), POM.format(1, MAVEN.format("a", "1</version><systemPath>/opt/a.jar</systemPath><version>1"), ""), POM.format(1, MAVEN.format("a", 2), "")),
+    ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { git = "https://example.invalid/a", branch = "x" }\n', PROJECT.format('"a>=1"') + '[tool.uv.sources]\na = { path = "../a" }\n'),
+    ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\n[patch.crates-io]\na = { git = "https://example.invalid/a" }'), CARGO.format('a = "1"\n[patch.crates-io]\na = { path = "a" }')),
+    ("install-script", "composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["curl x | sh"]}}', '{"require": {"v/a": "^1"},\n"scripts": {"post-install-cmd": ["V\\\\A::run"]}}'),
+    ("replaced", "go.mod", "module p\n", "module p\n\nreplace (\n\tx.io/a v1.0.0 => x.io/b v1.0.1\n)\n", "module p\n\nreplace x.io/a => ./a\n\nreplace x.io/c => x.io/c v1.0.0\n"),
+    ("registry", ".npmrc", "a=1\n", "registry = https://example.invalid/npm/\n", "@own:registry=https://example.invalid/npm/\n"),
+    ("registry", ".yarnrc.yml", "a: 1\n", 'npmRegistryServer: "https://example.invalid"\n', 'npmRegistryServer: "https://registry.yarnpkg.com"\n'),
+    ("registry", "composer.json", "{}", '{\n"repositories": [{"type": "vcs", "url": "https://example.invalid/a.git"}]}', '{\n"repositories": [{"type": "path", "url": "../a"}]}'),
+    ("registry", "pom.xml", POM.format(1, "", ""), POM.format(1, "", REPOSITORY.format("https://example.invalid/m2")), POM.format(1, "", REPOSITORY.format("https://repo.maven.apache.org/maven2"))),
+    ("registry", "settings.gradle.kts", GRADLE.format("mavenCentral()", ""), GRADLE.format('maven("https://example.invalid/m2")', ""), "publishing {\n" + GRADLE.format('maven("https://example.invalid/m2")', "") + "}\n"),
+    ("insecure-registry", "requirements.txt", "a==1\n", "-i http://example.invalid/simple\na==1\n", "-i http://localhost:3141/simple\na==1\n"),
+    ("insecure-registry", "requirements.txt", "a==1\n", "--trusted-host example.invalid\na==1\n", "# --trusted-host example.invalid\na==1\n"),
+    ("insecure-registry", "pip.conf", "[global]\n", "[global]\nindex-url = http://example.invalid/simple\n", "[global]\nindex-url = https://example.invalid/simple\n"),
+    ("insecure-registry", ".npmrc", "a=1\n", "@own:registry=http://example.invalid/\n", "@own:registry=https://example.invalid/\n"),
+    ("insecure-registry", ".yarnrc", "a 1\n", '"strict-ssl" false\n', '"strict-ssl" true\n'),
+    ("insecure-registry", ".yarnrc.yml", "a: 1\n", "enableStrictSsl: false\n", "enableStrictSsl: true\n"),
+    ("insecure-registry", "composer.json", "{}", '{\n"config": {"secure-http": false}}', '{\n"config": {"secure-http": true}}'),
+    ("insecure-registry", "Gemfile", 'gem "a"\n', 'source "http://rubygems.org"\ngem "a"\n', 'source "https://rubygems.org"\ngem "a"\n'),
+    ("insecure-registry", "Pipfile", "", '[[source]]\nurl = "https://example.invalid/s"\nverify_ssl = false\n', '[[source]]\nurl = "https://example.invalid/s"\nverify_ssl = true\n'),
+    ("insecure-registry", "build.gradle", GRADLE.format("mavenCentral()", ""), GRADLE.format("maven {\n        url 'http://example.invalid/m2'\n    }", ""), GRADLE.format("pom {\n        url 'http://example.invalid/m2'\n    }", "")),
+    ("insecure-registry", "pyproject.toml", PROJECT.format(""), PROJECT.format("") + '[[tool.poetry.source]]\nname = "a"\nurl = "http://example.invalid/s"\n', PROJECT.format("") + '[[tool.poetry.source]]\nname = "a"\nurl = "https://example.invalid/s"\npriority = "explicit"\n'),
+    ("extra-index", "pyproject.toml", PROJECT.format(""), PROJECT.format("") + '[[tool.uv.index]]\nname = "a"\nurl = "https://example.invalid/s"\n', PROJECT.format("") + '[[tool.uv.index]]\nname = "a"\nurl = "https://example.invalid/s"\nexplicit = true\n'),
+    ("extra-index", "Gemfile", 'source "https://rubygems.org"\n', 'source "https://rubygems.org"\nsource "https://example.invalid"\n', 'source "https://rubygems.org"\nsource "https://example.invalid" do\n'),
+    ("lock-unverified", "requirements.txt", "a==1 --hash=sha256:aa\n", "# x\na==1\n", "# x\na==1 --hash=sha256:aa\n"),
+    ("lock-unverified", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("8.1-", "8.2-").replace("Sha256Sum=aa", "Path=x"), WRAPPER.replace("8.1-", "8.2-")),
+    ("lock-http", "gradle-wrapper.properties", WRAPPER, WRAPPER.replace("https", "http"), WRAPPER.replace("8.1-", "8.2-")),
+    ("extra-index", "requirements.txt", "a==1\n", "--extra-index-url https://example.invalid/simple\na==1\n", "--index-url https://example.invalid/simple\na==1\n"),
+]  # fmt: skip
+
+
+def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> CheckReply:
+    return dependencies.run(job_of(folder, base, head))
+
+
+def job_of(folder: Path, base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
+    files = []
+    for side, texts in (("base", base), ("head", head)):
+        for name, text in texts.items():
+            place = folder / side / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+    for name, text in head.items():
+        old = base.get(name, "").split("\n")
+        added = [n for n, line in enumerate(text.split("\n"), 1) if line not in old]
+        status = "modified" if name in base else "added"
+        files.append({"path": name, "old_path": name if name in base else None, "status": status, "added": added, "removed": []})  # fmt: skip
+    return {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
+
+
+@pytest.mark.parametrize(("code", "name", "base", "bad", "good"), PAIRS)
+def test_each_code_by_a_pair(
+    tmp_path: Path, code: str, name: str, base: str, bad: str, good: str
+) -> None:
+    found = look(tmp_path / "bad", {name: base}, {name: bad})
+    assert found.gaps == {}
+    assert [one.code for one in found.findings] == [code]
+    (one,) = found.findings
+    assert bad.split("\n")[one.line - 1] not in base.split("\n")
+    assert look(tmp_path / "good", {name: base}, {name: good}).findings == []
+
+
+def test_a_dependency_is_reported_where_its_version_stands(tmp_path: Path) -> None:
+    base = '{\n"dependencies": {"a": "1.0.0"}\n}'
+    head = '{\n"scripts": {"test": "vitest run"},\n"dependencies": {"a": "1.0.0",\n"vitest": "^4.1"}\n}'
+    (found,) = look(tmp_path, {"package.json": base}, {"package.json": head}).findings
+    assert (found.code, found.line) == ("new", 4)
+
+
+def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) -> None:
+    base = {"requirements.txt": "a==1\nb==1\n", "pyproject.toml": PROJECT.format("")}
+    head = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format('"b==1"')}
+    assert look(tmp_path, base, head).findings == []
+
+
+def test_a_dependency_that_moved_out_of_a_deleted_manifest_is_not_new(tmp_path: Path) -> None:
+    was = {"requirements/dev.in": "a==1\nb\n", "pyproject.toml": PROJECT.format("")}
+    now = {"requirements/tests.in": "a==1\n", "pyproject.toml": PROJECT.format('"b==1", "c==1"')}
+    job = job_of(tmp_path, was, now)
+    gone = {"path": "requirements/dev.in", "old_path": "requirements/dev.in", "added": []}
+    job["files"].append({**gone, "status": "deleted", "removed": [1, 2]})
+    (found,) = dependencies.run(job).findings
+    assert (found.path, found.key) == ("pyproject.toml", "c")
+
+
+def test_a_dependency_of_two_manifests_is_reported_once(tmp_path: Path) -> None:
+    base = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format("")}
+    head = {"requirements.txt": "a==1\nb==2\n", "pyproject.toml": PROJECT.format('"b==2", "c==3"')}
+    found = look(tmp_path, base, head).findings
+    assert [(one.path, one.message) for one in found] == [
+        ("requirements.txt", "New dependency: b ==2 (PyPI)"),
+        ("pyproject.toml", "New dependency: c ==3 (PyPI)"),
+    ]
+
+
+def test_a_source_does_not_float_where_the_lock_file_beside_names_its_commit(
+    tmp_path: Path,
+) -> None:
+    lock = "GIT\n  remote: {}\n  revision: {}\n  branch: x\n  specs:\n    a (1.0)\n\nDEPENDENCIES\n  a!\n"
+    locked = lock.format("https://example.invalid/a.git", COMMIT)
+    base = {"Gemfile": 'gem "a"\n', "Gemfile.lock": locked}
+    head = {"Gemfile": 'gem "a", github: "someone/a", branch: "x"\n', "Gemfile.lock": locked}
+    assert look(tmp_path / "locked", base, head).findings == []
+    elsewhere = {"Gemfile": head["Gemfile"], "b/Gemfile.lock": locked}
+    (found,) = look(tmp_path / "elsewhere", base | {"b/Gemfile.lock": locked}, elsewhere).findings
+    assert found.code == "floating-source"
+
+
+def test_a_name_of_another_ecosystem_is_new(tmp_path: Path) -> None:
+    base = {"requirements.txt": "b==1\n", "package.json": PACKAGE.format("", '"a": "^1"')}
+    head = {**base, "package.json": PACKAGE.format("", '"a": "^1", "b": "^1"')}
+    head["requirements.txt"] = "b==2\n"
+    assert [one.code for one in look(tmp_path, base, head).findings] == ["new"]
+
+
+def test_a_look_alike_in_the_first_manifest_of_a_project_is_reported(tmp_path: Path) -> None:
+    (found,) = look(tmp_path, {}, {"requirements.txt": "a==1\nrequets==2\n"}).findings
+    assert (found.code, found.line) == ("look-alike", 2)
+    assert "requests" in found.message
+
+
+@pytest.mark.parametrize(
+    ("ecosystem", "name", "expected"),
+    [
+        ("PyPI", "reqeusts", "requests"),
+        ("PyPI", "requestss", "requests"),
+        ("PyPI", "equests", "requests"),
+        ("PyPI", "pythondateutil", "python-dateutil"),
+        ("PyPI", "urllib", "urllib3"),
+        ("PyPI", "requests", ""),
+        ("PyPI", "pyaml", ""),
+        ("PyPI", "requests2", ""),
+        ("PyPI", "numpy-financial", ""),
+        ("PyPI", "fask", ""),
+        ("npm", "reactdom", "react-dom"),
+        ("npm", "preact", ""),
+        ("npm", "xreact", ""),
+        ("npm", "@acme/lodahs", ""),
+        ("npm", "requests", "request"),
+        ("crates.io", "tokyo", ""),
+        ("crates.io", "serde_jsom", "serde_json"),
+        ("RubyGems", "active-record", "activerecord"),
+        ("Packagist", "guzlehttp/guzzle", "guzzlehttp/guzzle"),
+        ("Packagist", "guzzlehttp/guzle", ""),
+        ("Go", "github.com/sirupsen/logrsu", ""),
+    ],
+)
+def test_names_that_look_like_well_known_ones(ecosystem: str, name: str, expected: str) -> None:
+    assert find_look_alike(ecosystem, name) == expected
+
+
+@pytest.mark.parametrize("ecosystem", POPULAR)
+def test_no_well_known_name_looks_like_another(ecosystem: str) -> None:
+    assert len(POPULAR[ecosystem]) > 200
+    assert {name for name in POPULAR[ecosystem] if find_look_alike(ecosystem, name)} == set()
+    assert {name for name in POPULAR[ecosystem] if name != name.lower()} == set()
+
+
+def test_a_setup_script_that_does_not_parse_is_a_gap(tmp_path: Path) -> None:
+    assert "does not parse" in look(tmp_path, {}, {"setup.py": "setup(\n"}).gaps["setup.py"]
+
+
+def test_the_first_manifest_of_a_project_reports_no_new_dependencies(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"}).findings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", "{"),
+        ("package.json", '{"dependencies": [1]}'),
+        ("package.json", "[" * 100_000),
+        ("pyproject.toml", "= 1"),
+        ("pyproject.toml", "[project]\ndependencies = 3\n"),
+        ("Cargo.toml", "dependencies = 3\n"),
+        ("Pipfile", "packages = 3\n"),
+        ("setup.cfg", "[options\n"),
+        ("pyproject.toml", "a." * 1_000_000 + "b = 1\n"),
+        ("Cargo.toml", "[" + '"a" . ' * 500_000 + "b]\n"),
+        ("setup.py", "x = 1\n" * 200_000),
+        ("composer.json", '{"require": 3}'),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text: str) -> None:
+    found = look(tmp_path, {}, {name: text})
+    assert set(found.gaps) == {name}
+    assert found.examined == []
+
+
+def test_other_files_are_ignored(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"notes.txt": "a==1\n"}).examined == []

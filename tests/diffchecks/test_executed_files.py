@@ -1,0 +1,116 @@
+"""Texts that a program runs are gaps; those that it only reads are not."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from diffchecks import executed_files
+from diffchecks.check_io import CheckReply
+from diffchecks.path_kinds import is_code
+
+CODE = "print(1)\n"
+
+
+def look(root: Path, files: dict[str, str], changed: list[str] | None = None) -> CheckReply:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    jobs = [{"path": path, "status": "modified"} for path in changed or files]
+    texts = [path for path in changed or files if not is_code(path) and path != "Dockerfile"]
+    programs = [] if changed is None else list(files)
+    job = {"head_root": str(root), "files": jobs, "texts": texts, "programs": programs}
+    return executed_files.run(job)
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "path", "language"),
+    [
+        ("a.py", "runpy.run_path('data/x.txt')", "data/x.txt", "Python"),
+        ("a.py", "exec(compile(open('x.txt').read(), 'x.txt', 'exec'))", "x.txt", "Python"),
+        ("a.py", "SourceFileLoader('m', 'x.cfg').load_module()", "x.cfg", "Python"),
+        ("a.py", "P = 'x.dat'\nexec(open(P).read())", "x.dat", "Python"),
+        ("a.py", "subprocess.run([sys.executable, 'x.txt'])", "x.txt", "Python"),
+        ("a.py", "subprocess.run(['/bin/sh', '-e', 'x.txt'])", "x.txt", "shell"),
+        ("a.js", "require('./x.txt')", "x.txt", "JavaScript"),
+        ("a.mjs", "new Worker('./x.dat')", "x.dat", "JavaScript"),
+        ("a.js", "vm.runInThisContext(fs.readFileSync('x.txt', 'utf8'))", "x.txt", "JavaScript"),
+        ("a.php", "<?php include 'x.txt';", "x.txt", "PHP"),
+        ("a.rb", "load './x.txt'", "x.txt", "Ruby"),
+        ("a.c", '#include "x.txt"', "x.txt", "C"),
+        ("a.rs", 'include!("x.txt");', "x.txt", "Rust"),
+        ("a.sh", ". ./x.txt", "x.txt", "shell"),
+        ("a.sh", "bash -e $DIR/x.txt", "x.txt", "shell"),
+        ("a.sh", "sh tools/setup", "tools/setup", "shell"),
+        ("a.sh", "make && . ./x.txt", "x.txt", "shell"),
+        ("a.js", "require('./b/config')", "b/config", "JavaScript"),
+        ("Dockerfile", 'CMD ["python3", "/app/x.txt"]', "x.txt", "Python"),
+        ("package.json", '{"scripts": {"build": "node x.txt"}}', "x.txt", "JavaScript"),
+    ],
+)
+def test_a_text_that_is_run_is_a_gap(
+    tmp_path: Path, program: str, line: str, path: str, language: str
+) -> None:
+    reply = look(tmp_path, {program: f"{line}\n", path: CODE})
+    assert list(reply.gaps) == [path]
+    assert f"{program}:1 runs it as {language}" in reply.gaps[path]
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "path", "text"),
+    [
+        ("a.py", "open('x.txt').read()", "x.txt", CODE),
+        ("a.py", "# python x.txt", "x.txt", CODE),
+        ("a.py", "re.compile(open('x.txt').read())", "x.txt", CODE),
+        ("a.py", "exec(open('x.py').read())", "x.py", CODE),
+        ("a.py", "subprocess.run(['python', '-m', 'json.tool', 'x.txt'])", "x.txt", CODE),
+        ("a.js", "require('./x.svg')", "x.svg", "<svg/>"),
+        ("a.js", "fs.readFileSync('x.txt')", "x.txt", CODE),
+        ("a.c", '#include "x.inc"', "x.inc", "{1, 2}"),
+        ("a.php", "<?php echo $dir . '/x.txt';", "x.txt", CODE),
+        ("a.sh", ". ./.env", ".env", "# settings\nexport A='b c'\nB=1\n"),
+        ("a.sh", "cat x.txt", "x.txt", CODE),
+        ("Makefile", "\tpip install -e . -c x.txt", "x.txt", CODE),
+        ("a.go", 'filepath.Join(node, "x.txt")', "x.txt", CODE),
+        ("a.js", "require('../config/a')", "b/config", CODE),
+        ("a.sh", "sh x.txt.sh", "x.txt", CODE),
+        ("a.sh", "sh tools/setup", "tools/setup", "#!/bin/sh\nls\n"),
+    ],
+)
+def test_a_text_that_is_read_and_a_program_of_its_own_name_are_not(
+    tmp_path: Path, program: str, line: str, path: str, text: str
+) -> None:
+    assert look(tmp_path, {program: f"{line}\n", path: text}).gaps == {}
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("a.py", "for p in Path('d').glob('*.txt'):\n    exec(p.read_text())\n"),
+        ("a.sh", 'for f in d/*.txt; do . "$f"; done\n'),
+    ],
+)
+def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
+    tmp_path: Path, program: str, text: str
+) -> None:
+    read = text.replace("exec(", "print(").replace(". ", "cat ")
+    assert list(look(tmp_path, {program: text, "d/x.txt": CODE}).gaps) == ["d/x.txt"]
+    assert look(tmp_path, {program: read, "d/x.txt": CODE}).gaps == {}
+
+
+def test_settings_that_run_a_command_are_a_gap(tmp_path: Path) -> None:
+    assert list(look(tmp_path, {"a.sh": ". ./.env\n", ".env": "A=$(id)\n"}).gaps) == [".env"]
+
+
+def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) -> None:
+    files = {"a.py": "exec(open('x.dat').read())\n", "x.dat": CODE}
+    assert list(look(tmp_path, files, ["x.dat"]).gaps) == ["x.dat"]
+
+
+def test_large_programs_and_many_texts_take_linear_time(tmp_path: Path) -> None:
+    files = {f"d/{n}.txt": CODE for n in range(300)}
+    files["all.py"] = "".join(f"a{n} = '{n}.txt'\n" for n in range(300)) * 60
+    files |= {f"{n}.py": "".join(f"a{k} = '{n}.txt'\n" for k in range(20_000)) for n in range(3)}
+    start = time.process_time()
+    assert look(tmp_path, files).gaps == {}
+    assert time.process_time() - start < 10

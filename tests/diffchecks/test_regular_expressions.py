@@ -1,0 +1,146 @@
+"""Regular expressions of exponential and cubic time: which ones are, and where they are read."""
+
+from pathlib import Path
+
+import pytest
+
+from diffchecks import regular_expressions
+from diffchecks.regular_expressions.backtracking import find_growth
+from tests.diffchecks.test_text_checks import codes, look
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r"(a+)+$",
+        r"^(a*)*b",
+        r"(a|a?)+$",
+        r"^(a{1,3})+$",
+        r"^(\w+\s?)*$",
+        r"(.|\s)*;",
+        r"(a|ab|b)*c",
+        r"(?:\d+|[0-9a-f]+)*z",
+        r"'(?:[^'\\]|\\.|\\\\)*'",
+        r"^(?:[a-z]+\.?)+@",
+        r"-(\w+\d+(\.\w+\d+)*)-",
+        b"^(?:[^,]+,?)+;",
+    ],
+)
+def test_two_paths_through_a_loop_take_exponential_time(expression: str | bytes) -> None:
+    assert find_growth(expression) == "exponential"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r"(a+)+",  # nothing behind the loop can fail
+        r"^(\S+\s*)*$",  # it matches any text that begins as it does
+        r"^(?:a|b)*a$" + "(",  # it is no regular expression
+        r"(a+b)+$",
+        r'"(?:[^"\\]|\\.)*"',
+        r"^(?:[a-z]+\.)+com$",
+        r"(?:(?!-->).)*-->",
+        r"^\d+(,\d+)*$",
+        r"(a{4})*b",
+        r"\s*(.*?)\s*$",
+        r"^(\w+\b\s*)*$",
+        r"^(?>a+)+$",
+        r"(?:[a-z]++)+$",
+        r"(a*){0,3}b",
+        r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,6}$",
+        r"((a+)+" * 300 + "b)" * 300,
+        "(" * 5000,
+        "(" * 12 + "){19}" * 12,
+    ],
+)
+def test_one_path_through_each_loop_is_no_finding(expression: str) -> None:
+    assert find_growth(expression) != "exponential"
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        (r"a*a*a*b", r"a*a*b"),  # two parts take the square: not reported
+        (r"a*a*a*b", r"a*a*a*"),  # nothing that may fail follows
+        (r"\s*\s*\s*x", r"\s*\S*\s*x"),
+        (r"^\s*(\s*)(?:\s*)x", r"^\s*(\s*)\b\s*x"),
+        (r".*,.*,.*,.*;", r"[^,]*,[^,]*,[^,]*,[^,]*;"),
+        (r"(.*?)-(.*?)-(.*?)\.whl", r"(.*?)-(.*?)-(.*?)-"),
+        (r".*, .*; .*!", r"[^;]*, .*; [^,]*!"),
+        (r"\w+\d+[a-z0-9]+\.", r"\w+\d+[a-z]+\."),
+        (r"x*;?x*,?x*!", r"x*;x*,?x*!"),
+        (r"\s*\s*\s*$", r"\s*\s*\s*"),
+        (r"^(.*) (.*) (.*)x$", r"^(.*) (.*) (.*)$"),  # all of a line always matches
+        (r"a*a{0,5000}a*b", r"a*a{0,50}a*b"),
+        (r"(?:x|y)a*a*a*b", r"(?!aa)a*a*a*b"),
+        (r"a*a*a*b", r"(?>a*)a*a*b"),
+        (r"(?i)K*k*\w*!", r"K*k*\w*!"),
+        (r"a+a+(?:a+)b", r"a++a+a+b"),
+        (r"(?:;\s*\s*\s*x)?", r"(?:;\s*\s*x)?"),
+        (b"^.*:.*:.*@", b"^.*:.*:.*:"),
+    ],
+)
+def test_three_loops_that_share_a_text_take_cubic_time(
+    slow: str | bytes, fast: str | bytes
+) -> None:
+    assert find_growth(slow) == "polynomial"
+    assert find_growth(fast) is None
+
+
+def test_a_full_match_needs_all_of_the_text() -> None:
+    assert find_growth(r"(a+)+", whole=True) == "exponential"
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        (
+            "a.py",
+            "import re\nWORDS = re.compile(r'^(\\w+\\s?)*$')\n",
+            "import re\nWORDS = re.compile(r'^(\\w+\\s)*$')\n",
+        ),
+        (
+            "a.py",
+            "from re import fullmatch as f\nf('([a-z]+)*', x)\n",
+            "from re import match as f\nf('([a-z]+)*', x)\n",
+        ),
+        (
+            "a.py",
+            "import re as r\nr.sub('(K+|k)+;', '', x, flags=r.IGNORECASE)\n",
+            "import re as r\nr.sub('(K|k)+;', '', x, flags=r.IGNORECASE)\n",
+        ),
+        (
+            "forms.py",
+            "check = RegexValidator(regex=r'^([a-z]+-?)+$')\n",
+            "check = RegexValidator(regex=r'^[a-z]+(-[a-z]+)*$')\n",
+        ),
+        ("a.js", "ok = /^(\\w+\\s?)*$/i.test(x);\n", "ok = /^(\\w+\\s)*$/i.test(x);\n"),
+        ("a.ts", "const p = /^(?<a>\\d+,?)+;/;\n", "const p = /^(?<a>\\d+,)+;/;\n"),
+    ],
+)
+def test_literals_are_read_where_they_are_used_as_regular_expressions(
+    name: str, bad: str, good: str, tmp_path: Path
+) -> None:
+    assert codes(look(regular_expressions, tmp_path, name, bad)) == ["exponential"]
+    assert codes(look(regular_expressions, tmp_path, name, good)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"),
+    [
+        ("a.py", "import re\nre.search('.*,.*,.*;', x)\n", "import re\nre.search('.*,.*;', x)\n"),
+        ("a.py", "re_path(r'^a/\\w+\\w*\\d*/$', v)\n", "re_path(r'^a/\\w+\\d*/$', v)\n"),
+        ("a.js", "x.split(/\\s*\\s*\\s*;/s);\n", "x.split(/\\s*;\\s*,\\s*;/s);\n"),
+        ("a.tsx", "const p = /^.*-.*-.*\\.gz/;\n", "const p = /^[^-]*-[^-]*-[^-]*\\.gz/;\n"),
+    ],
+)
+def test_loops_in_a_row_are_read_in_each_language(
+    name: str, bad: str, good: str, tmp_path: Path
+) -> None:
+    assert codes(look(regular_expressions, tmp_path, name, bad)) == ["polynomial"]
+    assert codes(look(regular_expressions, tmp_path, name, good)) == []
+
+
+def test_a_file_that_cannot_be_parsed_is_a_gap(tmp_path: Path) -> None:
+    reply = look(regular_expressions, tmp_path, "a.py", "def (a+)+:\n")
+    assert reply.gaps == {"a.py": "it is not Python that can be parsed"}
