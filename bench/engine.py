@@ -21,13 +21,12 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.budget import Account
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import CallContext, Guard, SystemClock
 from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy

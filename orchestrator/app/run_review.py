@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -25,11 +25,11 @@ from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.previous_reviews import KnownChange, find_previous
+from orchestrator.app.previous_reviews import find_previous
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.review_inputs.given_files import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
-from orchestrator.app.runs.cancellation import Cancellation, refuse_cancelled, watch_cancellation
+from orchestrator.app.runs.cancellation import refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
@@ -47,8 +47,8 @@ from orchestrator.data_directories import user_directory
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
-from orchestrator.engine.journal import IMPORTED, Journal
-from orchestrator.engine.journal_keys import FORK_NOTE, Key
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
@@ -63,15 +63,145 @@ BACKEND = "asyncio"
 NO_GRANT: Mapping[str, float] = MappingProxyType({})
 
 
-class RunFiles(Struct, frozen=True):
-    """A run and the place of its files."""
+class ReviewSession(Struct, frozen=True):
+    """A run of a review, new or interrupted, with its store open and its files in their place.
+
+    Attributes:
+        answer: a person's answer to the question that the run waits for.
+        grant: limits that a person raises, as ``resume_review`` takes them.
+    """
 
     run_id: str
     options: ReviewOptions
+    observer: Observer
     state_dir: Path
     scratch: Path
     store: RunStore
     pool: WorkerPool
+    answer: Answer | None = None
+    grant: Mapping[str, float] = NO_GRANT
+    resumed: bool = False
+
+    def run(self, backend: str) -> Verdict:
+        """Run an event loop until there is a verdict or the run stops."""
+        with _sigterm_as_interrupt():
+            try:
+                return anyio.run(self.review, backend=backend)
+            except KeyboardInterrupt:
+                raise Interrupted(self.run_id, self.options.repo) from None
+
+    async def review(self) -> Verdict:
+        """Review the change in the caller's event loop, and record the verdict."""
+        try:
+            async with self._open_journal() as journal:
+                return await self._ended_before(journal) or await self._review(journal)
+        except ProviderRefused as refusal:
+            raise refusal.of(self.run_id, self.options.repo) from None
+        except (InputError, ConfigError):
+            if not self.resumed:  # nothing was reviewed, and a resumed run would fail as well
+                await self.store.forget(self.run_id)
+                state_directory.remove_scratch_dir(self.state_dir, self.run_id)
+            raise
+
+    @asynccontextmanager
+    async def _open_journal(self) -> AsyncIterator[Journal]:
+        if not self.resumed:
+            meta = make_redactor(os.environ).json({"options": self.options.as_meta()})
+            await self.store.create(self.run_id, SystemClock().now(), meta)
+        async with state_directory.open_writing(self.store, self.run_id) as journal:
+            if not self.resumed:
+                state_directory.ensure_unwritten(journal, self.state_dir)
+            _note_parent_trace(journal, os.environ)
+            yield journal
+
+    async def _ended_before(self, journal: Journal) -> Verdict | None:
+        """The verdict of a run that has ended; None if it goes on, with the person's answer."""
+        if self.answer is not None:
+            await verdict_recording.answer_question(journal, self.answer, current_user())
+        known = journal.noted(VERDICT)
+        if known is not None and self.grant:
+            require_stopped_by_limit(convert(known, Verdict))
+        elif known is not None and verdict_recording.has_ended(journal):
+            return convert(known, Verdict)
+        refuse_cancelled(journal)
+        return None
+
+    async def _review(self, journal: Journal) -> Verdict:
+        """Find the change, run the flow over it, and record the verdict."""
+        observer = BudgetReporter(_redacting(self.observer, journal.redact))
+        async with watch_cancellation(self.store, journal) as cancellation:
+            change = await resolve_change(self.options, self.scratch, journal)
+            known = await find_previous(self.options, change, self.store, journal, os.environ)
+            async with self._open_review(change, journal, observer) as state:
+                observer.account, state.handed_over = state.budget, known.handed_over
+                _report_start(self.run_id, change, journal, observer)
+                with cancellation.interruptible():
+                    await state_machine.run(FLOW, state, journal, observer)
+                    verdict = await conclude_review(state)
+                if cancellation.detail:
+                    cancellation.record(journal)
+                    await end_cancelled(state, cancellation.detail)
+                    verdict = assemble_verdict(state)
+                if known.previous is not None:
+                    verdict = await compare_with_previous(
+                        verdict, known.previous, state.workspace.read_head, state.why_unsettled
+                    )
+        verdict_recording.record_verdict(journal, verdict)
+        await journal.flush()
+        write_patch_files(self.scratch, verdict)
+        await notify_of(verdict, self.options.repo, journal, observer)
+        observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
+        return verdict
+
+    @asynccontextmanager
+    async def _open_review(
+        self, change: Change, journal: Journal, observer: Observer
+    ) -> AsyncIterator[ReviewState]:
+        """The policy of the change's base, and all that a review needs, closed at the end."""
+        layers = await read_layers(change)
+        options = with_grants(self.options, journal)
+        if self.grant:
+            bounds = load_policy(layers, options).settings.bounds
+            await record_grant(journal, bounds, self.grant)
+            options = with_grants(options, journal)
+        top = state_directory.repo_root(options.repo or Path())
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(self.pool)
+            policy = _edited(load_policy(layers, options), journal)
+            cache = opened.enter_context(_open_cache(options, top))
+            prices = required_prices(policy, options)
+            model = await opened.enter_async_context(
+                open_model(
+                    policy.settings, policy.catalog, journal, observer, required_prices=prices
+                )
+            )
+            tools = await opened.enter_async_context(
+                open_tools(policy, journal, repo=options.repo, environment=os.environ)
+            )
+            given = await copy_given_files(
+                options,
+                policy.settings,
+                change,
+                journal,
+                pool=self.pool,
+                root=top,
+                scratch=self.scratch,
+            )
+            review = open_review(
+                policy,
+                change,
+                journal,
+                model=model,
+                pool=self.pool,
+                tools=tools,
+                approver=_approver(options, change, journal),
+                rollback=make_rollback(options.repo, self.state_dir, self.run_id),
+                given=given,
+                cache=cache,
+                run_directory=self.scratch,
+                observer=observer,
+            )
+            yield await opened.enter_async_context(review)
 
 
 def run_review(
@@ -91,14 +221,17 @@ def run_review(
         DiffcourtError: the change cannot be reviewed; says what to do.
         Interrupted: the user stopped it; it can be resumed.
     """
-    with open_new_run(options, pool, run_id) as run:
-        return _run_session(partial(review_new, run, observer), run, backend)
+    with open_new_run(options, observer, pool, run_id) as session:
+        return session.run(backend)
 
 
 @contextmanager
 def open_new_run(
-    options: ReviewOptions, pool: WorkerPool | None = None, run_id: str | None = None
-) -> Iterator[RunFiles]:
+    options: ReviewOptions,
+    observer: Observer,
+    pool: WorkerPool | None = None,
+    run_id: str | None = None,
+) -> Iterator[ReviewSession]:
     """A new run of the repository, with its store open.
 
     Raises:
@@ -112,18 +245,9 @@ def open_new_run(
         scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:
             state_directory.save_patch(state_dir, run_id, options.diff)
-        yield RunFiles(run_id, options, state_dir, scratch, store, pool or new_pool())
-
-
-async def review_new(run: RunFiles, observer: Observer) -> Verdict:
-    """Review a new run's change in the caller's event loop; see ``run_review``."""
-    try:
-        return await _review(run, observer, answer=None, resumed=False)
-    except (InputError, ConfigError):
-        # Nothing was reviewed, and a resumed run would fail in the same way.
-        await run.store.forget(run.run_id)
-        state_directory.remove_scratch_dir(run.state_dir, run.run_id)
-        raise
+        yield ReviewSession(
+            run_id, options, observer, state_dir, scratch, store, pool or new_pool()
+        )
 
 
 def resume_review(
@@ -153,9 +277,19 @@ def resume_review(
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
         options = ReviewOptions.of_meta(kept, diff)
         _require_own_spending(options)
-        run = RunFiles(found.run_id, options, state_dir, scratch, store, pool or new_pool())
-        work = partial(_review, run, observer, answer=answer, grant=grant, resumed=True)
-        return _run_session(work, run, backend)
+        session = ReviewSession(
+            found.run_id,
+            options,
+            observer,
+            state_dir,
+            scratch,
+            store,
+            pool or new_pool(),
+            answer,
+            grant,
+            resumed=True,
+        )
+        return session.run(backend)
 
 
 def _require_own_spending(options: ReviewOptions) -> None:
@@ -181,15 +315,6 @@ def require_source(options: ReviewOptions) -> None:
             f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
             "with --diff"
         )
-
-
-def _run_session(work: Callable[[], Awaitable[Verdict]], run: RunFiles, backend: str) -> Verdict:
-    """Run an event loop until there is a verdict or the run stops."""
-    with _sigterm_as_interrupt():
-        try:
-            return anyio.run(work, backend=backend)
-        except KeyboardInterrupt:
-            raise Interrupted(run.run_id, run.options.repo) from None
 
 
 @contextmanager
@@ -220,59 +345,6 @@ def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None
         journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
 
 
-async def _review(
-    run: RunFiles,
-    observer: Observer,
-    *,
-    answer: Answer | None,
-    grant: Mapping[str, float] = NO_GRANT,
-    resumed: bool,
-) -> Verdict:
-    """Open the run's journal, find the change, review it, and record the verdict."""
-    if not resumed:
-        meta = make_redactor(os.environ).json({"options": run.options.as_meta()})
-        await run.store.create(run.run_id, SystemClock().now(), meta)
-    async with state_directory.open_writing(run.store, run.run_id) as journal:
-        if not resumed:
-            state_directory.ensure_unwritten(journal, run.state_dir)
-        _note_parent_trace(journal, os.environ)
-        observer = _redacting(observer, journal.redact)
-        if answer is not None:
-            await verdict_recording.answer_question(journal, answer, current_user())
-        known = journal.noted(VERDICT)
-        if known is not None and grant:
-            require_stopped_by_limit(convert(known, Verdict))
-        elif known is not None and verdict_recording.has_ended(journal):
-            return convert(known, Verdict)
-        refuse_cancelled(journal)
-        async with watch_cancellation(run.store, journal) as cancellation:
-            verdict = await _review_to_verdict(run, journal, observer, grant, cancellation)
-        verdict_recording.record_verdict(journal, verdict)
-        await journal.flush()
-        if not journal.noted(FORK_NOTE) and not journal.noted(str(Key(IMPORTED, number=1))):
-            write_patch_files(run.scratch, verdict)
-        await notify_of(verdict, run.options.repo, journal, observer)
-        observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
-    return verdict
-
-
-async def _review_to_verdict(
-    run: RunFiles,
-    journal: Journal,
-    observer: Observer,
-    grant: Mapping[str, float],
-    cancellation: Cancellation,
-) -> Verdict:
-    change = await resolve_change(run.options, run.scratch, journal)
-    named = await find_previous(run.options, change, run.store, journal, os.environ)
-    try:
-        return await _review_change(
-            run, change, named, journal, observer, grant=grant, cancellation=cancellation
-        )
-    except ProviderRefused as refusal:
-        raise refusal.of(run.run_id, run.options.repo) from None
-
-
 def _edited(policy: Policy, journal: Journal) -> Policy:
     """The policy, with the findings that a fork drops waived."""
     if journal.noted(FORK_NOTE) is None:
@@ -282,79 +354,11 @@ def _edited(policy: Policy, journal: Journal) -> Policy:
     return without_dropped(policy, journal)
 
 
-async def _review_change(
-    run: RunFiles,
-    change: Change,
-    known: KnownChange,
-    journal: Journal,
-    observer: Observer,
-    *,
-    grant: Mapping[str, float],
-    cancellation: Cancellation,
-) -> Verdict:
-    """Load the policy, open the resources of the review, and run the flow to its verdict."""
-    layers = await read_layers(change)
-    options = with_grants(run.options, journal)
-    if grant:
-        await record_grant(journal, load_policy(layers, options).settings.bounds, grant)
-        options = with_grants(options, journal)
-    top = state_directory.repo_root(options.repo or Path())
-    copy_files = partial(copy_given_files, options, pool=run.pool, root=top, scratch=run.scratch)
-    reporter = BudgetReporter(observer)
-    async with run.pool:
-        policy = _edited(load_policy(layers, options), journal)
-        with _open_cache(options, top) as cache:
-            async with (
-                open_model(
-                    policy.settings,
-                    policy.catalog,
-                    journal,
-                    reporter,
-                    required_prices=required_prices(policy, options),
-                ) as model,
-                open_tools(policy, journal, repo=options.repo, environment=os.environ) as tools,
-                open_review(
-                    policy,
-                    change,
-                    journal,
-                    model=model,
-                    pool=run.pool,
-                    tools=tools,
-                    approver=_approver(options, change, journal),
-                    rollback=make_rollback(options.repo, run.state_dir, run.run_id),
-                    given=await copy_files(policy.settings, change, journal),
-                    cache=cache,
-                    run_directory=run.scratch,
-                    observer=reporter,
-                ) as state,
-            ):
-                reporter.account, state.handed_over = state.budget, known.handed_over
-                _report_start(run, change, journal, reporter)
-                verdict = await _run_flow(state, reporter, cancellation)
-                if known.previous is None:
-                    return verdict
-                return await compare_with_previous(
-                    verdict, known.previous, state.workspace.read_head, state.why_unsettled
-                )
-
-
-def _report_start(run: RunFiles, change: Change, journal: Journal, observer: Observer) -> None:
+def _report_start(run_id: str, change: Change, journal: Journal, observer: Observer) -> None:
     """Report that the run is kept; a run whose options or policy are invalid is not."""
-    observer(Event("run_started", journal.elapsed(), detail=run.run_id))
+    observer(Event("run_started", journal.elapsed(), detail=run_id))
     for note in change.notes:
         observer(Event("note", journal.elapsed(), detail=note))
-
-
-async def _run_flow(state: ReviewState, observer: Observer, cancellation: Cancellation) -> Verdict:
-    """The verdict of the whole flow, or of the results so far if the run is cancelled."""
-    with cancellation.interruptible():
-        await state_machine.run(FLOW, state, state.journal, observer)
-        verdict = await conclude_review(state)
-    if cancellation.detail:
-        cancellation.record(state.journal)
-        await end_cancelled(state, cancellation.detail)
-        return assemble_verdict(state)
-    return verdict
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:

@@ -17,7 +17,7 @@ from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.engine.agent_loop import LoopResult, first_request
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Usage
 from orchestrator.providers import call_costs

@@ -42,10 +42,9 @@ from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide
 from orchestrator.code_review.verdict.decision import check
 from orchestrator.engine.agent_loop import LoopResult
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task, run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root
-from orchestrator.engine.parallel_agents import run_task, run_team
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under

@@ -33,8 +33,8 @@ from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
+from orchestrator.engine.agent_tasks import StageChange, Task
 from orchestrator.engine.budget import Account
-from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard

@@ -35,7 +35,7 @@ from orchestrator.code_review.findings.located_findings import FindingTarget
 from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.engine.escalation import StageChange
+from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.task_groups import run_both
 from orchestrator.sandbox import scratch_directory
 

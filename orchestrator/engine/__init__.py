@@ -1,6 +1,6 @@
 """The harness: a state machine, bounded agents, one guarded executor, a journal of effects.
 
-- A run: ``state_machine``; the tasks of agents: ``parallel_agents``, ``escalation``.
+- A run: ``state_machine``; the tasks of agents: ``agent_tasks``.
 - An agent: ``agent_loop``; its context: ``agent_context``, ``context_compaction``, ``skills``,
   ``common_contract``; its ends: ``loop_detection``, ``budget``.
 - A model call: ``model_routing``, ``model_call_events``, ``text_guards``.

@@ -11,13 +11,12 @@ from pydantic import ValidationError
 
 from orchestrator.app.types import PROGRAM
 from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Observer
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.tool_call_records import ended_calls

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from orchestrator.app.run_review import open_new_run, review_new
+from orchestrator.app.run_review import open_new_run
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.library.verdict_models import Verdict
@@ -68,5 +68,5 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         run_analyzers=run_analyzers,
         allow_spending=allow_spending,
     )
-    with open_new_run(options) as run:
-        return Verdict.model_validate(to_builtins(await review_new(run, observer)))
+    with open_new_run(options, observer) as session:
+        return Verdict.model_validate(to_builtins(await session.review()))

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from orchestrator.app.human_decisions.approvals import current_user
-from orchestrator.app.run_review import open_new_run, review_new
+from orchestrator.app.run_review import open_new_run
 from orchestrator.app.runs import cancellation, run_archive
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
@@ -114,7 +114,7 @@ def test_a_cancelled_run_is_recorded_in_any_state(
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
 
     async def work() -> str:
-        with open_new_run(options(repo, provider="offline")) as run:
+        with open_new_run(options(repo, provider="offline"), ignore_event) as run:
 
             async def hang(*_: object) -> None:
                 asked = CancelRequest("dana", "", 1.0)
@@ -123,7 +123,7 @@ def test_a_cancelled_run_is_recorded_in_any_state(
 
             monkeypatch.setattr(hangs, hang)
             try:
-                done = await review_new(run, ignore_event)
+                done = await run.review()
             except RunCancelled as error:
                 return str(error)
             skipped = {skip.path: skip.why for skip in done.skipped}

@@ -1,9 +1,8 @@
 """``diffcourt show`` tells of an agent that was cut and of a tool that is left alone."""
 
 from orchestrator.app.runs.stored_runs import build_timeline
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
 from orchestrator.report.timeline import render_timeline

@@ -11,16 +11,15 @@ import anyio
 import pytest
 
 from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.approvals import (
     Decision,
     RecordedApprovals,
     pending_approvals,
     record_decision,
 )
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import GuardedCall
 from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.tool_registry import ToolPolicy

@@ -7,12 +7,11 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Capabilities, ModelsConfig, Provider, Stage
 from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
-from orchestrator.engine.escalation import StageChange, Task
+from orchestrator.engine.agent_tasks import StageChange, Task, run_task, run_team
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.parallel_agents import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.providers.model_selection import choose_model

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
 from orchestrator.engine.agent_loop import LoopResult
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
 from orchestrator.engine.types import (
     Bounds,

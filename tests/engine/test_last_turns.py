@@ -5,10 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.engine.agent_loop import LoopResult, run_agent
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.types import Bounds, Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.scripted_model import text_reply

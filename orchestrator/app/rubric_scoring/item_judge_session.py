@@ -39,15 +39,14 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.prices import Price, price_of
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, first_request
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy

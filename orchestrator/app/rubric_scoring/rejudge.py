@@ -22,14 +22,13 @@ from orchestrator.code_review.findings.evidence_from_journal import answers
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import AgentSpec, Criterion

@@ -10,7 +10,7 @@ from orchestrator.code_review.findings.evidence_from_journal import latest
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.agents import Escalation, HumanQuestion, PendingApproval
 from orchestrator.engine import approvals
-from orchestrator.engine.escalation import StageChange
+from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key

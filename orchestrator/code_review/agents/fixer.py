@@ -18,8 +18,7 @@ from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.escalation import Task
-from orchestrator.engine.parallel_agents import run_task
+from orchestrator.engine.agent_tasks import Task, run_task
 
 MIN_SEVERITY = "medium"
 MAX_FINDINGS = 10

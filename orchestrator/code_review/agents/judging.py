@@ -29,9 +29,8 @@ from orchestrator.code_review.findings.citations import (
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import AgentSpec, Criterion, Rubric
 

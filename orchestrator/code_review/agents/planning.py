@@ -13,7 +13,7 @@ from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
 from orchestrator.code_review.verdict.model import OPEN_QUESTION
 from orchestrator.engine.agent_loop import LoopResult
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import frame
 

@@ -22,9 +22,8 @@ from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.engine.escalation import Task
+from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.field_types import Strict
-from orchestrator.engine.parallel_agents import run_task
 from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
 
 MAX_TOKENS = 40_000
