@@ -47,8 +47,8 @@ from orchestrator.data_directories import user_directory
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_keys import FORK_NOTE
+from orchestrator.engine.journal import IMPORTED, Journal
+from orchestrator.engine.journal_keys import FORK_NOTE, Key
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
@@ -148,7 +148,8 @@ class ReviewSession(Struct, frozen=True):
                     )
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
-        write_patch_files(self.scratch, verdict)
+        if not journal.noted(FORK_NOTE) and not journal.noted(str(Key(IMPORTED, number=1))):
+            write_patch_files(self.scratch, verdict)
         await notify_of(verdict, self.options.repo, journal, observer)
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
         return verdict
