@@ -82,14 +82,6 @@ class ReviewSession(Struct, frozen=True):
     grant: Mapping[str, float] = NO_GRANT
     resumed: bool = False
 
-    def run(self, backend: str) -> Verdict:
-        """Run an event loop until there is a verdict or the run stops."""
-        with _sigterm_as_interrupt():
-            try:
-                return anyio.run(self.review, backend=backend)
-            except KeyboardInterrupt:
-                raise Interrupted(self.run_id, self.options.repo) from None
-
     async def review(self) -> Verdict:
         """Review the change in the caller's event loop, and record the verdict."""
         try:
@@ -222,8 +214,8 @@ def run_review(
         DiffcourtError: the change cannot be reviewed; says what to do.
         Interrupted: the user stopped it; it can be resumed.
     """
-    with open_new_run(options, observer, pool, run_id) as session:
-        return session.run(backend)
+    with open_new_run(options, observer, pool, run_id) as session, _interruptible(session):
+        return anyio.run(session.review, backend=backend)
 
 
 @contextmanager
@@ -290,7 +282,8 @@ def resume_review(
             grant,
             resumed=True,
         )
-        return session.run(backend)
+        with _interruptible(session):
+            return anyio.run(session.review, backend=backend)
 
 
 def _require_own_spending(options: ReviewOptions) -> None:
@@ -316,6 +309,20 @@ def require_source(options: ReviewOptions) -> None:
             f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
             "with --diff"
         )
+
+
+@contextmanager
+def _interruptible(session: ReviewSession) -> Iterator[None]:
+    """Say how to resume the run if the user interrupts it.
+
+    Raises:
+        Interrupted: the user did.
+    """
+    with _sigterm_as_interrupt():
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise Interrupted(session.run_id, session.options.repo) from None
 
 
 @contextmanager

@@ -31,7 +31,14 @@ def report_errors(command: Callable[[], int], *, resumable: bool = True) -> int:
     for stream in (sys.stdout, sys.stderr):
         _escape_unencodable(stream)
     try:
-        code = _run(command)
+        try:
+            code = command()
+        except SystemExit as stop:  # argparse: its message is already out
+            code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
+        emit("", sys.stdout)  # flushes it
+        # Output that a closed pipe did not take would make the interpreter change our exit code.
+        with suppress(OutputError):
+            emit("", sys.stderr)
     except DiffcourtError as error:
         _print_error(str(error))
         code = error.exit_code
@@ -55,18 +62,6 @@ def _escape_unencodable(stream: TextIO | None) -> None:
         discard(stream)  # it flushes first, and the reader of the pipe has exited
     except (OSError, ValueError):
         return  # a full disk is reported when the result is written
-
-
-def _run(command: Callable[[], int]) -> int:
-    try:
-        code = command()
-    except SystemExit as stop:  # argparse: its message is already out
-        code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
-    emit("", sys.stdout)  # flushes it
-    # Output that a closed pipe did not take would make the interpreter change our exit code.
-    with suppress(OutputError):
-        emit("", sys.stderr)
-    return code
 
 
 def _report_os_error(error: Exception) -> int | None:

@@ -123,16 +123,9 @@ def open_outputs(args: argparse.Namespace) -> Outputs:
     return Outputs(args.formats, "--format", args.json)
 
 
-def deliver(
-    args: argparse.Namespace, outputs: Outputs, work: Callable[[Observer, WorkerPool], Verdict]
-) -> int:
-    """Run a review with a progress view, write its verdict, and return the exit code.
-
-    The worker processes are started first, so that they start during the imports that follow.
-
-    Raises:
-        DiffcourtError: the work failed, or its result could not be written.
-    """
+@contextmanager
+def open_progress(args: argparse.Namespace) -> Iterator[tuple[Observer, WorkerPool]]:
+    """A progress view and trace of a review, and its workers, which start during the imports."""
     from orchestrator.app.check_worker_startup import start_workers
 
     with start_workers(args.repo) as pool:
@@ -140,7 +133,15 @@ def deliver(
         from orchestrator.report.progress_view import choose_progress_view
 
         with choose_progress_view(sys.stderr, args.quiet) as view, _traced(args) as follow:
-            verdict = work(follow(view), pool)
+            yield follow(view), pool
+
+
+def write_verdict(args: argparse.Namespace, outputs: Outputs, verdict: Verdict) -> int:
+    """Write a verdict to all outputs, and return the exit code.
+
+    Raises:
+        OutputError: it could not be written to one of them.
+    """
     from orchestrator.code_review.verdict.decision import exit_code
 
     fail_on = args.fail_on or verdict.fail_on

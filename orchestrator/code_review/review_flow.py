@@ -8,8 +8,7 @@ answer, the flow stops in StopHuman; once the answer is recorded, a resumed run 
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -48,13 +47,7 @@ from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.errors import (
-    AnswerPending,
-    ApprovalPending,
-    ApprovalRequired,
-    BudgetExhausted,
-    NotPermitted,
-)
+from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 
 ENDS = {
     "done": "Done",
@@ -63,21 +56,6 @@ ENDS = {
     "human": "StopHuman",
 }
 NO_IDS: Mapping[str, str] = {}
-
-Handler = Callable[[ReviewState], Awaitable[str]]
-
-
-def stops_for_person(handler: Handler) -> Handler:
-    """Make a handler stop the run if it needs an answer or an approval of a person."""
-
-    @wraps(handler)
-    async def handled(state: ReviewState) -> str:
-        try:
-            return await handler(state)
-        except (AnswerPending, ApprovalPending):
-            return await _stop_for_person(state)
-
-    return handled
 
 
 async def intake(state: ReviewState) -> str:
@@ -98,7 +76,6 @@ async def intake(state: ReviewState) -> str:
     return "Done"
 
 
-@stops_for_person
 async def plan(state: ReviewState) -> str:
     """Have the lead plan; code adds each file that the plan neither assigns nor skips."""
     state.focus.number += 1
@@ -120,7 +97,6 @@ async def triage(state: ReviewState) -> str:
     return "Act"
 
 
-@stops_for_person
 async def act(state: ReviewState) -> str:
     """Run the specialists concurrently; call the analyzers of those that end without a report."""
     await run_team(
@@ -180,7 +156,6 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     state.focus.targets = {**state.focus.targets, **found.targets}
 
 
-@stops_for_person
 async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
@@ -226,39 +201,7 @@ async def iterate(state: ReviewState) -> str:
     return "Plan"
 
 
-FLOW: Flow[ReviewState] = Flow.of(
-    "Intake",
-    [
-        State("Intake", intake, ("Plan", "Done")),
-        State("Plan", plan, ("Triage", "StopHuman")),
-        State("Triage", triage, ("Act",)),
-        State("Act", act, ("Synthesize", "StopHuman")),
-        State("Synthesize", synthesize, ("Evaluate",)),
-        State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
-        State("Iterate", iterate, ("Plan",)),
-        *(State(end, pauses=end in {"StopHuman", "StopBudget"}) for end in ENDS.values()),
-    ],
-)
-
-
-async def end_cancelled(state: ReviewState, detail: str) -> None:
-    """End a review that a person cancelled with the results so far; nothing more is called."""
-    state.stop = StopDecision("cancelled", detail)
-    if not state.rounds:
-        state.rounds.append(Round(1))
-    ended = {result.agent for result in state.round.results}
-    state.waiting_agents = [
-        Work(state.round.number, LoopResult(task.spec.name, "cancelled", detail=detail))
-        for task in state.round.tasks
-        if task.spec.name not in ended
-    ]
-    await _synthesize(state)
-    if len(state.history) < len(state.rounds):
-        _score_unjudged(state)
-    state.round.decision = f"cancelled: {detail}"
-
-
-async def _stop_for_person(state: ReviewState) -> str:
+async def stop_for_person(state: ReviewState) -> str:
     """Conclude with the results so far, without the agents that wait for a person."""
     questions = [question for question in recorded_questions(state.journal) if not question.answer]
     state.approvals = escalation_stages.pending_approvals(state.journal)
@@ -277,6 +220,39 @@ async def _stop_for_person(state: ReviewState) -> str:
     )
     state.round.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
+
+
+FLOW: Flow[ReviewState] = Flow.of(
+    "Intake",
+    [
+        State("Intake", intake, ("Plan", "Done")),
+        State("Plan", plan, ("Triage", "StopHuman")),
+        State("Triage", triage, ("Act",)),
+        State("Act", act, ("Synthesize", "StopHuman")),
+        State("Synthesize", synthesize, ("Evaluate",)),
+        State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
+        State("Iterate", iterate, ("Plan",)),
+        *(State(end, pauses=end in {"StopHuman", "StopBudget"}) for end in ENDS.values()),
+    ],
+    when_waiting=stop_for_person,
+)
+
+
+async def end_cancelled(state: ReviewState, detail: str) -> None:
+    """End a review that a person cancelled with the results so far; nothing more is called."""
+    state.stop = StopDecision("cancelled", detail)
+    if not state.rounds:
+        state.rounds.append(Round(1))
+    ended = {result.agent for result in state.round.results}
+    state.waiting_agents = [
+        Work(state.round.number, LoopResult(task.spec.name, "cancelled", detail=detail))
+        for task in state.round.tasks
+        if task.spec.name not in ended
+    ]
+    await _synthesize(state)
+    if len(state.history) < len(state.rounds):
+        _score_unjudged(state)
+    state.round.decision = f"cancelled: {detail}"
 
 
 def _measure(state: ReviewState) -> dict[str, CriterionMark]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Event, Observer
-from orchestrator.errors import FlowError
+from orchestrator.errors import AnswerPending, ApprovalPending, FlowError
 
 Context = TypeVar("Context")
 
@@ -32,13 +32,24 @@ class State(Struct, Generic[Context], frozen=True):
 
 
 class Flow(Struct, Generic[Context], frozen=True):
-    """A flow: its first state and its transition table."""
+    """A flow: its first state and its transition table.
+
+    Attributes:
+        when_waiting: called in place of a handler that needs a person's answer or approval; None:
+            the flow ends with that error.
+    """
 
     initial: str
     states: Mapping[str, State[Context]]
+    when_waiting: Callable[[Context], Awaitable[str]] | None = None
 
     @classmethod
-    def of(cls, initial: str, states: Sequence[State[Context]]) -> "Flow[Context]":
+    def of(
+        cls,
+        initial: str,
+        states: Sequence[State[Context]],
+        when_waiting: Callable[[Context], Awaitable[str]] | None = None,
+    ) -> "Flow[Context]":
         """Build a flow from its states.
 
         Raises:
@@ -47,7 +58,7 @@ class Flow(Struct, Generic[Context], frozen=True):
         table = {state.name: state for state in states}
         if len(table) != len(states):
             raise FlowError("two states have the same name")
-        return cls(initial, table)
+        return cls(initial, table, when_waiting)
 
 
 def check(flow: Flow[Context]) -> None:
@@ -103,7 +114,12 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
         if current.handler is None:
             await journal.flush()
             return current.name
-        target = await current.handler(context)
+        try:
+            target = await current.handler(context)
+        except (AnswerPending, ApprovalPending):
+            if flow.when_waiting is None:
+                raise
+            target = await flow.when_waiting(context)
         if target not in current.targets:
             allowed = ", ".join(current.targets)
             raise FlowError(f"{current.name} may lead to {allowed}; its handler said {target}")

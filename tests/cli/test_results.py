@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import OutputTarget
-from orchestrator.cli.review_output import add_result_options, deliver
+from orchestrator.cli.review_output import add_result_options, open_progress, write_verdict
 from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
@@ -136,6 +137,15 @@ def result_args(*argv: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_result_options(parser)
     return parser.parse_args(argv, argparse.Namespace(repo=None))
+
+
+def deliver(
+    args: argparse.Namespace, outputs: Outputs, work: Callable[[Observer, WorkerPool], Verdict]
+) -> int:
+    """What a command does with a review."""
+    with open_progress(args) as (observer, pool):
+        found = work(observer, pool)
+    return write_verdict(args, outputs, found)
 
 
 def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(

@@ -7,9 +7,10 @@ from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
-    deliver,
     open_outputs,
+    open_progress,
     read_answer,
+    write_verdict,
 )
 
 
@@ -56,10 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
     edits = Fork(args.run_id, args.at, args.plan, args.drop, answers=answer is not None)
     fork = fork_run(args.repo, edits)
-    return deliver(
-        args,
-        outputs,
-        lambda view, pool: resume_review(
-            args.repo, fork, view, answer=answer, pool=pool, backend=args.backend
-        ),
-    )
+    with open_progress(args) as (observer, pool):
+        verdict = resume_review(
+            args.repo, fork, observer, answer=answer, pool=pool, backend=args.backend
+        )
+    return write_verdict(args, outputs, verdict)

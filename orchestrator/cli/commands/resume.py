@@ -6,9 +6,10 @@ from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_ru
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
-    deliver,
     open_outputs,
+    open_progress,
     read_answer,
+    write_verdict,
 )
 
 
@@ -41,16 +42,14 @@ def run(args: argparse.Namespace) -> int:
 
     limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
-    return deliver(
-        args,
-        outputs,
-        lambda view, pool: resume_review(
+    with open_progress(args) as (observer, pool):
+        verdict = resume_review(
             args.repo,
             args.run_id,
-            view,
+            observer,
             answer=answer,
             grant=grant,
             pool=pool,
             backend=args.backend,
-        ),
-    )
+        )
+    return write_verdict(args, outputs, verdict)

@@ -18,7 +18,12 @@ from orchestrator.cli.arguments import (
     ref,
 )
 from orchestrator.cli.output import optional_target, width_of
-from orchestrator.cli.review_output import add_result_options, deliver, open_outputs
+from orchestrator.cli.review_output import (
+    add_result_options,
+    open_outputs,
+    open_progress,
+    write_verdict,
+)
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 
@@ -214,9 +219,9 @@ def run(args: argparse.Namespace) -> int:
         if args.formats:
             raise InputError("--estimate has no verdict to write with --format; use --json")
         return _estimate(args, estimate_cost(options, args.backend))
-    return deliver(
-        args, outputs, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
-    )
+    with open_progress(args) as (observer, pool):
+        verdict = run_review(options, observer, pool=pool, backend=args.backend)
+    return write_verdict(args, outputs, verdict)
 
 
 def _absolute_import(given: str) -> str:
