@@ -447,7 +447,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(programs), prepend=os.pathsep)
         fewer = partial(ResourceLimits, output=1_000_000)
-        patch.setattr(f"{configured_programs.__name__}.Limits", fewer)
+        patch.setattr(f"{configured_programs.__name__}.ResourceLimits", fewer)
         patch.setattr(configured_analyzers, "MAX_REPORT_BYTES", 1_000_000)
         patch.setattr(configured_programs, "DATA", 500 << 20)
         return run_review(options(repository, run_analyzers=True), ignore_event)
