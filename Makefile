@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint docs constraints bench clean
+.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint constraints dist bench clean
 
 REPO ?= .
 BASE ?=
@@ -52,12 +52,12 @@ lint: $(VENV)/.installed-dev ## linters, spelling, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-docs: $(VENV)/.installed ## write the pages that are made from tables
-	@cd docs && ../$(BIN)/diffcourt catalog --repo "$$(mktemp -d)" --rules > findings.md
-
 constraints: $(VENV)/.installed ## write constraints.txt: releases with hashes; ARGS=--upgrade takes the newest
 	@sh tools/setup.sh $(VENV) lock -e
 	@$(BIN)/python -I tools/constraints.py $(ARGS)
+
+dist: $(VENV)/.installed ## wheel, sdist and SBOM into dist/; the installed wheel reviews a small repository
+	@$(BIN)/python -I tools/dist.py
 
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done

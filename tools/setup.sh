@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make a virtual environment, and install this checkout and some of its extras into it:
-#   setup.sh FOLDER EXTRA[,EXTRA...] [-e]
+# Make a virtual environment, and install this checkout, or a wheel of it, and some of its extras into it:
+#   setup.sh FOLDER EXTRA[,EXTRA...] [-e | WHEEL]
 # Only files whose hashes are in constraints.txt are installed, and nothing is built but Diffcourt itself.
 # With uv where it is installed, else with venv and pip. Needs Python 3.11 or later, $PYTHON if that is set.
 # It runs in an empty folder: in the caller's, a change could lie that brings a venv.py or a pip.conf of its own.
@@ -12,7 +12,8 @@ fail() {
 }
 source=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 case $1 in /*) venv=$1 ;; *) venv=$PWD/$1 ;; esac
-extras=$2 editable=${3-}
+extras=$2 editable='' package=$source
+case ${3-} in -e) editable=-e ;; ?*) package=$3 ;; esac
 empty=$(mktemp -d)
 locked=$empty/locked.txt
 trap 'rm -rf "$empty"' EXIT
@@ -50,4 +51,4 @@ fi
 
 echo "setup: installing into $venv (a minute, the first time)" >&2
 install --require-hashes --only-binary :all: -r "$locked"
-install --no-index --no-deps --no-build-isolation ${editable:+"$editable"} "$source"
+install --no-index --no-deps --no-build-isolation ${editable:+"$editable"} "$package"

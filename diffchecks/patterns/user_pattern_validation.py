@@ -36,7 +36,7 @@ def check_user_patterns(
             grammars = {name for names in language["grammars"].values() for name in names}
         except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            what = f"not a valid pattern file: {what} (docs/config.md)"
+            what = f"not a valid pattern file: {what} (docs/own-patterns.md)"
             raise DataFileError(what, shown) from None
         for pattern in whole.patterns:
             if pattern.code not in codes:

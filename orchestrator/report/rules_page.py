@@ -66,7 +66,7 @@ LANGUAGES = """\
 ## What is read in which language
 
 The tools that read it as code, by topic. What a verdict makes of files that were read as text only:
-[how deep each file was read](verdict.md#how-deep-each-file-was-read).
+docs/reading-depth.md.
 
 | language | security | qa | docs | architecture |
 |---|---|---|---|---|

@@ -273,11 +273,11 @@ async def test_a_node_that_is_interrupted_does_nothing_twice(
 
 
 def page_example(name: str) -> Callable[..., Awaitable[None]]:
-    """The function ``main`` of an example on the library's page."""
-    page = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")
+    """The function ``main`` of an example on the page of frameworks."""
+    page = (Path(__file__).parents[2] / "docs/frameworks.md").read_text(encoding="utf-8")
     code = page.split(f"```python run={name}\n")[1].split("```")[0]
     space: dict[str, Any] = {"__name__": "example"}
-    exec(compile(code, "library.md", "exec"), space)
+    exec(compile(code, "frameworks.md", "exec"), space)
     main: Callable[..., Awaitable[None]] = space["main"]
     return main
 

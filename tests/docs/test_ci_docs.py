@@ -59,7 +59,7 @@ def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(example: tuple[
     verdict: dict[str, Any] = json.loads(place.read_text())
     verdict["findings"][0] |= {"path": HOSTILE, "title": "100% ::sure::\nor not"}
     place.write_text(json.dumps(verdict))
-    page = (ROOT / "docs/verdict.md").read_text()
+    page = (ROOT / "docs/verdict-json.md").read_text()
     commands = re.findall(r"^jq .*$", page, re.MULTILINE)
     said = [told(line, folder) for line in commands]
     assert len(commands) == 6

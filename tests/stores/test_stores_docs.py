@@ -12,8 +12,9 @@ from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()
-PRUNING, _, FORKING = PAGE.partition("## Forking")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "stores.md").read_text()
+FORKING = (DOCS / "forking.md").read_text()
 
 
 def test_the_commands_of_the_page_work(
@@ -22,7 +23,7 @@ def test_the_commands_of_the_page_work(
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
     verdict = run_review(options(repo, provider="offline"), ignore_event)
     monkeypatch.chdir(repo)
-    commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PRUNING, re.MULTILINE)
+    commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
     assert len(commands) == 5
     # Exported last and imported into an empty list: a run that is there is not entered again.
     for line in [*commands[:4], "runs prune --older-than 0.0000001", commands[4]]:
