@@ -12,8 +12,8 @@ TOPICS = ("security", "qa", "docs", "architecture")
 HEAD = """\
 # Findings
 
-What each finding means, why it matters, and how to fix it. `diffcourt catalog --rules` prints this
-page with your repository's own rules. (It is generated from `config/rules/*.yaml` by `make docs`.)
+What each finding means, why it matters, and how to fix it: the shipped rules and your repository's
+own. `diffcourt catalog RULE` explains one.
 
 A rule is found by one or more tools; a tool's result that no rule names is ignored. Only problems
 that the change introduces are reported. The severity is the rule's, never the tool's: **critical**
@@ -46,9 +46,8 @@ waivers:
     why: Run by hand only.
 ```
 
-`diffcourt catalog RULE` explains a rule. To turn a rule off, everywhere or in some files, or to
-lower its severity, commit this to the base branch as `.diffcourt/memory/preferences.md`
-([more](memory.md#rules-that-weigh-less)):
+To turn a rule off, everywhere or in some files, or to lower its severity, commit this to the base
+branch as `.diffcourt/memory/preferences.md` (docs/memory.md):
 
 ```markdown
 ---
@@ -66,7 +65,7 @@ LANGUAGES = """\
 ## What is read in which language
 
 The tools that read it as code, by topic. What a verdict makes of files that were read as text only:
-docs/reading-depth.md.
+see docs/reading-depth.md.
 
 | language | security | qa | docs | architecture |
 |---|---|---|---|---|

@@ -6,18 +6,15 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.catalog_listing import list_readers
-from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import COMMANDS
 from orchestrator.code_review.review_flow import FLOW
-from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.state_machine import check, diagram
-from orchestrator.report.rules_page import render_rules_page
 from tests.cli.test_help_examples import every_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
@@ -63,13 +60,6 @@ def test_every_command_in_the_readme_exists() -> None:
         r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE
     ):
         assert name in COMMANDS
-
-
-def test_the_page_of_findings_is_the_rule_table(tmp_path: Path) -> None:
-    """``make docs`` writes it."""
-    rules = list(load_rules([read_shipped_layer()]).rules.values())
-    page = render_rules_page(rules, list_readers(tmp_path))
-    assert (ROOT / "docs/findings.md").read_text() == page
 
 
 def test_the_readme_lists_every_language_that_is_read_as_code(tmp_path: Path) -> None:

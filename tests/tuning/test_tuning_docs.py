@@ -20,12 +20,14 @@ from tests.tuning.labelsets import rows
 from tests.tuning.recorded_runs import says
 from tests.tuning.test_rewrite import wording
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "tuning.md").read_text(encoding="utf-8")
+LABELING = (DOCS / "labeling.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_files_of_the_page_load(tmp_path: Path) -> None:
-    for _, name, text in FENCE.findall(PAGE):
+    for _, name, text in FENCE.findall(LABELING):
         if name:
             (tmp_path / name).write_text(text, encoding="utf-8")
     items = read_items([tmp_path / "items.jsonl"])
