@@ -101,7 +101,22 @@ class GuardedCall(Struct, frozen=True):
 
 
 class Guard(Protocol):
-    """A check of tool calls, which can refuse, change or warn about one."""
+    """A check of tool calls, which can refuse, change or warn about one.
+
+    >>> class Small:
+    ...     name = "small"
+    ...     def check(self, call):
+    ...         big = call.arguments["usd"] > 10
+    ...         return Ruling("block", "at most 10 dollars") if big else Ruling()
+    ...     def admitted(self, call): ...
+    ...     withdrawn = admitted
+    >>> async def main():
+    ...     async with Harness.open(None, "run-1", tools=[pay], guards=[Small()]) as harness:
+    ...         await harness.execute("pay", {"usd": 25})
+    >>> anyio.run(main)
+    Traceback (most recent call last):
+    orchestrator.errors.GuardRefused: small: at most 10 dollars
+    """
 
     name: str
 

@@ -32,7 +32,17 @@ class State(Struct, Generic[Context], frozen=True):
 
 
 class Flow(Struct, Generic[Context], frozen=True):
-    """A flow: its first state and its transition table.
+    """A flow: its first state and its transition table. Its handlers return the next state.
+
+    >>> async def draft(text):
+    ...     text.append("a draft")
+    ...     return "Done"
+    >>> async def main():
+    ...     text, flow = [], Flow.of("Draft", [State("Draft", draft, ("Done",)), State("Done")])
+    ...     async with Harness.open(None, "run-1") as harness:
+    ...         print(await harness.run_flow(flow, text), text)
+    >>> anyio.run(main)
+    Done ['a draft']
 
     Attributes:
         when_waiting: called in place of a handler that needs a person's answer or approval; None:

@@ -45,6 +45,9 @@ UNRESTRICTED = ToolAccess()
 class ToolPolicy(Struct, frozen=True):
     """Who may call what, in one environment.
 
+    >>> ToolPolicy(max_level=Level.WRITE).max_level < Level.IRREVERSIBLE
+    True
+
     Attributes:
         environment: its name, for messages.
         max_level: nothing above it runs.

@@ -251,6 +251,9 @@ class Skill(Struct, frozen=True):
 class Bounds(Struct, frozen=True):
     """Limits of a run or of one agent; ``inf`` without a limit.
 
+    >>> Bounds(usd=0.5, turns=20).tokens
+    inf
+
     Attributes:
         iterations, turns: rounds of the whole flow, model calls of one agent.
         tool_calls, tokens: counts; ``usd`` in US dollars, ``seconds`` of wall time.

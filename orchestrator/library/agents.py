@@ -21,6 +21,14 @@ TURNS = 20
 class Agent:
     """What an agent may see, do and spend.
 
+    >>> async def main(model):
+    ...     agent = Agent("clerk", "You answer in one sentence.", bounds=Bounds(turns=3))
+    ...     async with Harness.open(None, "run-1", model=model) as harness:
+    ...         result = await harness.run(agent, "How are you?")
+    ...     print(result.status, result.output, result.turns)
+    >>> anyio.run(main, model)  # an object, or a name such as "anthropic:fast"
+    ok Fine. 1
+
     Attributes:
         name: unique among the agents of a run; a part of the journal's keys.
         instructions: the system prompt.

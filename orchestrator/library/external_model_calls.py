@@ -15,6 +15,16 @@ from orchestrator.providers.call_costs import max_call_cost
 class ModelCall:
     """One call of a model that the caller makes; ``record`` says what it used.
 
+    >>> async def ask(call: ModelCall) -> str:
+    ...     call.record(input_tokens=700, output_tokens=20, usd=0.01)
+    ...     return "It burns."
+    >>> async def main():
+    ...     async with Harness.open(None, "run-1", bounds=Bounds(tokens=1500)) as harness:
+    ...         limits = {"input_tokens": 800, "max_tokens": 200, "usd": 0.05}
+    ...         print(await harness.model_call(ask, model="ours", **limits), harness.left().tokens)
+    >>> anyio.run(main)
+    It burns. 780.0
+
     Attributes:
         worst: the reservation, which is booked if nothing is recorded.
     """

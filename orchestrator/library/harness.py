@@ -70,6 +70,18 @@ class Harness(RunQueries):
     Calls and agents are numbered in the order in which they are requested. A program that is
     started again with the same journal makes the same requests in the same order, gets the recorded
     results, and nothing is done or paid for twice.
+
+    >>> @tool
+    ... async def double(number: int) -> int:
+    ...     "Twice a number."
+    ...     return 2 * number
+    >>> async def main():
+    ...     async with Harness.open(None, "run-1", tools=[double]) as harness:
+    ...         print(await harness.execute("double", {"number": 21}))
+    ...         print((await harness.verify()).errors)
+    >>> anyio.run(main)
+    42
+    ()
     """
 
     def __init__(self, parts: RunParts) -> None:

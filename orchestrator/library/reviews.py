@@ -32,6 +32,12 @@ async def review(  # noqa: PLR0913 - options, all by keyword
 ) -> Verdict:
     """Review a change, on asyncio or trio. The run is kept in the repository's state directory.
 
+    >>> verdict = anyio.run(partial(review, repository, base="HEAD~1"))
+    >>> verdict.verdict, [finding.rule for finding in verdict.findings]
+    ('needs_changes', ['security.subprocess-shell'])
+    >>> Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+    True
+
     Args:
         repo: a directory of the repository.
         base: the git ref to compare with; None: the merge base with the default branch.

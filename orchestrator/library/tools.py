@@ -118,6 +118,13 @@ def tool(  # noqa: PLR0913 - options, all by keyword
     as its arguments and gets an instance. Otherwise each parameter is an argument of its own, and
     unknown arguments are refused.
 
+    >>> @tool(level="irreversible", usd=0.5)
+    ... async def refund(ticket: int, usd: float) -> str:
+    ...     "Pay money back."
+    ...     return f"{usd} for ticket {ticket}"
+    >>> refund.spec.name, refund.spec.level.name, refund.spec.schema["required"]
+    ('refund', 'IRREVERSIBLE', ['ticket', 'usd'])
+
     Args:
         level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The
             last two wait for a person's approval.

@@ -14,7 +14,10 @@ from tests.cli.test_help_examples import every_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    ),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
