@@ -1,8 +1,8 @@
 """Build the wheel and the sdist into dist/, and prove that the wheel works where nothing else is.
 
-The wheel is built from the sdist, so both are complete or neither is. It must hold the data files of both
-packages. It is installed into a new environment, and reviews a small repository there, in an empty folder. What
-that environment consists of is written beside it as a CycloneDX document, the SBOM.
+The wheel is built from the sdist, so both are complete or neither is. It must hold the data files
+of both packages. It is installed into a new environment, and reviews a small repository in an empty
+folder. What that environment consists of is written beside it as a CycloneDX document, the SBOM.
 """
 
 import json
@@ -28,13 +28,17 @@ CODE = "import os\n\n\ndef show(name: str) -> None:\n    os.system('ls ' + name)
 
 
 def run(*words: str | Path, folder: Path = ROOT, expect: int = 0, bare: bool = False) -> str:
-    """What a program prints, which must end with the expected exit code; ``bare``: without our environment."""
+    """What a program prints, which must end with the expected exit code.
+
+    Args:
+        bare: without our environment, but for PATH.
+    """
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)} if bare else None
     done = subprocess.run(
         words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode != expect:
-        print(done.stdout)
+        sys.stderr.write(done.stdout)
         sys.exit(f"dist: exit code {done.returncode}, not {expect}: {' '.join(map(str, words))}")
     return done.stdout
 
@@ -112,27 +116,30 @@ def review(program: Path, empty: Path) -> str:
     return f"{verdict['verdict']}, {len(found)} rules"
 
 
+def say(text: str) -> None:
+    """Report a step at once, also into a file."""
+    sys.stdout.write(f"dist: {text}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Build, look inside, install, review, list."""
+    setup = ("sh", ROOT / "tools/setup.sh")
     with tempfile.TemporaryDirectory() as name:
         scratch, empty = Path(name), Path(name) / "empty"
         empty.mkdir()
         wheel = build(scratch)
-        print(f"dist: {wheel.name} holds all {check_contents(wheel)} files of both packages")
-        setup = ("sh", ROOT / "tools/setup.sh")
+        say(f"{wheel.name} holds all {check_contents(wheel)} files of both packages")
         run(*setup, scratch / "venv", "analyzers", wheel, folder=empty)
-        print(
-            f"dist: installed in an empty folder, it reviews: {review(scratch / 'venv/bin/diffcourt', empty)}"
-        )
+        outcome = review(scratch / "venv/bin/diffcourt", empty)
+        say(f"installed in an empty folder, it reviews: {outcome}")
         run(*setup, scratch / "release", "release", wheel, folder=empty)
         sbom = wheel.with_suffix(".cdx.json")
-        run(
-            scratch / "release/bin/cyclonedx-py", "environment", "--output-reproducible", "--pyproject",
-            ROOT / "pyproject.toml", "-o", sbom, scratch / "venv/bin/python", folder=empty,
-        )  # fmt: skip
-        print(
-            f"dist: {sbom.name} lists {len(json.loads(sbom.read_text())['components'])} components"
-        )
+        lister = (scratch / "release/bin/cyclonedx-py", "environment", "--output-reproducible")
+        described = ("--pyproject", ROOT / "pyproject.toml", "-o", sbom)
+        run(*lister, *described, scratch / "venv/bin/python", folder=empty)
+        count = len(json.loads(sbom.read_text())["components"])
+        say(f"{sbom.name} lists {count} components")
 
 
 if __name__ == "__main__":

@@ -42,9 +42,7 @@ def count_words(text: str) -> int:
 def sentences(page: str) -> Iterator[str]:
     """The sentences of a page's prose, links as their text."""
     prose = re.sub(r"\]\([^)]*\)", "]", CODE.sub("\n", page))
-    prose = re.sub(
-        r"^(?:[|#!<]| {4}(?! *(?:[-*]|\d+\.) )\S.*\n).*$|^ *---$", "", prose, flags=re.MULTILINE
-    )
+    prose = re.sub(r"^(?:[|#!<]|---$).*$", "", prose, flags=re.MULTILINE)
     for paragraph in re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", prose):
         for sentence in re.split(r"(?<=[.!?])[)*_\"]*\s", paragraph):
             if count_words(sentence):
