@@ -1,18 +1,8 @@
 """Diffcourt: review a change with a lead, parallel specialists and a judge; decide in plain code.
 
-The package is layered; imports point down only (``import-linter`` holds it)::
-
-    cli - adapters                     commands, other frameworks
-      library - report                 the public API, output for people
-        app                            wiring
-          code_review, tuning          the application
-            checks                     analyzers of our own, confined in worker processes
-              guards, mcp_client, providers, stores, sandbox, testing    behind the engine's ports
-                catalog                data files
-                  engine               the harness
-                    errors, optional_dependencies, data_directories
-
-``from orchestrator import ...`` gives the public API; each name is imported when it is first used.
+``from orchestrator import ...`` gives the public API: these names and nothing else are promised, and
+their docstrings have examples. Each is imported when it is first used. ``docs/architecture.md`` has
+the layers.
 """
 
 __version__ = "0.1.0"

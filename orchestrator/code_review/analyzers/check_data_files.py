@@ -74,7 +74,7 @@ def _validate_infrastructure(documents: Documents, known: FilesByStem, rules: Ru
             patterns = read_patterns(node.value).patterns
         except ValueError as error:
             what = f"not a valid file of infrastructure patterns: {error}"
-            raise ConfigError(f"{what} (docs/config.md)", shown) from None
+            raise ConfigError(f"{what} (docs/own-patterns.md)", shown) from None
         for pattern in patterns:
             if pattern.code not in rules.codes("infrastructure"):
                 names = f"infrastructure:{pattern.code}"
