@@ -187,7 +187,10 @@ def test_zizmor_finds_nothing_in_our_workflows(gate: bool, tmp_path: Path) -> No
         "github", comments=others, commands=others, gate=gate, source=SOURCE
     ).items():
         (tmp_path / path).write_text(text)
-    for name in ("action.yml", *(f".github/workflows/{name}.yml" for name in ("release", "review"))):
+    for name in (
+        "action.yml",
+        *(f".github/workflows/{name}.yml" for name in ("release", "review")),
+    ):
         (tmp_path / name).write_text((ROOT / name).read_text())
     done = subprocess.run(
         [Path(sys.executable).parent / "zizmor", "--offline", "--persona=auditor", "."],

@@ -30,7 +30,8 @@ def routes(folder: str) -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             match node:
                 case ast.Call(
-                    ast.Name("Route" | "SitePage" | "FormAction" | "Stream"), [ast.Constant(str(path)), *_]
+                    ast.Name("Route" | "SitePage" | "FormAction" | "Stream"),
+                    [ast.Constant(str(path)), *_],
                 ):
                     yield path
 

@@ -95,7 +95,8 @@ def _validate_fixes(documents: Documents, known: FilesByStem, rules: RuleTable) 
         for fix in templates.fixes:
             if fix.rule not in rules.rules and not fix.rule.startswith(IMPORTED):
                 raise ConfigError(
-                    f"there is no rule {fix.rule!r} to fix; `diffcourt catalog --rules` lists them", shown
+                    f"there is no rule {fix.rule!r} to fix; `diffcourt catalog --rules` lists them",
+                    shown,
                 )
             if fix.match is not None:
                 check_search(fix.config, grammars, f"the fix of {fix.rule}", shown)
