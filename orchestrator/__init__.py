@@ -1,8 +1,8 @@
 """Diffcourt: review a change with a lead, parallel specialists and a judge; decide in plain code.
 
-``from orchestrator import ...`` gives the public API: these names and nothing else are promised, and
-their docstrings have examples. Each is imported when it is first used. ``docs/architecture.md`` has
-the layers.
+``from orchestrator import ...`` gives the public API: nothing but these names is promised. Central
+ones have examples in their docstrings. Each is imported when it is first used.
+``docs/architecture.md`` has the layers.
 """
 
 __version__ = "0.1.0"

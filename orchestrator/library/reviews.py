@@ -32,22 +32,17 @@ async def review(  # noqa: PLR0913 - options, all by keyword
 ) -> Verdict:
     """Review a change, on asyncio or trio. The run is kept in the repository's state directory.
 
-    >>> verdict = anyio.run(partial(review, repository, base="HEAD~1"))
-    >>> verdict.verdict, [finding.rule for finding in verdict.findings]
-    ('needs_changes', ['security.subprocess-shell'])
-    >>> Verdict.model_validate_json(verdict.model_dump_json()) == verdict
-    True
+    >>> anyio.run(partial(review, repository, base="HEAD~1")).verdict
+    'needs_changes'
 
     Args:
         repo: a directory of the repository.
-        base: the git ref to compare with; None: the merge base with the default branch.
-        head: the git ref to review; None: HEAD.
+        base, head: the git refs to compare; None: the merge base with the default branch, HEAD.
         worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
         paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: the author's title and description; None: those of the CI's variables.
-        provider, pattern: the model provider and the pattern of agents; None: the policy's.
-        max_minutes, max_usd: bounds in minutes and US dollars; None: the policy's.
+        provider, pattern, max_minutes, max_usd: as the options of the command; None: the policy's.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
         run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.

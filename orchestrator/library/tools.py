@@ -23,6 +23,13 @@ class Tool:
 
     Calling it calls the function itself, without the harness.
 
+    >>> @tool(level="irreversible", usd=0.5)
+    ... async def refund(ticket: int, usd: float) -> str:
+    ...     "Pay money back."
+    ...     return f"{usd} for ticket {ticket}"
+    >>> refund.spec.name, refund.spec.level.name, refund.spec.schema["required"]
+    ('refund', 'IRREVERSIBLE', ['ticket', 'usd'])
+
     Attributes:
         spec: what the harness knows of it: name, description, JSON Schema, level and limits.
     """
@@ -117,13 +124,6 @@ def tool(  # noqa: PLR0913 - options, all by keyword
     A function with exactly one parameter, annotated with a pydantic model, takes the model's fields
     as its arguments and gets an instance. Otherwise each parameter is an argument of its own, and
     unknown arguments are refused.
-
-    >>> @tool(level="irreversible", usd=0.5)
-    ... async def refund(ticket: int, usd: float) -> str:
-    ...     "Pay money back."
-    ...     return f"{usd} for ticket {ticket}"
-    >>> refund.spec.name, refund.spec.level.name, refund.spec.schema["required"]
-    ('refund', 'IRREVERSIBLE', ['ticket', 'usd'])
 
     Args:
         level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The

@@ -12,7 +12,7 @@ from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change
 
 CENTRAL = [
-    "Agent", "Bounds", "Flow", "Guard", "Harness", "ModelCall", "ToolPolicy", "review", "tool",
+    "Agent", "Bounds", "Flow", "Guard", "Harness", "ModelCall", "ToolPolicy", "review", "Tool",
 ]  # fmt: skip
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
