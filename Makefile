@@ -16,7 +16,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 review: $(VENV)/.installed ## review the newest commit here, or REPO=… BASE=… HEAD=…
-	@BIN=$(BIN) sh tools/review.sh '$(REPO)' '$(BASE)' '$(HEAD)' $(ARGS)
+	@BIN=$(BIN) /bin/sh tools/review.sh '$(REPO)' '$(BASE)' '$(HEAD)' $(ARGS)
 
 serve: $(VENV)/.installed-dev ## server, worker and database here, and a sample request; ARGS=--once
 	@$(BIN)/python -m tests.service.sample $(ARGS)

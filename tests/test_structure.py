@@ -123,6 +123,7 @@ STARTERS = re.compile(
 """Whatever starts a process, looks a program up, or names our interpreter."""
 MAY_START = {
     "sandbox/process_start.py": "every process of ours",
+    "program_search.py": "the directory of our interpreter",
     "sandbox/launcher_main.py": "what it is told to, by an absolute path, once it is confined",
     "sandbox/fork_server_main.py": "forks of itself, once they are confined",
     "sandbox/change_code_main.py": "becomes a program in namespaces, on a path of the system's",

@@ -2,12 +2,17 @@
 # Review a repository: review.sh REPO BASE HEAD [OPTION...]. With no BASE and no HEAD: the newest commit.
 # It ends with 0 once a verdict is there, or, with --fail-on among the options, as `diffcourt review` does.
 set -uf
-# An empty or relative entry of PATH could be the repository under review.
-kept= IFS=:
+unset CDPATH
+# Nothing below the repository under review is started: no entry of PATH that is empty, relative or leads there.
+whole=$(cd -P -- "$1" && pwd -P) || exit 2
+top=$whole
+while [ -n "$top" ] && [ ! -e "$top/.git" ]; do top=${top%/*}; done
+top=${top:-$whole} kept= IFS=:
 for entry in $PATH; do
-    case $entry in /*) kept=$kept${kept:+:}$entry ;; esac
+    case $entry in /*) real=$(cd -P -- "$entry" 2>/dev/null && pwd -P) || continue ;; *) continue ;; esac
+    case $real/ in "$top"/*) ;; *) kept=$kept${kept:+:}$entry ;; esac
 done
-PATH=$kept
+PATH=${kept:-/usr/local/bin:/usr/bin:/bin}
 unset IFS
 repo=$1 base=$2 head=$3 gate=
 shift 3

@@ -10,6 +10,7 @@ import os
 import sys
 
 from orchestrator import __version__
+from orchestrator.program_search import clean_path
 
 TYPE_CHECKING = False  # importing typing alone would double the start-up time
 if TYPE_CHECKING:
@@ -105,25 +106,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _search_no_working_directory() -> None:
-    """Remove the empty and relative entries of search paths: they can name a hostile checkout.
+    """Remove the entries of search paths that name a checkout, which may be hostile.
 
     Libraries start programs by name, such as ``uname``. What Python imported before this function
     came from the unchanged path.
     """
-    for name in ("PATH", "PYTHONPATH"):
-        entries = os.environ.get(name, "").split(os.pathsep)
-        kept = [entry for entry in entries if os.path.isabs(entry)]
-        if kept == entries:
-            continue
-        os.environ.pop(name, None)  # without PATH, the system's own directories are searched
-        if kept:
-            os.environ[name] = os.pathsep.join(kept)
-        if name == "PYTHONPATH" and entries != [""]:
-            try:
-                removed = {os.path.abspath(entry) for entry in entries} - set(kept)
-            except FileNotFoundError:  # the working directory has been removed
-                continue
-            sys.path[:] = [entry for entry in sys.path if entry not in removed]
+    clean_path()
+    entries = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in entries if os.path.isabs(entry)]
+    if kept:
+        os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    if entries not in (kept, [""]):
+        try:
+            removed = {os.path.abspath(entry) for entry in entries} - set(kept)
+        except FileNotFoundError:  # the working directory has been removed
+            return
+        sys.path[:] = [entry for entry in sys.path if entry not in removed]
 
 
 def _find_command(args: list[str]) -> str:

@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from orchestrator.program_search import find_program
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.namespace_verification import describe_request
 from orchestrator.sandbox.process_confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
-from orchestrator.sandbox.process_start import find_program
 
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 ALLOW_NAMESPACES = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"

@@ -18,12 +18,13 @@ from anyio import to_thread
 
 from orchestrator.engine.program_output_collection import ProgramOutput, record_program
 from orchestrator.errors import SandboxError
+from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.launcher_client import PACKAGE, installation_directories
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import user_number
-from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("change_code_main.py")

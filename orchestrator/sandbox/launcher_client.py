@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from diffchecks import DATA
 from orchestrator.errors import SandboxError
+from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
-from orchestrator.sandbox.process_start import ISOLATED_PYTHON, SAFE_PATH, start_process
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("launcher_main.py")

@@ -7,7 +7,6 @@ what its variables name, and a process works in ``/`` unless it is told otherwis
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,32 +15,13 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
-SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
+from orchestrator.program_search import SAFE_PATH, absolute_entries
+
 ISOLATED_PYTHON = (sys.executable, "-I")
 """Our interpreter, without its variables, the user's packages and the working directory."""
 
 CONFIGURED_PYTHON = (sys.executable, "-P", "-s")
 """The same with its variables, for an environment in which nothing is inherited."""
-
-
-def absolute_entries(path: str) -> str:
-    """A search path written as in ``PATH`` without its empty and relative entries.
-
-    They would find files in the working directory.
-    """
-    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
-
-
-def find_program(name: str, path: str) -> str | None:
-    """The absolute path of a program; None when there is none.
-
-    Args:
-        name: looked up in the absolute entries of ``path``; or an absolute path.
-        path: written as in ``PATH``.
-    """
-    if os.sep in name and not os.path.isabs(name):
-        return None
-    return shutil.which(name, path=absolute_entries(path))
 
 
 def _command(argv: Sequence[str]) -> list[str]:

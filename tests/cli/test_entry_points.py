@@ -86,7 +86,7 @@ class Hostile:
         self.env = {
             "HOME": str(folder / "home"),
             "XDG_CONFIG_HOME": str(folder / "config"),
-            "PATH": HOSTILE_PATH,
+            "PATH": os.pathsep.join((*(str(self.repo.path / it) for it in PLACES), HOSTILE_PATH)),
             "PWD": str(self.repo.path),
             "PYTHONPATH": "",
             "PYTHONSTARTUP": "startup.py",

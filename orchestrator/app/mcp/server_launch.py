@@ -18,9 +18,9 @@ from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.code_review.analyzers.program_execution import OWN_DIRECTORIES
 from orchestrator.errors import SandboxError
 from orchestrator.mcp_client.server_config import Connect, ReportEnd
+from orchestrator.program_search import find_program
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_process_group
-from orchestrator.sandbox.process_start import find_program
 from orchestrator.sandbox.run_program import start_unconfined
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
 def _can_be_changed(path: Path, repo: Path) -> bool:
     """Whether the change could alter a file: one in the repository, outside our installation."""
     place = Path(os.path.normpath(path))
-    if place.is_relative_to(sys.prefix):
+    ours = Path(sys.prefix)  # may lie in the repository; a repository below it is none of ours
+    if place.is_relative_to(ours) and not repo.is_relative_to(ours):
         return False
     return place.is_relative_to(repo) or place.resolve().is_relative_to(repo.resolve())

@@ -21,7 +21,8 @@ from orchestrator.catalog.notify_channels import Channel
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import DiffcourtError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.sandbox.process_start import find_program, run_process
+from orchestrator.program_search import find_program
+from orchestrator.sandbox.process_start import run_process
 
 ATTEMPTS = 3
 FIRST_WAIT = 0.5

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from orchestrator.code_review.analyzers import program_execution
 from orchestrator.errors import SandboxError
+from orchestrator.program_search import SAFE_PATH, find_program, given_path
 from orchestrator.sandbox.process_confinement import program_files
-from orchestrator.sandbox.process_start import SAFE_PATH, find_program
 
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
@@ -55,12 +55,12 @@ def find_installed(
     """
     entries = [os.path.dirname(name)]
     if not os.path.isabs(name):
-        path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        entries = [*path, *program_execution.OWN_DIRECTORIES]
-    found = (find_program(os.path.basename(name), entry) for entry in entries)
+        entries = [*given_path().split(os.pathsep), *program_execution.OWN_DIRECTORIES]
+    found = (find_program(os.path.basename(name), it, in_checkout=True) for it in entries)
     candidates = [program for program in found if program]
     for program in candidates:
-        if not any(map(in_change, _places_in_checkouts(program))):
+        parts = filter(None, (program, _interpreter(program)))
+        if not any(in_change(place) for part in parts for place in _places_in_checkouts(part)):
             return _installed(program)
     if candidates:
         raise SandboxError(
@@ -107,7 +107,7 @@ def _interpreter(program: str) -> str | None:
     words = os.fsdecode(line.removeprefix(b"#!")).split() if line.startswith(b"#!") else []
     if words and os.path.basename(words[0]) == "env":
         names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        return find_program(names[0], os.environ.get("PATH", os.defpath)) if names else None
+        return find_program(names[0], given_path(), in_checkout=True) if names else None
     return words[0] if words and os.path.isabs(words[0]) else None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import SandboxError
 from orchestrator.optional_dependencies import ANALYZERS, install_command
-from orchestrator.sandbox.process_start import find_program
+from orchestrator.program_search import find_program
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
 

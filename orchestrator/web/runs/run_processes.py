@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from orchestrator.app.human_decisions.approvals import ACTING_FOR
 from orchestrator.errors import EXIT_INCOMPLETE
+from orchestrator.program_search import given_path
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.web.access import PROXY_SECRET
 
@@ -49,6 +50,7 @@ class RunProcesses:
         command = (*ISOLATED_PYTHON, "-m", "orchestrator", "resume", run_id)
         options = ("--repo", str(repo.absolute()), "--quiet", *more)
         environment = {name: value for name, value in os.environ.items() if name != PROXY_SECRET}
+        environment["PATH"] = given_path()  # base's configuration may name programs on it
         if person:
             environment[ACTING_FOR] = person
         try:

@@ -179,8 +179,10 @@ async def test_a_git_of_the_checkout_is_not_asked(repo, monkeypatch, tmp_path):
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "git").symlink_to(fake)
     for folder in (repo.root / "bin", tmp_path / "linked"):
-        monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
+        monkeypatch.setenv("PATH", str(folder))
         for base in (None, ""):  # "" is asked for by more than one call
             with pytest.raises(InputError, match="is in the repository under review"):
                 await from_refs(repo.root, base, None)
+        monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
+        assert await from_refs(repo.root, "HEAD", None)
     assert not (tmp_path / "canary").exists()

@@ -111,7 +111,7 @@ async def discover(repo: Path, *arguments: str) -> tuple[Repository, CompletedPr
     if found is None:
         raise InputError(f"{shorten(str(repo))} {_NO_REPOSITORY}")
     directories = repository_directories(repo)
-    git = (find_git(directories), *hardened_options(), f"--git-dir={found.git_dir}")
+    git = (find_git(), *hardened_options(), f"--git-dir={found.git_dir}")
     cwd = found.work_tree or found.git_dir
     cwd = cwd if is_directory(cwd) else found.root  # git reports what is wrong with .git
     return found, await _execute([*git, "rev-parse", *arguments], Permissions(directories), cwd)
@@ -161,7 +161,7 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: no such directory, no repository there, no git, or one too old.
         """
-        find_git(repository_directories(resolve_path(repo)))  # before any is started
+        find_repository(repo)  # before any git is started: none is taken from there
         _, (found, done) = await run_both(check_git_version, partial(discover, repo, "--git-dir"))
         if done.code:
             known = b"not a git repository" in done.stderr

@@ -1,11 +1,9 @@
 """Options and environment of every git call: no repository configuration can start a program."""
 
 import os
-from collections.abc import Iterable
-from pathlib import Path
 
 from orchestrator.errors import InputError
-from orchestrator.sandbox.process_start import SAFE_PATH, find_program
+from orchestrator.program_search import SAFE_PATH, find_program
 
 # Before 2.31 git prints no absolute paths (rev-parse --path-format).
 MINIMUM = (2, 31)
@@ -56,22 +54,17 @@ ENVIRONMENT = {
 NO_INDEX = "/nonexistent/index"
 
 
-def find_git(within: Iterable[Path] = ()) -> str:
-    """Absolute path of git, found on the absolute entries of PATH only.
-
-    Args:
-        within: the repository's directories; a git in them could be part of the change.
-    """
-    found = find_program("git", os.environ.get("PATH", SAFE_PATH))
-    if found is None:
-        raise InputError("git is not installed or not on PATH; install git 2.31 or later")
-    real = Path(found).resolve()
-    if any(real.is_relative_to(p.resolve()) or Path(found).is_relative_to(p) for p in within):
+def find_git() -> str:
+    """Absolute path of git, found on PATH outside of the repository under review."""
+    path = os.environ.get("PATH", SAFE_PATH)
+    if found := find_program("git", path):
+        return found
+    if inside := find_program("git", path, in_checkout=True):
         raise InputError(
-            f"the git on PATH is in the repository under review ({found}); "
-            "remove that directory from PATH"
+            f"the only git on PATH is in the repository under review ({inside}), from which "
+            "nothing is run; install git 2.31 or later elsewhere"
         )
-    return found
+    raise InputError("git is not installed or not on PATH; install git 2.31 or later")
 
 
 def hardened_options() -> list[str]:

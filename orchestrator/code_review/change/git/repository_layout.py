@@ -13,6 +13,7 @@ from msgspec import Struct
 from diffchecks.safe_paths import read_safely
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY
 from orchestrator.errors import InputError
+from orchestrator.program_search import distrust
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
 """What begins the path of every file that Diffcourt writes into a checkout."""
@@ -49,7 +50,8 @@ def find_repository(place: Path) -> Repository | None:
     """The repository that a directory lies in; None when there is none.
 
     It is that of the nearest ``.git``. A directory that is a git directory itself counts only where
-    there is no ``.git`` above it: in a work tree it is part of what is reviewed.
+    there is no ``.git`` above it: in a work tree it is part of what is reviewed. From now on, no
+    program of ours is taken from there.
 
     Raises:
         InputError: ``.git`` names the repository of another directory.
@@ -57,10 +59,14 @@ def find_repository(place: Path) -> Repository | None:
     place = resolve_path(place)
     for folder in (place, *place.parents):
         if os.path.lexists(folder / ".git"):
+            distrust(os.fspath(folder))
             git_dir = _own_git_dir(folder)
             work_tree = None if place.is_relative_to(git_dir) else folder
             return Repository(folder, git_dir, work_tree)
-    return Repository(place, place) if is_git_dir(place) else None
+    if not is_git_dir(place):
+        return None
+    distrust(os.fspath(place))
+    return Repository(place, place)
 
 
 def _own_git_dir(folder: Path) -> Path:
