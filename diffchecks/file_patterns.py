@@ -19,7 +19,9 @@ GITLAB_PIPELINES = (
     *(".gitlab-ci/*.yml", ".gitlab-ci/*.yaml"),
 )
 GITHUB_WORKFLOWS = tuple(
-    f"{name}.{end}" for name in (".github/workflows/*", "action") for end in ("yml", "yaml")
+    f"{name}.{end}"
+    for name in (".github/workflows/*", "*/.github/workflows/*", "action")
+    for end in ("yml", "yaml")
 )
 PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (

