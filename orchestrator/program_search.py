@@ -12,7 +12,8 @@ SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
 _OWN = os.path.dirname(sys.executable)
 
 _distrusted: set[str] = set()
-_given: list[str] = []
+_given: dict[str, str] = {}
+"""``PATH`` as it was cleaned -> as this process got it."""
 
 
 def distrust(directory: str) -> None:
@@ -79,10 +80,9 @@ def trusted_entries(path: str) -> str:
 
 def clean_path() -> None:
     """Remove from our own ``PATH`` what is not trusted: libraries start programs by name."""
-    path = os.environ.get("PATH", "")
-    if not _given:
-        _given.append(absolute_entries(path))
+    path = given_path()
     kept = trusted_entries(path)
+    _given[kept] = path
     if kept:
         os.environ["PATH"] = kept
     else:
@@ -91,7 +91,8 @@ def clean_path() -> None:
 
 def given_path() -> str:
     """``PATH`` as this process got it, for programs that base's configuration may name."""
-    return _given[0] if _given else absolute_entries(os.environ.get("PATH", os.defpath))
+    path = os.environ.get("PATH", "")
+    return _given.get(path, absolute_entries(path or os.defpath))
 
 
 def find_program(name: str, path: str, *, in_checkout: bool = False) -> str | None:

@@ -1,6 +1,7 @@
 """Servers that misbehave in every way we know, over pipes, through the executor: no crash, no harm."""
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -197,11 +198,17 @@ async def test_a_server_that_the_environment_does_not_name_is_not_started(tmp_pa
     assert not (tmp_path / "pid").exists()
 
 
+@pytest.mark.attack("an MCP server's program that lies in the repository")
+@pytest.mark.parametrize("prefix", ["/usr", "above"])
 @pytest.mark.parametrize("word", [0, 2])
 async def test_a_program_that_lies_in_the_repository_is_not_started(
-    tmp_path: Path, word: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: int, prefix: str
 ) -> None:
-    """Base names it, but the change under review could have rewritten it."""
+    """Base names it, but the change under review could have rewritten it.
+
+    A repository below our installation's prefix, such as ``/usr/src``, is no part of it.
+    """
+    monkeypatch.setattr(sys, "prefix", str(tmp_path) if prefix == "above" else prefix)
     planted = tmp_path / "repo" / "server.py"
     planted.parent.mkdir()
     planted.write_text("raise SystemExit\n")

@@ -97,7 +97,7 @@ def test_our_own_installation_may_lie_in_the_checkout(
 def test_libraries_find_nothing_of_a_repository_and_its_base_may_name_its_programs(
     checkout: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_search, "_given", [])
+    monkeypatch.setattr(program_search, "_given", {})
     monkeypatch.chdir("/")
     monkeypatch.setenv("PATH", f".:{checkout}/bin:{elsewhere}")
     program_search.clean_path()

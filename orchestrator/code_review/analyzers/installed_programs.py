@@ -46,8 +46,8 @@ def find_installed(
     """Find a program on ``PATH`` or else beside our interpreter, or at its absolute path.
 
     Args:
-        in_change: whether a path of the repository is a file of the change's tree; such a program
-            is ignored, since the change could have written it.
+        in_change: whether a path of the repository is a file of the change's tree; such a program,
+            or one whose interpreter is, is ignored, since the change could have written it.
         section: the section of base's configuration that names it.
 
     Raises:

@@ -336,6 +336,23 @@ def test_an_analyzer_runs_only_where_the_user_allows_it(
     assert found(review(tmp_path / "ci", allowed=None))
 
 
+@pytest.mark.attack("an interpreter of a configured program that lies in the change")
+def test_an_interpreter_of_the_changes_tree_is_not_run(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = change(tmp_path / "repo", {**settings(), **BASE}, {**HEAD})
+    repository.write({"tools/interpret": f"#!/bin/sh\ntouch {tmp_path}/ran\n"})
+    (repository.path / "tools/interpret").chmod(0o755)
+    repository.commit({"x.cob": "STOP.\n"})
+    monkeypatch.setenv("PATH", str(repository.path / "tools"), prepend=os.pathsep)
+    for line in ("/usr/bin/env interpret", str(repository.path / "tools/interpret")):
+        (programs / "grumble").write_text(f"#!{line}\n")
+        (programs / "grumble").chmod(0o755)
+        verdict = run_review(options(repository.path, run_analyzers=True), ignore_event)
+        assert gap(verdict).startswith("grumble is only found in the change's own tree")
+
+
+@pytest.mark.attack("a configured program that lies in the change")
 def test_a_program_of_the_changes_tree_is_not_run(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
