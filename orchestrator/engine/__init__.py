@@ -9,7 +9,7 @@
 - People: ``approvals``, ``human_questions``.
 - The journal: ``journal``, ``journal_keys``, ``journal_log``, ``journal_hash_chain``,
   ``journal_verification``, ``secret_redaction``, ``secret_forms``.
-- Read from the journal: ``tool_call_records``, ``effect_kinds``, ``recorded_conversations``,
+- Read from the journal: ``tool_call_records``, ``journal_rows``, ``recorded_conversations``,
   ``trace_context``.
 - Scores: ``rubric_scoring``.
 - Used by all: ``types``, ``ports``, ``field_types``, ``canonical_json``, ``observer_events``,

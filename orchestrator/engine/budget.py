@@ -24,10 +24,11 @@ _NUMBERS = (int, float)
 class Cost(Struct, frozen=True):
     """What calls cost: turns, tool calls, tokens, US dollars."""
 
-    turns: float = 0
-    tool_calls: float = 0
-    tokens: float = 0
-    usd: float = 0.0
+    # Not float alone: an int in a journal is read as an int.
+    turns: int | float = 0
+    tool_calls: int | float = 0
+    tokens: int | float = 0
+    usd: int | float = 0.0
 
     def __post_init__(self) -> None:
         for value in (self.turns, self.tool_calls, self.tokens, self.usd):

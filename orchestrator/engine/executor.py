@@ -20,6 +20,7 @@ from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import GuardWarning
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import (
     Approver,
@@ -32,7 +33,7 @@ from orchestrator.engine.ports import (
 )
 from orchestrator.engine.program_output_collection import collect_programs
 from orchestrator.engine.tool_call_guards import apply_guards
-from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.tool_circuit_breaker import ToolBreaker
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (

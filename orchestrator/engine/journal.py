@@ -18,12 +18,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator import errors
 from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
+from orchestrator.engine.journal_rows import error_from_json, error_to_json
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.task_groups import task_group
@@ -116,21 +116,6 @@ class Record(Struct, frozen=True):
         if "reason" not in self.body or "code" not in self.body:
             return None
         return Refusal(self.body["code"], self.body["reason"], self.body.get("guard", ""))
-
-
-def error_to_json(error: DiffcourtError) -> dict[str, Json]:
-    """An error as JSON fields; of a refusal: its code, its reason, and the guard if any."""
-    body: dict[str, Json] = {"error": type(error).__name__}
-    if not isinstance(error, Refused):
-        return {**body, "message": str(error)}
-    guard = {"guard": error.guard} if error.guard else {}
-    return {**body, "code": error.code, "reason": error.reason, **guard}
-
-
-def error_from_json(body: Mapping[str, Any]) -> DiffcourtError:
-    """The inverse of ``error_to_json``."""
-    kind: type[DiffcourtError] = getattr(errors, body["error"], ModelError)
-    return kind(*(body[name] for name in ("guard", "reason", "message") if name in body))
 
 
 def redact_error(error: ErrorT, redact: Redactor) -> ErrorT:

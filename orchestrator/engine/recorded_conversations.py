@@ -4,20 +4,31 @@ The row of a model call names what code added since the last answer (``agent_con
 results of tools have rows of their own, and what compaction left out is a note.
 """
 
-import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct, convert, field
+from msgspec import UNSET, Struct, field
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from orchestrator.engine.agent_context import compose_blocks
 from orchestrator.engine.context_compaction import OMISSION_NOTICE, Omission, apply_omission
-from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import (
+    Data,
+    Effect,
+    Intent,
+    Note,
+    Outcome,
+    Refusal,
+    RowBody,
+    read_row,
+)
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Message, Response, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import NONCE, frame
+
+BodyT = TypeVar("BodyT", Data, Intent, Outcome, Refusal, Note)
 
 
 class Conversation(Struct):
@@ -42,7 +53,7 @@ class RecordedConversations:
     """Reads rows and returns what a model call was sent."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], Row | dict[str, Any]] = {}
+        self._rows: dict[tuple[str, str], Row | RowBody] = {}
 
     def read(self, row: Row) -> None:
         """Read a row."""
@@ -50,7 +61,8 @@ class RecordedConversations:
 
     def data(self, name: object) -> Any:
         """The value that is kept under a digest; None if there is none."""
-        return self._body("data", str(name)).get("value")
+        body = self._newest(Data, "data", str(name))
+        return decode(body.value)
 
     def sent(self, call: Key) -> Conversation:
         """What a model call was sent, according to the rows read so far.
@@ -63,11 +75,13 @@ class RecordedConversations:
         for number in range(1, call.turn + 1):
             turn = attempt.in_turn(number)
             self._add_texts(found, turn, results)
-            if note := self._body("note", str(turn.left_out)):
-                self._leave_out(found, number, Omission.from_json(note))
-            value = self._body("outcome", str(turn.model_call)).get("value")
-            if number < call.turn and value is not None:
-                answer = convert(value, Response)
+            note = self._newest(Note, "note", str(turn.left_out))
+            if note.exchanges is not UNSET:
+                omission = Omission(note.observations, note.exchanges)
+                self._leave_out(found, number, omission)
+            ended = self._newest(Outcome, "outcome", str(turn.model_call))
+            if number < call.turn and ended.value:
+                answer = decode(ended.value, type=Response)
                 found.messages.append(Message("assistant", answer.blocks))
                 found.turns.append(number)
                 results = list(self._results(turn, answer))
@@ -75,13 +89,12 @@ class RecordedConversations:
 
     def _add_texts(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
         """Append what was added between the last answer and a call."""
-        call = str(turn.model_call)
-        asked = (self._body("intent", call) or self._body("refusal", call)).get("asked") or {}
-        texts = [(kind, self.data(name)) for kind, name in asked.get("texts", ())]
-        if "texts" not in asked:
+        named = self._begun(str(turn.model_call)).request.texts
+        texts = [(kind, self.data(name)) for kind, name in named or ()]
+        if named is None:
             found.whole = False
-            task = self._body("intent", str(turn.task)).get("asked") or {}
-            brief = self.data(task.get("brief")) if turn.turn == 1 else None
+            task = self._newest(Intent, "intent", str(turn.task)).request
+            brief = self.data(task.brief) if turn.turn == 1 else None
             texts = [("brief", brief)] if brief is not None else []
         blocks = compose_blocks(texts)
         if results or blocks:
@@ -95,12 +108,15 @@ class RecordedConversations:
         calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
         for position, call in enumerate(calls, 1):
             key = str(turn.tool_call(position, call.name))
-            ended = self._body("outcome", key) or self._body("refusal", key)
-            if "error" in ended:
-                refused = frame(f"refused: {error_from_json(ended)}", self._nonce())
-                yield ToolResult(call.id, refused, ok=False, ref=key)
-            elif value := ended.get("value"):
-                yield ToolResult(call.id, value["content"], ok=value["ok"], ref=key)
+            refused = self._newest(Refusal, "refusal", key)
+            ended: Effect = self._newest(Outcome, "outcome", key)
+            ended = ended if ended.error or ended.value else refused
+            if ended.error:
+                text = frame(f"refused: {ended.exception()}", self._nonce())
+                yield ToolResult(call.id, text, ok=False, ref=key)
+            elif ended.value:
+                result = ended.read_result()
+                yield ToolResult(call.id, result.content, ok=result.ok, ref=key)
 
     def _leave_out(self, found: Conversation, turn: int, omission: Omission) -> None:
         found.messages = apply_omission(found.messages, omission, self._nonce())
@@ -110,11 +126,18 @@ class RecordedConversations:
         found.kinds[OMISSION_NOTICE] = "notice"
 
     def _nonce(self) -> str:
-        return str(self._body("outcome", NONCE).get("value") or "")
+        ended = self._newest(Outcome, "outcome", NONCE)
+        return str(decode(ended.value)) if ended.value else ""
 
-    def _body(self, kind: str, key: str) -> dict[str, Any]:
-        """The newest row of a kind under a key; empty where there is none."""
-        found = self._rows.get((kind, key), {})
+    def _begun(self, key: str) -> Effect:
+        if ("intent", key) in self._rows:
+            return self._newest(Intent, "intent", key)
+        return self._newest(Refusal, "refusal", key)
+
+    def _newest(self, body: type[BodyT], kind: str, key: str) -> BodyT:
+        """The newest row of a kind under a key; an empty one where there is none."""
+        found = self._rows.get((kind, key)) or body()
         if isinstance(found, Row):
-            found = self._rows[kind, key] = json.loads(found.body)
+            found = self._rows[kind, key] = read_row(found)
+        assert isinstance(found, body)
         return found

@@ -1,6 +1,6 @@
 """The main loop: runs a flow of states to a final state."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import Note, read_row
 from orchestrator.engine.observer_events import Event, Observer
+from orchestrator.engine.ports import Row
 from orchestrator.errors import AnswerPending, ApprovalPending, FlowError
 
 Context = TypeVar("Context")
@@ -135,3 +137,10 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
             raise FlowError(f"{current.name} may lead to {allowed}; its handler said {target}")
         current = flow.states[target]
     raise FlowError(f"no end after {MAX_STEPS} steps")
+
+
+def recorded_states(rows: Iterable[Row]) -> Iterator[tuple[Row, Note]]:
+    """The notes of the states that a run has entered, with their rows."""
+    for row in rows:
+        if Key.parse(row.key).part == "state" and isinstance(note := read_row(row), Note):
+            yield row, note

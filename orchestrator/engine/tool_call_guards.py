@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from orchestrator.engine.journal_rows import GuardWarning
 from orchestrator.engine.ports import Guard, GuardedCall, Ruling
-from orchestrator.engine.tool_call_records import GuardWarning
 from orchestrator.errors import GuardRefused
 
 ALLOW = Ruling()

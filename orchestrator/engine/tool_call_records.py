@@ -8,23 +8,8 @@ from msgspec import Struct
 
 from orchestrator.engine.journal import Journal, Record
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import GuardWarning
 from orchestrator.engine.types import Json, Refusal
-
-
-class GuardWarning(Struct, frozen=True, omit_defaults=True):
-    """A guard's warning about a call that was performed.
-
-    Attributes:
-        observed: the call would have been refused, had the run not been observe-only.
-    """
-
-    guard: str
-    reason: str
-    observed: bool = False
-
-    def __str__(self) -> str:
-        observed = "not refused, since this run only observes: " if self.observed else ""
-        return f"{observed}{self.guard}: {self.reason}"
 
 
 class ToolCallRecord(Struct, frozen=True):

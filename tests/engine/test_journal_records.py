@@ -11,11 +11,10 @@ from orchestrator.engine.journal import (
     EffectResult,
     Journal,
     Record,
-    error_from_json,
-    error_to_json,
     open_journal,
     redact_error,
 )
+from orchestrator.engine.journal_rows import error_from_json, error_to_json
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Bounds, Json, Level, Refusal

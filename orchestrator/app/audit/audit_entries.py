@@ -1,21 +1,27 @@
 """The audit trail: a journal's rows as entries of who did what, when, and by which authority."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-from msgspec.structs import replace
+import msgspec
+from msgspec import UNSET, Struct
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.engine.journal import APPROVAL, IMPORTED, error_from_json
-from orchestrator.engine.journal_hash_chain import SIGNED_HEAD
+from orchestrator.engine.journal import APPROVAL, IMPORTED
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import SESSION
+from orchestrator.engine.journal_rows import (
+    Data,
+    Effect,
+    Intent,
+    Note,
+    Refusal,
+    SignedHead,
+    read_row,
+)
 from orchestrator.engine.ports import Row
 
 HARNESS = "diffcourt"
-SUBJECT_FIELDS = ("message", "state", "decision", "verdict")
 
 
 class AuditEntry(Struct, frozen=True):
@@ -57,55 +63,34 @@ def build_entries(rows: Sequence[Row]) -> list[AuditEntry]:
 
 
 def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
-    begun: dict[str, tuple[Row, dict[str, Any]]] = {}
+    begun: dict[str, tuple[Row, Effect, str]] = {}
     said_by: dict[str, str] = {}
     for row in rows:
-        if row.kind == "data":
-            continue
-        body = json.loads(row.body)
-        if row.kind in {"note", SIGNED_HEAD}:
-            key = Key.parse(row.key)
-            if key.part == APPROVAL:
-                said_by[key.subject] = str(body.get("who"))
-            yield _note_entry(row, body)
-            continue
-        body["who"] = said_by.get(row.key, "")
-        start, request = begun.pop(row.key, (row, body))
-        if row.kind == "intent":
-            if start is not row:
-                yield _effect(start, request, "cut off")
-            begun[row.key] = row, body
-        else:
-            refusal = body if row.kind == "refusal" else None
-            entry = _effect(start, request, _ended(body), refusal, _observed(body))
-            offline = _model_of(body) == OFFLINE
-            yield replace(entry, what="follows its playbook") if offline else entry
-    for start, request in begun.values():
-        yield _effect(start, request, "not ended")
+        match read_row(row):
+            case Data():
+                continue
+            case SignedHead() as head:
+                yield _entry(row, what=f"signed rows 1 to {row.seq - 1}", by=f"key {head.key}")
+            case Note() as note:
+                key = Key.parse(row.key)
+                if key.part == APPROVAL:
+                    said_by[key.subject] = note.who
+                yield _entry(row, what=_describe_note(row, key, note))
+            case body:
+                this = row, body, said_by.get(row.key, "")
+                start = begun.pop(row.key, this)
+                if not isinstance(body, Intent):
+                    yield _effect(start, body, _ended(body))
+                    continue
+                if start is not this:
+                    yield _effect(start, None, "cut off")
+                begun[row.key] = this
+    for start in begun.values():
+        yield _effect(start, None, "not ended")
 
 
-def _model_of(body: Mapping[str, Any]) -> str:
-    """The model that answered a call; empty if none did."""
-    value = body.get("value")
-    return str(value.get("model", "")) if isinstance(value, dict) else ""
-
-
-def _note_entry(row: Row, body: Mapping[str, Any]) -> AuditEntry:
-    """A note or a signed head, which the program itself writes."""
-    if row.kind == SIGNED_HEAD:
-        what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
-    else:
-        subject = note_subject(body)
-        if "to_stage" in body:
-            subject = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
-        key = Key.parse(row.key)
-        if key.part == APPROVAL:
-            subject = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
-        if key.part == IMPORTED:
-            subject = f"the rows before were imported by {body.get('who')}"
-        what, authority = f"{row.key}: {subject}" if subject else row.key, ""
-        if key.part == SESSION:
-            what = f"session {key.number} began"
+def _entry(row: Row, *, what: str, by: str = "") -> AuditEntry:
+    """What the program itself recorded."""
     return AuditEntry(
         row=row.seq,
         at=row.at,
@@ -113,83 +98,81 @@ def _note_entry(row: Row, body: Mapping[str, Any]) -> AuditEntry:
         who=HARNESS,
         what=what,
         level="",
-        authority=authority,
+        authority=by,
         outcome="",
         refused=False,
     )
 
 
-def note_subject(note: Mapping[str, Any]) -> str:
-    """The part of a note that says what it is about; empty if none does."""
-    return str(next((note[name] for name in SUBJECT_FIELDS if note.get(name)), ""))
+def _describe_note(row: Row, key: Key, note: Note) -> str:
+    if key.part == SESSION:
+        return f"session {key.number} began"
+    subject = note.subject
+    if note.to_stage:
+        subject = f"{note.agent} escalates to {note.to_stage}: {note.why}"
+    elif key.part == APPROVAL:
+        subject = f"{'yes' if note.approved else 'no'} by {note.who}"
+    elif key.part == IMPORTED:
+        subject = f"the rows before were imported by {note.who}"
+    return f"{row.key}: {subject}" if subject else row.key
 
 
-def _effect(
-    start: Row,
-    request: Mapping[str, Any],
-    outcome: str,
-    refusal: Mapping[str, Any] | None = None,
-    observed: Sequence[str] = (),
-) -> AuditEntry:
-    parameters = request.get("asked")
-    parameters = parameters if isinstance(parameters, dict) else {}
-    level = str(request.get("level", ""))
-    if refusal is None:
-        authority = _authority(parameters, level, request.get("who") or "nobody known")
-    else:
-        authority = str(refusal.get("code", ""))
+def _effect(begun: tuple[Row, Effect, str], ended: Effect | None, outcome: str) -> AuditEntry:
+    """An effect from its first row; ``ended`` is the body of its last."""
+    start, first, who = begun
+    refused = isinstance(ended, Refusal)
+    authority = ended.code if ended and refused else _authority(first, who or "nobody known")
+    result = ended.result if ended else None
+    observed = [
+        f"{warning.guard}: {warning.reason}"
+        for warning in (result.warnings if result else ())
+        if warning.observed
+    ]
     if observed:
         authority = "NONE, observed only"
         outcome = f"{outcome}; would be refused: {'; '.join(observed)}"
+    offline = result is not None and result.model == OFFLINE
     return AuditEntry(
         row=start.seq,
         at=start.at,
         key=start.key,
-        who=str(parameters.get("agent", HARNESS)),
-        what=_what(start.key, parameters),
-        level=level,
+        who=first.request.agent or HARNESS,
+        what="follows its playbook" if offline else _what(start.key, first),
+        level=first.level,
         authority=authority,
         outcome=outcome,
-        refused=refusal is not None,
+        refused=refused,
     )
 
 
-def _observed(body: Mapping[str, Any]) -> list[str]:
-    """Why a call of an observe-only run would otherwise have been refused."""
-    value = body.get("value")
-    warnings = value.get("warnings", ()) if isinstance(value, dict) else ()
-    return [
-        f"{warning['guard']}: {warning['reason']}"
-        for warning in warnings
-        if warning.get("observed")
-    ]
+def _what(key: str, effect: Effect) -> str:
+    request = effect.request
+    match request.kind:
+        case "tool":
+            return f"{request.tool} {json.dumps(msgspec.json.decode(request.arguments))}"
+        case "model":
+            return f"calls model {request.model}"
+        case "task":
+            return f"works on {key}"
+        case "question":
+            return "asks a person"  # what is in the run's report; the audit says who answered
+    return f"{key} {json.dumps(effect.parameters)}"
 
 
-def _what(key: str, parameters: Mapping[str, Any]) -> str:
-    if "tool" in parameters:
-        return f"{parameters['tool']} {json.dumps(parameters.get('arguments'))}"
-    if "model" in parameters:
-        return f"calls model {parameters['model']}"
-    if "brief" in parameters:
-        return f"works on {key}"
-    if "question" in parameters:
-        return "asks a person"  # what is in the run's report; the audit says who answered
-    return f"{key} {json.dumps(parameters)}"
-
-
-def _authority(parameters: Mapping[str, Any], level: str, who: str) -> str:
-    if "tool" in parameters:
-        return f"approved by {who}" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
-    if "model" in parameters:
-        return "budget"
+def _authority(effect: Effect, who: str) -> str:
+    match effect.request.kind:
+        case "tool":
+            is_approved = effect.level in {"ADMIN", "IRREVERSIBLE"}
+            return f"approved by {who}" if is_approved else "tool policy"
+        case "model":
+            return "budget"
     return "flow"
 
 
-def _ended(body: Mapping[str, Any]) -> str:
-    if "error" in body:
-        return f"{body['error']}: {error_from_json(body)}"
-    value = body.get("value")
-    if isinstance(value, dict) and "answer" in value:
-        return f"{value.get('who')} answers: {value['answer']}"
-    word = value.get("code") or value.get("status") if isinstance(value, dict) else None
-    return str(word or "ok")
+def _ended(body: Effect) -> str:
+    if body.error:
+        return f"{body.error}: {body.exception()}"
+    result = body.result
+    if result.answer is not UNSET:
+        return f"{result.who} answers: {result.answer}"
+    return result.code or result.status or "ok"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from orchestrator.app.audit.audit_entries import AuditTrail, build_entries
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
+from orchestrator.app.runs.verdict_recording import is_final_verdict, is_verdict, last_row
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_hash_chain import verify_chain as check_chain
@@ -84,7 +84,7 @@ def check_rows(
     found = verify_journal(run_id, rows, anchor, keys)
     if document is not None:
         found = replace(found, errors=(*found.errors, *_differs(document, rows)))
-    return VerifiedRun(run_id, _recorded(rows) is not None, found)
+    return VerifiedRun(run_id, last_row(rows, is_final_verdict) is not None, found)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -109,34 +109,21 @@ def _anchor(document: dict[str, Any], run_id: str) -> Anchor:
     return Anchor(head, length)
 
 
-def _recorded(rows: Sequence[Row]) -> Row | None:
-    return next(filter(_is_verdict, reversed(rows)), None)
-
-
-def _is_verdict(row: Row) -> bool:
-    return row.kind == "note" and row.key == VERDICT
-
-
 def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[VerificationError]:
     """The journal must record the verdict as the file has it, but for its exit code.
 
     That one follows the command's ``--fail-on``, and not the run.
     """
     handed_out = _without_exit_code(canonical(document))
-    earlier = (row for row in rows if is_waiting_verdict(row) or _is_verdict(row))
-    if any(_without_exit_code(row.body) == handed_out for row in earlier):
+    if any(_without_exit_code(row.body) == handed_out for row in filter(is_verdict, rows)):
         return []  # possibly an earlier one, before an answer, an approval or a raised limit
-    row = _recorded(rows)
+    row = last_row(rows, is_final_verdict)
     if row is None:
         last = rows[-1].seq if rows else 0
         return [
             VerificationError(last + 1, "the verdict is not in the journal: its end was cut off")
         ]
-    if _without_exit_code(row.body) != handed_out:
-        return [
-            VerificationError(row.seq, f"row {row.seq} records a different verdict than the file")
-        ]
-    return []
+    return [VerificationError(row.seq, f"row {row.seq} records a different verdict than the file")]
 
 
 def load_trail(repo: Path | None, name: str) -> AuditTrail:

@@ -2,17 +2,21 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
+import msgspec
 from msgspec import to_builtins
 
 from orchestrator.app.runs.stored_runs import parse_verdict
-from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
+from orchestrator.app.runs.verdict_recording import is_verdict, last_row
 from orchestrator.app.statistics.all_runs import figures_of
 from orchestrator.app.statistics.run_facts import read_run
 from orchestrator.app.types import is_program_run
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import Outcome, read_row
 from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.state_machine import recorded_states
 from orchestrator.errors import InputError, StoreError
 
 PLAN = "plan.json"
@@ -53,19 +57,15 @@ def _plain(line: str) -> str:
 def _last_plan(rows: Sequence[Row]) -> object:
     for row in reversed(rows):
         key = Key.parse(row.key)
-        if row.kind == "outcome" and key.part == "plan" and key == key.task:
-            value = json.loads(row.body).get("value")
-            return value.get("report") if isinstance(value, dict) else None
+        if key.part == "plan" and key == key.task and isinstance(body := read_row(row), Outcome):
+            return msgspec.json.decode(body.result.report)
     return None
 
 
 def _last_verdict(rows: Sequence[Row]) -> Verdict | None:
-    for row in reversed(rows):
-        if row.kind == "note" and (row.key == VERDICT or Key.parse(row.key).part == WAITING):
-            try:
-                return parse_verdict(row)
-            except InputError:
-                return None
+    row = last_row(rows, is_verdict)
+    with suppress(InputError):  # of another version
+        return parse_verdict(row) if row else None
     return None
 
 
@@ -87,9 +87,8 @@ def _left(rows: Sequence[Row]) -> Iterator[str]:
 
 def _under_way(rows: Sequence[Row]) -> Iterator[str]:
     """Where a run without a verdict stopped, and the effects that had begun."""
-    states = [row for row in rows if Key.parse(row.key).part == "state"]
-    if states:
-        yield f"go on in {json.loads(states[-1].body)['state']}: there is no verdict yet"
+    if states := list(recorded_states(rows)):
+        yield f"go on in {states[-1][1].state}: there is no verdict yet"
     begun = dict.fromkeys(row.key for row in rows if row.kind == "intent")
     for row in rows:
         if row.kind in {"outcome", "refusal"}:

@@ -19,7 +19,7 @@ from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import run_archive, state_directory
 from orchestrator.app.runs.cancellation import CANCELLED
 from orchestrator.app.runs.stored_runs import parse_verdict
-from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
+from orchestrator.app.runs.verdict_recording import VERDICT, WAITING, is_verdict, last_row
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
@@ -31,6 +31,7 @@ from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
+from orchestrator.engine.state_machine import recorded_states
 from orchestrator.engine.trace_context import TRACEPARENT
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
@@ -85,14 +86,14 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
         verify_chain(rows)
         scratch = folder / "runs" / run.run_id
     ReviewOptions.of_meta(review_options(run), None)  # a program's run is refused with its name
-    reached = _find_state(rows, fork.at)
+    reached, state = _find_state(rows, fork.at)
     kept = rows[: rows.index(reached) + 1]
-    if fork.answers and json.loads(reached.body)["state"] not in _PAUSES:
+    if fork.answers and state not in _PAUSES:
         raise InputError(
             f"no question waits at {fork.at}; answer where the run stopped for a person, with "
             f"--at {', '.join(sorted(_PAUSES))}"
         )
-    replaced = _replace_plan(kept, fork.plan) if fork.plan else {}
+    replaced = _replace_plan(kept, state, fork.plan) if fork.plan else {}
     new_id = state_directory.new_run_id()
     about = {
         "run": run.run_id, "head": reached.hash, "rows": reached.seq, "state": fork.at,
@@ -112,11 +113,12 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
     return new_id
 
 
-def _find_state(rows: Sequence[Row], at: str) -> Row:
-    """The row of a checkpoint from which a run can continue."""
-    states = [row for row in rows if Key.parse(row.key).part == "state" and row.kind == "note"]
-    known = [(str(Key.parse(row.key).number), json.loads(row.body)["state"], row) for row in states]
-    found = [row for number, name, row in known if at in {number, name} and name in _STATES]
+def _find_state(rows: Sequence[Row], at: str) -> tuple[Row, str]:
+    """The row and the state of a checkpoint from which a run can continue."""
+    known = [
+        (str(Key.parse(row.key).number), note.state, row) for row, note in recorded_states(rows)
+    ]
+    found = [(row, name) for number, name, row in known if at in {number, name} and name in _STATES]
     if found:
         return found[-1]
     listed = ", ".join(f"{number} {name}" for number, name, _ in known if name in _STATES)
@@ -125,13 +127,12 @@ def _find_state(rows: Sequence[Row], at: str) -> Row:
     )
 
 
-def _replace_plan(rows: Sequence[Row], file: Path) -> dict[str, Any]:
+def _replace_plan(rows: Sequence[Row], state: str, file: Path) -> dict[str, Any]:
     """The key of the last plan and its outcome's new body.
 
     Raises:
         InputError: the plan cannot be read, or no plan is used after the state.
     """
-    state = json.loads(rows[-1].body)["state"]
     plans = [row for row in rows if row.kind == "outcome" and _is_plan(Key.parse(row.key))]
     if state not in {"Triage", "Act"} or not plans:
         raise InputError(
@@ -157,7 +158,7 @@ def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """The fingerprints of the findings in the run's verdict with these ids or fingerprints."""
     if not names:
         return []
-    last = next((row for row in reversed(rows) if _has_findings(row)), None)
+    last = last_row(rows, is_verdict)
     if last is None:
         raise InputError("the run has no findings yet, so there is none to drop")
     findings = parse_verdict(last).findings
@@ -169,10 +170,6 @@ def _fingerprints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
                 + (", ".join(one.id for one in findings) or "none")
             )
     return sorted({known[name] for name in names})
-
-
-def _has_findings(row: Row) -> bool:
-    return row.kind == "note" and (row.key == VERDICT or Key.parse(row.key).part == WAITING)
 
 
 def _chain(about: dict[str, Any], rows: Sequence[Row], replaced: dict[str, Any]) -> Iterator[Row]:

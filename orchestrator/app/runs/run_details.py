@@ -17,10 +17,11 @@ from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_index import RunSummary, summarize
 from orchestrator.app.runs.run_record import EffectSpan, RunRecord, read_record
 from orchestrator.app.runs.stored_runs import parse_verdict
-from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
+from orchestrator.app.runs.verdict_recording import is_final_verdict, is_waiting_verdict, last_row
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.context_compaction import Omission
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.journal_rows import read_fields
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.ports import Row
 from orchestrator.engine.recorded_conversations import RecordedConversations
@@ -125,9 +126,8 @@ async def _load(store: RunStore, repo: Path, name: str) -> RunDetails:
 
 def _read_verdict(rows: Sequence[Row]) -> Verdict | None:
     """The final verdict, or the last partial one."""
-    found = [row for row in rows if row.kind == "note" and row.key == VERDICT]
-    found = found or [row for row in rows if is_waiting_verdict(row)]
-    return parse_verdict(found[-1]) if found else None
+    row = last_row(rows, is_final_verdict) or last_row(rows, is_waiting_verdict)
+    return parse_verdict(row) if row else None
 
 
 @lru_cache(maxsize=8)
@@ -185,7 +185,7 @@ class _CallReader:
         """The body of a row; empty if there is none."""
         if not 0 < number <= len(self._rows):
             return {}
-        loaded: dict[str, Any] = self._redact.json(json.loads(self._rows[number - 1].body))
+        loaded: dict[str, Any] = self._redact.json(read_fields(self._rows[number - 1].body))
         return loaded
 
     def _sent(self, span: EffectSpan) -> Iterator[Passage]:
@@ -246,11 +246,8 @@ class _CallReader:
 
     def _modified(self, agent: str) -> Iterator[str]:
         for ruling in self._rulings:
-            if (ruling.get("layer"), ruling.get("action"), ruling.get("agent")) == (
-                "input", "modify", agent,
-            ):  # fmt: skip
-                place, reason = ruling.get("place"), ruling.get("reason")
-                yield f"{ruling.get('guard')}: {reason} ({place})"
+            if (ruling.layer, ruling.action, ruling.agent) == ("input", "modify", agent):
+                yield f"{ruling.guard}: {ruling.reason} ({ruling.place})"
 
     def _seen(self, ended: Mapping[str, Any]) -> Iterator[Passage]:
         """What came of a call."""

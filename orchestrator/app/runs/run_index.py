@@ -14,7 +14,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_limits import read_limits
 from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
-from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict
+from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict, last_row
 from orchestrator.app.types import PROGRAM, is_program_run, review_options
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import Row, RunMeta
@@ -199,8 +199,8 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
 
 
 def _waiting_brief(rows: Sequence[Row]) -> VerdictBrief | None:
-    waiting = [row for row in rows if is_waiting_verdict(row)]
-    return msgspec.json.decode(waiting[-1].body, type=VerdictBrief) if waiting else None
+    waiting = last_row(rows, is_waiting_verdict)
+    return msgspec.json.decode(waiting.body, type=VerdictBrief) if waiting else None
 
 
 def _branch_of(body: Mapping[str, Any]) -> str:

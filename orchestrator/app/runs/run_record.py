@@ -1,6 +1,5 @@
 """The record of a run, read from its journal: states, tasks, calls, questions and decisions."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -14,9 +13,18 @@ from orchestrator.app.human_decisions.feedback_notes import (
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.engine.approvals import ASKED, approval_id
 from orchestrator.engine.budget import NO_COST, Cost
-from orchestrator.engine.effect_kinds import EffectKind, read_request
-from orchestrator.engine.journal import APPROVAL, error_from_json
+from orchestrator.engine.journal import APPROVAL
 from orchestrator.engine.journal_keys import FEEDBACK, GRANT, GUARDS, Key
+from orchestrator.engine.journal_rows import (
+    Effect,
+    EffectKind,
+    Intent,
+    Note,
+    Outcome,
+    Refusal,
+    read_fields,
+    read_row,
+)
 from orchestrator.engine.ports import Row
 
 SpanStatus = Literal["ok", "failed", "refused", "open"]
@@ -95,9 +103,8 @@ class RunRecord(Struct, kw_only=True):
     Attributes:
         started: time of the first row, in seconds since the epoch.
         seconds: from the first row to the last.
-        rulings: bodies of the guards' notes.
+        rulings: the guards' notes.
         feedback: identity of a finding → the newest feedback.
-        notes: other notes: key → body.
     """
 
     run_id: str
@@ -108,9 +115,8 @@ class RunRecord(Struct, kw_only=True):
     spans: list[EffectSpan] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     decided: list[PersonDecision] = field(default_factory=list)
-    rulings: list[Mapping[str, Any]] = field(default_factory=list)
+    rulings: list[Note] = field(default_factory=list)
     feedback: dict[str, FindingFeedback] = field(default_factory=dict)
-    notes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def spent(self) -> Cost:
@@ -135,9 +141,9 @@ class _Reader:
     def __init__(self, run_id: str) -> None:
         self.record = RunRecord(run_id=run_id)
         self._open: dict[str, EffectSpan] = {}
-        self._asked: dict[str, tuple[Mapping[str, Any], float]] = {}
-        self._questions: dict[str, tuple[Mapping[str, Any], float]] = {}
-        self._requests: dict[str, Mapping[str, Any]] = {}
+        self._calls: dict[str, Waiting] = {}
+        self._questions: dict[str, Waiting] = {}
+        self._requests: dict[str, Effect] = {}
 
     def read(self, row: Row) -> None:
         """Read the next row."""
@@ -145,39 +151,45 @@ class _Reader:
         if not record.rows:
             record.started = row.at
         record.rows, record.seconds = record.rows + 1, max(record.seconds, row.at - record.started)
-        if row.kind == "data":
-            return
-        body = json.loads(row.body)
-        if row.kind == "note":
-            self._read_note(row, body)
-        elif row.kind == "intent":
-            self._begin(row, body)
-        elif row.kind in {"outcome", "refusal"}:
-            self._end(row, body)
+        match read_row(row):
+            case Note() as note:
+                self._read_note(row, note)
+            case Intent() as begun:
+                self._begin(row, begun)
+            case (Outcome() | Refusal()) as ended:
+                self._end(row, ended)
 
-    def _read_note(self, row: Row, body: Mapping[str, Any]) -> None:
-        key, at = Key.parse(row.key), row.at - self.record.started
+    def _read_note(self, row: Row, note: Note) -> None:
+        key = Key.parse(row.key)
         if key.part == "state":
-            self._enter(str(body.get("state")), at)
+            self._enter(note.state, row.at - self.record.started)
         elif key.part == ASKED:
-            self._asked[key.subject] = body, row.at
+            self._calls[key.subject] = self._waiting_call(key.subject, row)
         elif key.part == APPROVAL:
-            self._asked.pop(key.subject, None)
-            what = "approved" if body.get("approved") else "denied"
-            self.record.decided.append(
-                PersonDecision(str(body.get("who")), what, key.subject, row.at)
-            )
+            self._calls.pop(key.subject, None)
+            self._decide(row, note.who, "approved" if note.approved else "denied", key.subject)
         elif row.key == FEEDBACK:
-            self._read_feedback(row)
+            given = read_feedback(row)
+            self.record.feedback = newest_feedback(given)
+            self._decide(row, given[-1].who, "said", str(given[-1]))
         elif key.part == GUARDS:
-            self.record.rulings.append(body)
-        else:
-            self.record.notes[row.key] = body
+            self.record.rulings.append(note)
 
-    def _read_feedback(self, row: Row) -> None:
-        given = read_feedback(row)
-        self.record.feedback = newest_feedback(given)
-        self.record.decided.append(PersonDecision(given[-1].who, "said", str(given[-1]), row.at))
+    def _waiting_call(self, call: str, row: Row) -> Waiting:
+        asked = read_fields(row.body)
+        return Waiting(
+            kind="call",
+            name=approval_id(self.record.run_id, call, str(asked.get("request"))),
+            call=call,
+            agent=str(asked.get("agent")),
+            text=str(asked.get("tool")),
+            arguments=asked.get("arguments") or {},
+            level=str(asked.get("level")),
+            since=row.at,
+        )
+
+    def _decide(self, row: Row, who: str, what: str, about: str) -> None:
+        self.record.decided.append(PersonDecision(who, what, about, row.at))
 
     def _enter(self, state: str, at: float) -> None:
         states = self.record.states
@@ -185,11 +197,9 @@ class _Reader:
             states[-1].seconds = at - states[-1].at
         states.append(StateStep(name=state, at=at))
 
-    def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
-        asked = body.get("asked")
-        asked = asked if isinstance(asked, dict) else {}
-        request = read_request(asked)
-        self._requests[row.key] = asked
+    def _begin(self, row: Row, begun: Effect) -> None:
+        request = begun.request
+        self._requests[row.key] = begun
         if (known := self._open.get(row.key)) is not None:
             known.repeated += 1
             return
@@ -206,61 +216,38 @@ class _Reader:
         self._open[row.key] = span
         self.record.spans.append(span)
         if span.kind == "question":
-            self._questions[row.key] = asked, row.at
+            self._questions[row.key] = Waiting(
+                kind="question",
+                name=row.key.removesuffix("/answer"),
+                call=row.key,
+                agent=request.agent,
+                text=request.question,
+                since=row.at,
+            )
 
-    def _end(self, row: Row, body: Mapping[str, Any]) -> None:
+    def _end(self, row: Row, ended: Effect) -> None:
         if row.key not in self._open:
-            self._begin(row, body)
-        span = self._open.pop(row.key)
+            self._begin(row, ended)
+        span, result = self._open.pop(row.key), ended.result
         span.seconds = row.at - self.record.started - span.at
         span.ended_row = row.seq
-        span.status, span.outcome = _outcome_of(row.kind, body)
-        span.cost = Cost.from_json(body.get("cost", {}))
-        self._asked.pop(row.key, None)
-        value = body.get("value")
-        value = value if isinstance(value, dict) else {}
-        if span.kind == "model" and value.get("model"):
-            span.name = "playbook" if value["model"] == OFFLINE else str(value["model"])
-        if span.kind == "question" and row.key in self._questions:
+        span.status, span.outcome = _outcome_of(ended)
+        span.cost = ended.cost
+        self._calls.pop(row.key, None)
+        if span.kind == "model" and result.model:
+            span.name = "playbook" if result.model == OFFLINE else result.model
+        if span.kind == "question":
             del self._questions[row.key]
-            answer = PersonDecision(
-                str(value.get("who")), "answered", str(value.get("answer")), row.at
-            )
-            self.record.decided.append(answer)
+            self._decide(row, result.who, "answered", result.answer or "")
         if Key.parse(row.key).part == GRANT:
-            more = ", ".join(f"{k} {v:g}" for k, v in self._requests[row.key].items())
-            self.record.decided.append(
-                PersonDecision(str(value.get("who")), "granted", more, row.at)
-            )
+            granted = self._requests[row.key].parameters
+            more = ", ".join(f"{name} {value:g}" for name, value in granted.items())
+            self._decide(row, result.who, "granted", more)
 
     def finish(self) -> RunRecord:
         """The record, after all rows are read."""
-        record = self.record
-        for row_key, (asked, since) in self._questions.items():
-            record.waiting.append(
-                Waiting(
-                    kind="question",
-                    name=row_key.removesuffix("/answer"),
-                    call=row_key,
-                    agent=str(asked.get("agent")),
-                    text=str(asked.get("question")),
-                    since=since,
-                )
-            )
-        for call, (asked, since) in self._asked.items():
-            record.waiting.append(
-                Waiting(
-                    kind="call",
-                    name=approval_id(record.run_id, call, str(asked.get("request"))),
-                    call=call,
-                    agent=str(asked.get("agent")),
-                    text=str(asked.get("tool")),
-                    arguments=asked.get("arguments") or {},
-                    level=str(asked.get("level")),
-                    since=since,
-                )
-            )
-        return record
+        self.record.waiting += [*self._questions.values(), *self._calls.values()]
+        return self.record
 
 
 def read_record(run_id: str, rows: Iterable[Row]) -> RunRecord:
@@ -275,13 +262,9 @@ def read_record(run_id: str, rows: Iterable[Row]) -> RunRecord:
     return reader.finish()
 
 
-def _outcome_of(kind: str, body: Mapping[str, Any]) -> tuple[SpanStatus, str]:
-    if "error" in body:
-        status: SpanStatus = "refused" if kind == "refusal" else "failed"
-        return status, f"{body.get('code') or body['error']}: {error_from_json(body)}"
-    value = body.get("value")
-    if not isinstance(value, dict):
-        return "ok", ""
-    failed = value.get("ok") is False or value.get("status") not in {None, "ok"}
-    said = value.get("code") or value.get("detail") or value.get("stop") or value.get("status")
-    return "failed" if failed else "ok", str(said or "")
+def _outcome_of(ended: Effect) -> tuple[SpanStatus, str]:
+    if ended.error:
+        return "refused" if isinstance(ended, Refusal) else "failed", str(ended)
+    result = ended.result
+    said = result.code or result.detail or result.stop or result.status
+    return "failed" if result.has_failed else "ok", said

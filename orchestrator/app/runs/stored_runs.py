@@ -4,16 +4,16 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
-from msgspec import ValidationError, convert
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, convert
+from msgspec.json import decode
 from msgspec.structs import replace
 
-from orchestrator.app.audit.audit_entries import note_subject
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.verdict_files import read_verdict
@@ -28,8 +28,9 @@ from orchestrator.app.types import (
 )
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
-from orchestrator.engine.journal import IMPORTED, error_from_json
+from orchestrator.engine.journal import IMPORTED
 from orchestrator.engine.journal_keys import FORK_NOTE, Key
+from orchestrator.engine.journal_rows import Data, Effect, Intent, Note, RowBody, read_row
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
@@ -220,40 +221,49 @@ def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
     found: list[TimelineEntry] = []
     start = rows[0].at if rows else 0.0
     for row in rows:
-        if row.kind == "data":
-            continue
-        if row.kind == "intent":
-            begun[row.key] = row.at
-            continue
-        took = row.at - begun[row.key] if row.key in begun else None
-        summary = _summarize_row(row.kind, json.loads(row.body))
-        found.append(TimelineEntry(row.seq, row.at - start, row.kind, row.key, summary, took))
+        match read_row(row):
+            case Data():
+                continue
+            case Intent():
+                begun[row.key] = row.at
+            case body:
+                took = row.at - begun[row.key] if row.key in begun else None
+                summary, at = _summarize_row(body), row.at - start
+                found.append(TimelineEntry(row.seq, at, row.kind, row.key, summary, took))
     return found
 
 
-def _summarize_row(kind: str, body: Mapping[str, Any]) -> str:
+class _Analysis(Struct):
+    """What an analyzer's call gave, in numbers."""
+
+    findings: tuple[Raw, ...] | UnsetType = UNSET
+    examined: tuple[Raw, ...] = ()
+
+
+def _summarize_row(body: RowBody) -> str:
     """A short summary of a row."""
-    if "error" in body:
-        return f"{body.get('code') or body['error']}: {error_from_json(body)}"
-    if kind == "note":
+    if isinstance(body, Note):
         return _summarize_note(body)
-    value = body.get("value")
-    if not isinstance(value, dict):
+    if not isinstance(body, Effect):
         return ""
-    if isinstance(data := value.get("data"), dict) and "findings" in data:
-        return f"{len(data['findings'])} findings, {len(data['examined'])} files"
-    if "answer" in value:
-        return f"{value['who']} answered: {value['answer']}"
-    status = value.get("code") or value.get("status") or value.get("stop") or ""
-    return f"{status}: {value['detail']}" if value.get("detail") else str(status)
+    if body.error:
+        return str(body)
+    result = body.result
+    with suppress(DecodeError):  # of another tool
+        data = decode(result.data, type=_Analysis)
+        if data.findings is not UNSET:
+            return f"{len(data.findings)} findings, {len(data.examined)} files"
+    if result.answer is not UNSET:
+        return f"{result.who} answered: {result.answer}"
+    status = result.code or result.status or result.stop
+    return f"{status}: {result.detail}" if result.detail else status
 
 
-def _summarize_note(body: Mapping[str, Any]) -> str:
+def _summarize_note(note: Note) -> str:
     """A short summary of a note, by its most informative part."""
-    if "to_stage" in body:
-        return f"escalates from {body['from_stage']} to {body['to_stage']}: {body['why']}"
-    if "exchanges" in body:
-        observations, turns = len(body["observations"]), body["exchanges"]
-        return f"context compaction: {observations} observations, {turns} turns omitted"
-    subject = note_subject(body)
-    return f"{subject}: {body['why']}" if subject and "why" in body else subject
+    if note.to_stage:
+        return f"escalates from {note.from_stage} to {note.to_stage}: {note.why}"
+    if note.exchanges is not UNSET:
+        observations = len(note.observations)
+        return f"context compaction: {observations} observations, {note.exchanges} turns omitted"
+    return f"{note.subject}: {note.why}" if note.subject and note.why else note.subject

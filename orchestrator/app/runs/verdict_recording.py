@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
@@ -62,17 +62,31 @@ def require_not_ended(journal: Journal) -> None:
         )
 
 
+def is_final_verdict(row: Row) -> bool:
+    """Whether a row is the final verdict; one that was reached again replaces it."""
+    return row.kind == "note" and row.key == VERDICT
+
+
 def is_waiting_verdict(row: Row) -> bool:
     """Whether a row is a partial verdict, recorded when the run stopped for an answer."""
     return row.kind == "note" and Key.parse(row.key).part == WAITING
 
 
+def is_verdict(row: Row) -> bool:
+    """Whether a row is a verdict, final or partial."""
+    return is_final_verdict(row) or is_waiting_verdict(row)
+
+
+def last_row(rows: Sequence[Row], wanted: Callable[[Row], bool]) -> Row | None:
+    """The newest row of a kind; None if there is none."""
+    return next(filter(wanted, reversed(rows)), None)
+
+
 def waiting_verdict(rows: Sequence[Row]) -> Row | None:
     """The row of a waiting run's partial verdict; None if the run has continued since."""
-    last = None
-    for row in rows:
+    for row in reversed(rows):
         if is_waiting_verdict(row):
-            last = row
-        elif row.kind in {"intent", "outcome", "refusal"} and Key.parse(row.key).part != NOTIFY:
-            last = None
-    return last
+            return row
+        if row.kind in {"intent", "outcome", "refusal"} and Key.parse(row.key).part != NOTIFY:
+            return None
+    return None

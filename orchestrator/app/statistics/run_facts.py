@@ -4,18 +4,28 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from orchestrator.app.human_decisions.feedback_notes import newest_feedback, read_feedback
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import is_program_run
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.engine.effect_kinds import NO_REQUEST, RecordedRequest, decode_request
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.previous import PreviousFinding
 from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, GUARDS, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
+from orchestrator.engine.journal_rows import (
+    Intent,
+    Note,
+    Outcome,
+    RecordedRequest,
+    RecordedResult,
+    Refusal,
+    read_row,
+)
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.errors import StoreError
+from orchestrator.errors import InputError, StoreError
 
 RunState = Literal["finished", "waiting", "interrupted", "running"]
 
@@ -121,7 +131,7 @@ def read_run(run: RunMeta, rows: Sequence[Row]) -> RunFacts:
     for row in rows:
         try:
             reader.read(row)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (ValueError, InputError) as error:
             raise StoreError(f"journal row {row.seq} ({row.key}) cannot be read: {error}") from None
     return reader.finish(rows, running=run.writer is not None)
 
@@ -132,118 +142,7 @@ def _is_review(run: RunMeta) -> bool:
     return not is_program_run(run)
 
 
-# --- the fields of rows that are read; others are skipped without being parsed -------------------
-
-
-class _Cost(Struct):
-    usd: float = 0.0
-
-
-class _Begun(Struct):
-    """An intent, or a refusal."""
-
-    asked: Raw = Raw(b"null")
-    worst: _Cost = field(default_factory=_Cost)
-    code: str = ""
-    guard: str = ""
-
-
-class _Ended(Struct):
-    """An outcome."""
-
-    cost: _Cost = field(default_factory=_Cost)
-    value: Raw = Raw(b"")
-    code: str = ""
-
-
-class _Used(Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-
-
-class _Reply(Struct):
-    model: str = ""
-    usage: _Used = field(default_factory=_Used)
-
-
-class _Result(Struct):
-    code: str = ""
-
-
-class _TaskEnd(Struct):
-    agent: str = ""
-    status: str = ""
-
-
-class _Change(Struct):
-    agent: str = ""
-    to_stage: str = ""
-
-
-class _Ruling(Struct):
-    guard: str = ""
-    action: str = ""
-
-
-class _Found(Struct):
-    fingerprint: str
-    rule: str
-    severity: str
-    title: str = ""
-    category: str = ""
-    id: str = ""
-    state: str = "open"
-    first_fingerprint: str = ""
-
-
-class _MemoryUse(Struct):
-    effect: str
-    findings: tuple[str, ...] = ()
-
-
-class _Previous(Struct):
-    fixed: tuple[_Found, ...] = ()
-
-
-class _Fork(Struct):
-    copied: int
-
-
-class _Stop(Struct):
-    reason: str
-
-
-class _Assignment(Struct):
-    pattern: str
-
-
-class _Provenance(Struct):
-    provider: str
-
-
-class _Verdict(Struct):
-    verdict: str
-    status: str
-    stop: _Stop
-    provenance: _Provenance
-    assignment: _Assignment | None = None
-    findings: tuple[_Found, ...] = ()
-    rejected: tuple[Raw, ...] = ()
-    memory: tuple[_MemoryUse, ...] = ()
-    previous: _Previous | None = None
-    override: Raw = Raw(b"null")
-
-
-_BEGUN = msgspec.json.Decoder(_Begun)
-_ENDED = msgspec.json.Decoder(_Ended)
-_REPLY = msgspec.json.Decoder(_Reply)
-_RESULT = msgspec.json.Decoder(_Result)
-_TASK_END = msgspec.json.Decoder(_TaskEnd)
-_CHANGE = msgspec.json.Decoder(_Change)
-_RULING = msgspec.json.Decoder(_Ruling)
-_FORK = msgspec.json.Decoder(_Fork)
-_VERDICT = msgspec.json.Decoder(_Verdict)
+_VERDICT = msgspec.json.Decoder(Verdict)
 
 
 class _Open(Struct):
@@ -260,7 +159,7 @@ class _Reader:
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._open: dict[str, _Open] = {}
-        self._verdict: _Verdict | None = None
+        self._verdict: Verdict | None = None
         self._final = self._waiting = False
         self._sessions = 0
         self._session_worked = self._session_ended = False
@@ -269,21 +168,23 @@ class _Reader:
 
     def read(self, row: Row) -> None:
         """Read the next row; rows that a fork copied count only in the original run."""
-        if row.seq == 1 and row.key == FORK_NOTE:
-            self._copied = 1 + _FORK.decode(row.body).copied
+        if row.seq == 1 and row.key == FORK_NOTE and isinstance(fork := read_row(row), Note):
+            self._copied = 1 + fork.copied
         if row.seq <= self._copied:
             return
         if is_session_start(row):
             self._end_session()
             self._sessions += 1
-        elif row.kind == "intent":
-            self._begin(row)
-        elif row.kind == "outcome":
-            self._end(row)
-        elif row.kind == "refusal":
-            self._refuse(row)
-        elif row.kind == "note":
-            self._note(row)
+            return
+        match read_row(row):
+            case Intent() as begun:
+                self._begin(row, begun)
+            case Outcome() as ended:
+                self._end(row, ended)
+            case Refusal() as refused:
+                self._refuse(row, refused)
+            case Note() as note:
+                self._note(row, note)
 
     def finish(self, rows: Sequence[Row], *, running: bool) -> RunFacts:
         """The facts, once all rows are read."""
@@ -320,56 +221,60 @@ class _Reader:
         if lost is not None:
             self._spend(lost.request.agent, lost.usd)
 
-    def _begin(self, row: Row) -> None:
-        body = _BEGUN.decode(row.body)
+    def _begin(self, row: Row, begun: Intent) -> None:
         self._lose(row.key)
-        self._open[row.key] = _Open(decode_request(body.asked), row.at, body.worst.usd)
+        request = begun.request
+        self._open[row.key] = _Open(request, row.at, begun.worst.usd)
         self._session_worked, self._waiting = True, False
-        if self._open[row.key].request.kind == "question":
+        if request.kind == "question":
             self._facts.person_asked = True
 
-    def _end(self, row: Row) -> None:
-        body, begun = _ENDED.decode(row.body), self._open.pop(row.key, None)
-        request = begun.request if begun else NO_REQUEST
+    def _end(self, row: Row, ended: Outcome) -> None:
+        begun = self._open.pop(row.key, None)
+        request = begun.request if begun else RecordedRequest()
         seconds = row.at - begun.at if begun else None
-        self._spend(request.agent, body.cost.usd)
+        self._spend(request.agent, ended.cost.usd)
         self._session_worked, self._waiting = True, False
-        facts, value = self._facts, bytes(body.value)
+        facts = self._facts
         if request.kind == "model":
-            reply = _read_reply(request, value)
+            # Of a call that a program made itself, what it returned says nothing.
+            reply = ended.read_result() if request.agent else RecordedResult()
             used = reply.usage
             facts.model_calls.append(
                 ModelCallFact(
-                    request.agent, reply.model or request.model, bool(value), seconds,
-                    used.input_tokens, used.output_tokens, used.cached_tokens, body.cost.usd,
+                    request.agent, reply.model or request.model, bool(ended.value), seconds,
+                    used.input_tokens, used.output_tokens, used.cached_tokens, ended.cost.usd,
                 )
             )  # fmt: skip
         elif request.kind == "tool":
-            result = _RESULT.decode(value).code if value else body.code or "failed"
+            code = ended.read_result().code if ended.value else ended.code or "failed"
             facts.tool_calls.append(
-                ToolCallFact(request.agent, request.name, result or "ok", True, seconds)
+                ToolCallFact(request.agent, request.name, code or "ok", True, seconds)
             )
         elif request.kind == "task":
-            ended = _TASK_END.decode(value) if value else _TaskEnd(request.agent, "failed")
-            facts.tasks.append(TaskFact(ended.agent, ended.status))
+            task = ended.read_result()
+            facts.tasks.append(
+                TaskFact(task.agent, task.status)
+                if ended.value
+                else TaskFact(request.agent, "failed")
+            )
 
-    def _refuse(self, row: Row) -> None:
-        body = _BEGUN.decode(row.body)
+    def _refuse(self, row: Row, refused: Refusal) -> None:
         self._lose(row.key)
         self._session_worked, self._waiting = True, False
-        request = decode_request(body.asked)
+        request = refused.request
         if request.kind == "tool":
-            call = ToolCallFact(request.agent, request.name, body.code, False)
+            call = ToolCallFact(request.agent, request.name, refused.code, False)
             self._facts.tool_calls.append(call)
-            if body.guard:
-                self._facts.guard_blocks.append(body.guard)
+            if refused.guard:
+                self._facts.guard_blocks.append(refused.guard)
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: Row, note: Note) -> None:
         facts, key = self._facts, Key.parse(row.key)
         if row.key == VERDICT or key.part == WAITING:
             self._verdict = _VERDICT.decode(row.body)
             self._final, self._waiting = row.key == VERDICT, key.part == WAITING
-            if bytes(self._verdict.override) == b"null":  # else a person's session, not the run's
+            if self._verdict.override is None:  # else a person's session, not the run's
                 self._session_worked = self._session_ended = True
         elif row.key == FEEDBACK:
             given = newest_feedback(read_feedback(row))
@@ -377,14 +282,11 @@ class _Reader:
         elif key.step == "loop":
             facts.loops_cut.append(key.name or key.part)
         elif key.is_escalation:
-            change = _CHANGE.decode(row.body)
-            facts.escalations.append((change.agent, change.to_stage))
-        elif key.part == GUARDS:
-            ruling = _RULING.decode(row.body)
-            if ruling.action == "block":
-                facts.guard_blocks.append(ruling.guard)
+            facts.escalations.append((note.agent, note.to_stage))
+        elif key.part == GUARDS and note.action == "block":
+            facts.guard_blocks.append(note.guard)
 
-    def _conclude(self, verdict: _Verdict) -> None:
+    def _conclude(self, verdict: Verdict) -> None:
         facts = self._facts
         if self._final:
             facts.outcome, facts.status = verdict.verdict, verdict.status
@@ -398,21 +300,18 @@ class _Reader:
         }
         for one in verdict.findings:
             state = "dismissed" if one.state == "waived" and one.id in dismissed else one.state
-            identity = one.first_fingerprint or one.fingerprint
-            marked = state == "open" and identity in self._marked_fixed
-            facts.findings.append(_finding(one, "fixed" if marked else state))
-        for one in verdict.previous.fixed if verdict.previous else ():
-            facts.findings.append(_finding(one, "fixed"))
+            if state == "open" and one.identity in self._marked_fixed:
+                state = "fixed"
+            facts.findings.append(
+                FindingFact(one.identity, _rule(one), one.category, one.severity, state)
+            )
+        for past in verdict.previous.fixed if verdict.previous else ():
+            facts.findings.append(
+                FindingFact(past.fingerprint, _rule(past), "", past.severity, "fixed")
+            )
         facts.rejected = len(verdict.rejected)
 
 
-def _read_reply(request: RecordedRequest, value: bytes) -> _Reply:
-    """A model's reply; of a call that a program made itself, what it returned says nothing."""
-    return _REPLY.decode(value) if value and request.agent else _Reply()
-
-
-def _finding(one: _Found, state: str) -> FindingFact:
+def _rule(finding: Finding | PreviousFinding) -> str:
     # A finding of an agent without a rule of the table is counted by its title.
-    rule = one.title if one.rule.endswith(".reported") else one.rule
-    identity = one.first_fingerprint or one.fingerprint
-    return FindingFact(identity, rule, one.category, one.severity, state)
+    return finding.title if finding.rule.endswith(".reported") else finding.rule

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, convert, field
+import msgspec
+from msgspec import UNSET, Struct, field
 
 from orchestrator.app.runs.cancellation import CANCELLED
 from orchestrator.app.runs.verdict_recording import VERDICT
@@ -22,9 +23,18 @@ from orchestrator.app.tracing.messages import (
     text_part,
 )
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.engine.budget import Cost
-from orchestrator.engine.effect_kinds import read_request
 from orchestrator.engine.journal_keys import GRANT, GUARDS, INTAKE, Key
+from orchestrator.engine.journal_rows import (
+    Effect,
+    Intent,
+    Note,
+    Outcome,
+    RecordedRequest,
+    RecordedResult,
+    Refusal,
+    read_fields,
+    read_row,
+)
 from orchestrator.engine.ports import Row
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
@@ -104,19 +114,19 @@ class SpanBuilder:
 
     def feed(self, row: Row) -> Iterator[TraceSpan]:
         """Read the next row; yields the spans that it ends."""
-        body = json.loads(row.body)
-        if row.key == TRACEPARENT and row.kind == "note":
-            self.trace = trace_of(self._run_id, body)
+        body = read_row(row)
+        if row.key == TRACEPARENT and isinstance(body, Note):
+            self.trace = trace_of(self._run_id, read_fields(row.body))
         root = self._begin_root(row)
         self._last = max(self._last, row.at)
         if self._content:
             self._conversations.read(row)
-        match row.kind:
-            case "note":
-                self._note(root, row, body)
-            case "intent":
-                self._begin(row, body)
-            case "outcome" | "refusal":
+        match body:
+            case Note():
+                self._note(root, row)
+            case Intent():
+                self._begin(root, row, body)
+            case Outcome() | Refusal():
                 yield from self._end(root, row, body)
 
     def close(self) -> Iterator[TraceSpan]:
@@ -144,8 +154,8 @@ class SpanBuilder:
         self._root.parent = self.trace.parent
         return self._root
 
-    def _note(self, root: TraceSpan, row: Row, body: Mapping[str, Any]) -> None:
-        key = Key.parse(row.key)
+    def _note(self, root: TraceSpan, row: Row) -> None:
+        key, body = Key.parse(row.key), read_fields(row.body)
         if row.key == VERDICT:
             self._verdict(root, row.at, body)
         elif row.key == PROVIDER_NOTE:
@@ -195,10 +205,8 @@ class SpanBuilder:
 
     # --- agents, models, tools -----------------------------------------------------------------
 
-    def _begin(self, row: Row, body: Mapping[str, Any]) -> None:
-        asked: Any = body.get("asked")
-        key = Key.parse(row.key)
-        request = read_request(asked)
+    def _begin(self, root: TraceSpan, row: Row, begun: Effect) -> None:
+        key, request = Key.parse(row.key), begun.request
         before = self._open.pop(row.key, None)  # it was interrupted and is repeated
         attributes: dict[str, Value] = {
             names.CONVERSATION: self._run_id,
@@ -212,14 +220,13 @@ class SpanBuilder:
             attributes["diffcourt.repeated"] = True
         match request.kind:
             case "question":
-                assert self._root is not None
-                self._event(self._root, "question", row, asked)
+                self._event(root, "question", row, begun.parameters)
             case "tool":
-                self._open[row.key] = self._tool(row, asked, attributes)
+                self._open[row.key] = self._tool(row, request, attributes)
             case "model":
-                self._open[row.key] = self._chat(row, key, asked, attributes)
+                self._open[row.key] = self._chat(row, key, request, attributes)
             case "task":
-                self._open[row.key] = self._agent(row, key, asked, attributes)
+                self._open[row.key] = self._agent(row, key, request, attributes)
 
     def _span(self, row: Row, operation: str, of: str, attributes: dict[str, Value]) -> TraceSpan:
         above = self._open.get(str(Key.parse(row.key).task))
@@ -229,87 +236,95 @@ class SpanBuilder:
         span_id = self.trace.span_id(row.key)
         return TraceSpan(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
 
-    def _tool(self, row: Row, asked: Mapping[str, Any], attributes: dict[str, Value]) -> TraceSpan:
-        tool = {names.TOOL: asked["tool"], names.TOOL_TYPE: "function", names.TOOL_CALL: row.key}
+    def _tool(self, row: Row, request: RecordedRequest, attributes: dict[str, Value]) -> TraceSpan:
+        tool: dict[str, Value] = {
+            names.TOOL: request.name,
+            names.TOOL_TYPE: "function",
+            names.TOOL_CALL: row.key,
+        }
         if self._content:
-            tool[names.ARGUMENTS] = self._text(asked.get("arguments"))
-        return self._span(row, names.EXECUTE, asked["tool"], {**attributes, **tool})
+            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(request.arguments))
+        return self._span(row, names.EXECUTE, request.name, {**attributes, **tool})
 
     def _chat(
-        self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
+        self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]
     ) -> TraceSpan:
         chat: dict[str, Value] = {
             names.PROVIDER: names.PROVIDERS.get(self._provider, self._provider or OFFLINE),
-            names.REQUEST_MODEL: asked.get("model", ""),
+            names.REQUEST_MODEL: request.model,
             "diffcourt.turn": key.turn,
         }
         if self._content and names.AGENT in attributes:
-            system = self._conversations.data(asked.get("system")) or ()
+            system = self._conversations.data(request.system) or ()
             chat[names.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
             sent = self._conversations.sent(key).messages
             chat[names.INPUT] = self._messages.write(describe_messages(sent))
-        return self._span(row, names.CHAT, asked.get("model", ""), {**attributes, **chat})
+        return self._span(row, names.CHAT, request.model, {**attributes, **chat})
 
     def _agent(
-        self, row: Row, key: Key, asked: Mapping[str, Any], attributes: dict[str, Value]
+        self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]
     ) -> TraceSpan:
         operation = names.PLAN if key.part == "plan" else names.INVOKE
         if self._content:
-            brief = self._conversations.data(asked["brief"]) or ""
+            brief = self._conversations.data(request.brief) or ""
             message = {"role": "user", "parts": [text_part(brief)]}
             attributes[names.INPUT] = self._messages.write([message])
-        return self._span(row, operation, asked["agent"], attributes)
+        return self._span(row, operation, request.agent, attributes)
 
-    def _end(self, root: TraceSpan, row: Row, body: Mapping[str, Any]) -> Iterator[TraceSpan]:
-        key, value = Key.parse(row.key), body.get("value")
+    def _end(self, root: TraceSpan, row: Row, ended: Effect) -> Iterator[TraceSpan]:
+        key = Key.parse(row.key)
         if key.step == "answer" or key.part == GRANT:
             name = "answer" if key.step == "answer" else "limit_raised"
-            self._event(root, name, row, value if isinstance(value, dict) else {})
-        if row.kind == "refusal" and row.key not in self._open:
-            self._begin(row, body)
+            self._event(root, name, row, read_fields(ended.value))
+        if isinstance(ended, Refusal) and row.key not in self._open:
+            self._begin(root, row, ended)
         span = self._open.pop(row.key, None)
         if span is None:
             return
         span.end = row.at
-        span.error = str(body.get("code") or body.get("error") or "")
+        span.error = ended.code or ended.error
         if names.AGENT not in span.attributes:  # a program's own model call: only its cost is known
-            span.attributes["diffcourt.cost.usd"] = Cost.from_json(body.get("cost", {})).usd
-        elif isinstance(value, dict):
-            self._ended(span, row, value)
-        if body.get("guard"):
-            self._event(span, "guard", row, {**body, "action": "block", "layer": "tool"})
+            span.attributes["diffcourt.cost.usd"] = ended.cost.usd
+        elif ended.value:
+            self._ended(span, row, ended)
+        if ended.guard:
+            fields = {"guard": ended.guard, "reason": ended.reason, "level": ended.level}
+            self._event(span, "guard", row, {**fields, "action": "block", "layer": "tool"})
         yield span
 
-    def _ended(self, span: TraceSpan, row: Row, value: Mapping[str, Any]) -> None:
-        if "blocks" in value:
-            self._answered(span, value)
-        elif "status" in value:
-            span.error = "" if value["status"] == "ok" else str(value["status"])
+    def _ended(self, span: TraceSpan, row: Row, ended: Effect) -> None:
+        result = ended.result
+        if result.blocks is not UNSET:
+            self._answered(span, result, ended)
+        elif result.status:
+            span.error = "" if result.status == "ok" else result.status
             if self._content:
-                text = json.dumps(value.get("report"), ensure_ascii=False)
+                text = json.dumps(msgspec.json.decode(result.report), ensure_ascii=False)
                 span.attributes[names.OUTPUT] = self._answer([text_part(text)], "stop")
         else:
-            span.error = "" if value.get("ok") else str(value.get("code") or "failed")
-            for warning in value.get("warnings", ()):
-                self._event(span, "guard", row, {**warning, "action": "warn", "layer": "tool"})
+            span.error = "" if result.ok else result.code or "failed"
+            for warning in result.warnings:
+                fields = {"guard": warning.guard, "reason": warning.reason}
+                self._event(span, "guard", row, {**fields, "action": "warn", "layer": "tool"})
             if self._content:
-                span.attributes[names.RESULT] = self._text(value.get("content", ""))
+                span.attributes[names.RESULT] = self._text(result.content)
 
-    def _answered(self, span: TraceSpan, value: Mapping[str, Any]) -> None:
-        usage, finish = value["usage"], names.FINISHES.get(value["stop"], value["stop"])
+    def _answered(self, span: TraceSpan, result: RecordedResult, ended: Effect) -> None:
+        usage, finish = result.usage, names.FINISHES.get(result.stop, result.stop)
         span.attributes |= {
-            names.RESPONSE_MODEL: value["model"] or str(span.attributes[names.REQUEST_MODEL]),
+            names.RESPONSE_MODEL: result.model or str(span.attributes[names.REQUEST_MODEL]),
             names.FINISH_REASONS: (finish,),
-            names.INPUT_TOKENS: usage["input_tokens"],
-            names.OUTPUT_TOKENS: usage["output_tokens"],
-            names.CACHE_READ_TOKENS: usage["cached_tokens"],
-            names.REASONING_TOKENS: usage["reasoning_tokens"],
-            "diffcourt.cost.usd": float(usage["usd"]),
+            names.INPUT_TOKENS: usage.input_tokens,
+            names.OUTPUT_TOKENS: usage.output_tokens,
+            names.CACHE_READ_TOKENS: usage.cached_tokens,
+            names.REASONING_TOKENS: usage.reasoning_tokens,
+            "diffcourt.cost.usd": usage.usd,
         }
-        if value["model"] == OFFLINE:
+        if result.model == OFFLINE:
             span.attributes[names.PROVIDER] = OFFLINE
         if self._content:
-            parts = [*map(describe_block, convert(value, Response).blocks)]
+            answer = msgspec.json.decode(ended.value, type=Response)
+            parts = [*map(describe_block, answer.blocks)]
             span.attributes[names.OUTPUT] = self._answer(parts, finish)
 
     # --- helpers -------------------------------------------------------------------------------
