@@ -227,9 +227,14 @@ class Note(Struct):
 
 
 class Data(Struct):
-    """A long value, which other rows name by its digest."""
+    """A long value, which other rows name by its digest; decoded when it is read."""
 
-    value: Raw = NOTHING
+    body: bytes = b"{}"
+
+    @property
+    def value(self) -> Any:
+        """The value; None if there is none."""
+        return read_fields(self.body).get("value")
 
 
 class SignedHead(Struct):
@@ -250,7 +255,6 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
         "outcome": Outcome,
         "refusal": Refusal,
         "note": Note,
-        "data": Data,
         "signed_head": SignedHead,
     }.items()
 }
@@ -262,6 +266,8 @@ def read_row(row: Row) -> RowBody:
     Raises:
         ValueError, InputError: the row was not written by Diffcourt.
     """
+    if row.kind == "data":
+        return Data(row.body)
     body: RowBody = _DECODERS.get(row.kind, _EFFECT).decode(row.body)
     return body
 

@@ -61,8 +61,7 @@ class RecordedConversations:
 
     def data(self, name: object) -> Any:
         """The value that is kept under a digest; None if there is none."""
-        body = self._newest(Data, "data", str(name))
-        return decode(body.value)
+        return self._newest(Data, "data", str(name)).value
 
     def sent(self, call: Key) -> Conversation:
         """What a model call was sent, according to the rows read so far.
