@@ -93,7 +93,7 @@ from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.tools.analyzer_entries import make_tool
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.review_workspace import Focus
+from orchestrator.code_review.review_workspace import IterationFocus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):
@@ -115,7 +115,7 @@ async def main(repo):
                     check_data_files.write(kind, [read_shipped_layer()], workspace.root)
                     for kind in (check_data_files.TAINT, check_data_files.PATTERNS, check_data_files.INFRASTRUCTURE)
                 ]
-                inputs = ToolInputs(workspace, pool, settings, Focus(), (), *files)
+                inputs = ToolInputs(workspace, pool, settings, IterationFocus(), (), *files)
                 tool = make_tool(name, entry, inputs, "qa")
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))

@@ -296,17 +296,17 @@ async def _review(
 ) -> dict[str, Fix]:
     change = await resolve_change(options, scratch, journal)
     policy = load_policy(await read_layers(change), options)
+    patches = {
+        finding.fingerprint: (
+            ProposedFix(_fix(finding).source, finding.path, patch=_fix(finding).patch),
+        )
+        for finding in fixes.findings
+    }
+    model = OpenModel(OfflineModel())
     async with (
         new_pool() as pool,
-        open_review(policy, change, journal, model=OpenModel(OfflineModel()), pool=pool) as state,
+        open_review(policy, change, journal, model=model, pool=pool, patches=patches) as state,
     ):
-        state.written = {
-            finding.fingerprint: (
-                ProposedFix(_fix(finding).source, finding.path, patch=_fix(finding).patch),
-            )
-            for finding in fixes.findings
-        }
-        state.only_written = True
         await state_machine.run(FLOW, state, journal, ignore_event)
         found = {one.fingerprint: one for one in state.synthesis.findings}
     ids = {found[one.fingerprint].id: one.id for one in fixes.findings if one.fingerprint in found}

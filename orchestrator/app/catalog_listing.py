@@ -16,7 +16,7 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import check_references, read_catalog
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule, load_rules
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS, build
@@ -56,7 +56,7 @@ def list_readers(repo: Path | None) -> Readers:
         workspace = ReviewWorkspace(change, rules, Contents(change), root, {}, 0, limiter)
         files = check_data_files.write(check_data_files.PATTERNS, layers, root)
         built_in = replace(catalog.settings, analyzers={}, tests=None, typecheck=None)
-        inputs = ToolInputs(workspace, new_pool(), built_in, Focus(), (), (), files)
+        inputs = ToolInputs(workspace, new_pool(), built_in, IterationFocus(), (), (), files)
         built = build(inputs, replace(catalog.tool_policy, plugins=()))
         tools = [tool for tool in built if isinstance(tool, Analysis)]
     found: dict[str, dict[str, list[str]]] = {}

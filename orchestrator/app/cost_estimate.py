@@ -51,6 +51,6 @@ async def _estimate(options: ReviewOptions) -> ReviewEstimate:
             )
             model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
-                if has_model(state.settings):
+                if has_model(state.given.settings):
                     await open_for_models(state, analyze=False)
                 return estimate(state)

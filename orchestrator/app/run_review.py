@@ -25,7 +25,7 @@ from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.after_review import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.previous_reviews import find_previous
+from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.review_inputs.given_files import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
@@ -124,8 +124,8 @@ class ReviewSession(Struct, frozen=True):
         async with watch_cancellation(self.store, journal) as cancellation:
             change = await resolve_change(self.options, self.scratch, journal)
             known = await find_previous(self.options, change, self.store, journal, os.environ)
-            async with self._open_review(change, journal, observer) as state:
-                observer.account, state.handed_over = state.budget, known.handed_over
+            async with self._open_review(change, journal, observer, known) as state:
+                observer.account = state.given.budget
                 _report_start(self.run_id, change, journal, observer)
                 with cancellation.interruptible():
                     await state_machine.run(FLOW, state, journal, observer)
@@ -136,7 +136,10 @@ class ReviewSession(Struct, frozen=True):
                     verdict = assemble_verdict(state)
                 if known.previous is not None:
                     verdict = await compare_with_previous(
-                        verdict, known.previous, state.workspace.read_head, state.why_unsettled
+                        verdict,
+                        known.previous,
+                        state.given.workspace.read_head,
+                        state.why_unsettled,
                     )
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
@@ -148,7 +151,7 @@ class ReviewSession(Struct, frozen=True):
 
     @asynccontextmanager
     async def _open_review(
-        self, change: Change, journal: Journal, observer: Observer
+        self, change: Change, journal: Journal, observer: Observer, known: KnownChange
     ) -> AsyncIterator[ReviewState]:
         """The policy of the change's base, and all that a review needs, closed at the end."""
         layers = await read_layers(change)
@@ -192,6 +195,7 @@ class ReviewSession(Struct, frozen=True):
                 given=given,
                 cache=cache,
                 run_directory=self.scratch,
+                handed_over=known.handed_over,
                 observer=observer,
             )
             yield await opened.enter_async_context(review)

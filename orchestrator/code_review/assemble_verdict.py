@@ -56,22 +56,20 @@ async def conclude_review(state: ReviewState) -> Verdict:
     # Imported here to keep the start of an offline review fast.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
 
-    state.lead_summary, note = await summary.write_summary(state, verdict)
-    if note:
-        state.notes = (*state.notes, note)
+    state.lead_summary, state.summary_note = await summary.write_summary(state, verdict)
     return assemble_verdict(state)
 
 
 def assemble_verdict(state: ReviewState) -> Verdict:
     """The computed verdict of a review that has stopped, without the lead's summary."""
-    stop, synthesis, policy = state.stop, state.synthesis, state.catalog.verdict_policy
+    stop, synthesis, policy = state.stop, state.synthesis, state.given.catalog.verdict_policy
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
     status: Literal["complete", "incomplete"] = "complete" if complete else "incomplete"
     outcome, reasons = decide(synthesis.findings, policy, complete=complete)
-    change = state.workspace.change
+    change = state.given.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
         change=ChangeRef(
@@ -84,8 +82,8 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         ),
         verdict=outcome,
         status=status,
-        fail_on=state.settings.fail_on,
-        exit_code=exit_code(outcome, status, state.settings.fail_on),
+        fail_on=state.given.settings.fail_on,
+        exit_code=exit_code(outcome, status, state.given.settings.fail_on),
         confidence=_confidence(state, len(gaps)),
         reasons=reasons,
         stop=VerdictStop(
@@ -114,7 +112,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         waivers=synthesis.waivers,
         memory=synthesis.memory,
         artifacts=_artifacts(state),
-        guidance=tuple(one.to_entry() for one in state.workspace.guidance),
+        guidance=tuple(one.to_entry() for one in state.given.workspace.guidance),
         provenance=_provenance(state),
         summary=_summary(state),
         lead_summary=state.lead_summary,
@@ -134,7 +132,7 @@ def _confidence(state: ReviewState, gaps: int) -> float | None:
         return None
     looked = sum(len(checked.by) for checked in state.synthesis.checked)
     score = card.total * (looked / (looked + gaps) if looked + gaps else 1)
-    depth = count_depths(state.workspace.change.files, state.synthesis.checked)
+    depth = count_depths(state.given.workspace.change.files, state.synthesis.checked)
     return round(min(score, depth.share_as_code), 3)
 
 
@@ -275,7 +273,7 @@ def _usage(state: ReviewState) -> RunUsage:
     tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
     # A failed call may have been billed, so its recorded cost is the worst case.
     failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
-    bounds: Bounds = state.budget.bounds
+    bounds: Bounds = state.given.budget.bounds
     limits = {
         name: value
         for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
@@ -294,7 +292,7 @@ def _usage(state: ReviewState) -> RunUsage:
         saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
-        notes=(*state.notes, *_uncounted(tokens)),
+        notes=tuple(filter(None, (*state.given.notes, state.summary_note, *_uncounted(tokens)))),
     )
 
 
@@ -345,7 +343,7 @@ def _provenance(state: ReviewState) -> Provenance:
         version=__version__,
         provider=state.runtime.model.name,
         models=tuple(sorted(models)),
-        policy_commit=state.workspace.change.policy_commit,
+        policy_commit=state.given.workspace.change.policy_commit,
         digests=state.policy_digests,
         analyzers=_sorted(
             {call.result.tool: call.result.version for call in state.calls() if call.result.version}
@@ -360,7 +358,7 @@ def _carried_over(state: ReviewState) -> str:
     """The digest of what the review took over from the previous one; empty without any."""
     if not (state.carried or state.settled):
         return ""
-    return digest(to_builtins([state.carried, state.settled and state.handed_over.changed]))
+    return digest(to_builtins([state.carried, state.settled and state.given.handed_over.changed]))
 
 
 def _sorted(table: dict[str, str]) -> dict[str, str]:
@@ -371,7 +369,7 @@ def _sorted(table: dict[str, str]) -> dict[str, str]:
 def _summary(state: ReviewState) -> str:
     counts = severity_counts(state.synthesis.findings)
     severities = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
-    files = len(state.workspace.change.files)
+    files = len(state.given.workspace.change.files)
     gaps = sum(skip.gap for skip in state.synthesis.skipped)
     parts = [f"{files} changed {'file' if files == 1 else 'files'}", severities or "no findings"]
     if gaps:

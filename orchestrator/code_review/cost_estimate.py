@@ -125,7 +125,7 @@ class ReviewEstimate(Struct, frozen=True):
 
 def estimate(state: ReviewState) -> ReviewEstimate:
     """Estimate what a review that has not begun will cost. No model is called."""
-    bounds, provider = state.settings.run_bounds, state.settings.provider
+    bounds, provider = state.given.settings.run_bounds, state.given.settings.provider
     limit = EstimatedUse(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
     tasks = _one_iteration(state) if provider != OFFLINE else ()
@@ -135,23 +135,23 @@ def estimate(state: ReviewState) -> ReviewEstimate:
         own, name = _estimate_share(state, task, limit, opened), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
-    notes = (*state.notes, *((state.assignment.reason,) if state.assignment else ()))
+    notes = (*state.given.notes, *((state.assignment.reason,) if state.assignment else ()))
     return ReviewEstimate(provider, every, int(bounds.iterations), limit, notes)
 
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:
     """The tasks of one iteration in which the lead leaves nothing out."""
-    if not state.workspace.change.files:
+    if not state.given.workspace.change.files:
         return
     state.rounds.append(Round(1))
     if state.pattern == "single":
-        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
+        state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
     else:
-        lead = state.catalog.agents[state.settings.lead]
+        lead = state.given.catalog.agents[state.given.settings.lead]
         state.round.plan = planning.read_plan(state, LoopResult(lead.name, "failed"))
         yield Task(lead, planning.lead_brief(state), state.round.key("plan"))
     yield from planning.build_tasks(state)
-    if judging.needs_judge(state.settings, state.rubric):
+    if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
             state, judging.judged_criteria(state.rubric), state.round.key("judge"), {}
         )
@@ -169,7 +169,7 @@ def _estimate_share(
     """
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
-    prices = {model: price_of(state.catalog.prices, model) for model in models}
+    prices = {model: price_of(state.given.catalog.prices, model) for model in models}
     turns = int(min(bool(spec.skills) + LOOKS + 1, spec.bounds.turns))
     request = first_request(spec, task.brief, state.runtime)
     shared = _shared_tokens(request)
@@ -191,7 +191,7 @@ def _expected_usage(
 ) -> Usage:
     own = {p for given in state.round.plan.tasks if given.agent == spec.name for p in given.paths}
     paths = own or planning.reviewable_paths(state)
-    sizes = [state.workspace.files[path].size for path in paths]
+    sizes = [state.given.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return call_costs.estimate_conversation(
         price,

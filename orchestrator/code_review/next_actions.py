@@ -53,7 +53,7 @@ def _stopped_action(
         return f"Review by hand what was not reviewed, first {where}: {first.why}"
     if outcome == "merge":
         reviewed = len({entry.path for entry in state.synthesis.checked})
-        files = len(state.workspace.change.files)
+        files = len(state.given.workspace.change.files)
         return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
     findings = (one for one in state.synthesis.findings if one.state == "open")
     first_finding = next((one for one in findings if one.standing != "refuted"), None)

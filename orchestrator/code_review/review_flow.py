@@ -63,12 +63,12 @@ async def intake(state: ReviewState) -> str:
 
     An empty change needs no review.
     """
-    if state.workspace.change.files:
-        state.carried = await place_claims(state.workspace, state.handed_over.claims)
+    if state.given.workspace.change.files:
+        state.carried = await place_claims(state.given.workspace, state.given.handed_over.claims)
         state.focus.targets = targets_of(state.carried)
-        if judging.has_model(state.settings):
+        if judging.has_model(state.given.settings):
             state.settled, state.why_unsettled = settled_by(
-                state.handed_over, state.workspace.change, state.policy_digests
+                state.given.handed_over, state.given.workspace.change, state.policy_digests
             )
             await shared_opening.open_for_models(state)
         return "Plan"
@@ -82,11 +82,11 @@ async def plan(state: ReviewState) -> str:
     state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
     state.round.verified = frozenset(state.focus.verify)
     if state.pattern == "single":
-        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
+        state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
         return "Triage"
-    lead = state.catalog.agents[state.settings.lead]
+    lead = state.given.catalog.agents[state.given.settings.lead]
     task = Task(lead, planning.lead_brief(state), state.round.key("plan"))
-    state.round.planned = await run_task(task, state.runtime, state.budget)
+    state.round.planned = await run_task(task, state.runtime, state.given.budget)
     state.round.plan = planning.read_plan(state, state.round.planned)
     return "Triage"
 
@@ -102,8 +102,8 @@ async def act(state: ReviewState) -> str:
     await run_team(
         state.round.tasks,
         state.runtime,
-        state.budget,
-        concurrency=state.settings.concurrency,
+        state.given.budget,
+        concurrency=state.given.settings.concurrency,
         on_result=state.round.results.append,
     )
     await run_uncalled_analyzers(state)
@@ -125,16 +125,18 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
     """
     calls, team = state.calls(), state.team()
     reported = reported_paths(calls, team, state.carried)
-    policy = await place_dismissals(state.workspace, state.catalog.verdict_policy, reported)
+    policy = await place_dismissals(
+        state.given.workspace, state.given.catalog.verdict_policy, reported
+    )
     found = await build_findings(
-        state.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
+        state.given.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
     )
     checked = reading_depth.list_checked(
-        calls, files_read(state), state.catalog.languages, await hunks_read(state)
+        calls, files_read(state), state.given.catalog.languages, await hunks_read(state)
     )
     day = await waivers.run_day(policy, state.journal)
-    paths = await state.workspace.contents.paths("head") if policy.waivers else ()
-    findings = await add_contexts(state.workspace, found.findings)
+    paths = await state.given.workspace.contents.paths("head") if policy.waivers else ()
+    findings = await add_contexts(state.given.workspace, found.findings)
     findings = waivers.apply_waivers(findings, policy, day)
     state.synthesis = replace(
         found,
@@ -144,11 +146,15 @@ async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> No
         checked=checked,
         skipped=reading_depth.add_unread(
             examined_files.list_skipped(
-                state.workspace, calls, team, state.withheld(), planning.skipped_by_lead(state)
+                state.given.workspace,
+                calls,
+                team,
+                state.withheld(),
+                planning.skipped_by_lead(state),
             ),
             checked,
-            state.workspace,
-            state.catalog.languages,
+            state.given.workspace,
+            state.given.catalog.languages,
             gap=policy.unread == "gap",
         ),
     )
@@ -160,7 +166,7 @@ async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     marks = _measure(state)
-    if judging.needs_judge(state.settings, state.rubric):
+    if judging.needs_judge(state.given.settings, state.rubric):
         marks |= await judging.run_judge(state)
     if state.round.marks:  # the judge referred to findings by id, so ids stay
         await _synthesize(
@@ -170,7 +176,9 @@ async def evaluate(state: ReviewState) -> str:
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
     state.history.append(_iteration(state, scored))
-    stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
+    stop = decide(
+        state.history, state.given.settings.stagnation, state.given.budget.bounds.iterations
+    )
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
     at_limit = stop is not None and stop.reason == "budget"
@@ -257,11 +265,11 @@ async def end_cancelled(state: ReviewState, detail: str) -> None:
 
 def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     """Set the required checks and tool notes; return the marks of the measured criteria."""
-    calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
+    calls, rules = state.calls(), state.given.catalog.verdict_policy.required_checks
     tools = health(calls)
     state.tool_notes = tool_notes(calls)
     state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
-    everything = [file.path for file in state.workspace.change.files]
+    everything = [file.path for file in state.given.workspace.change.files]
     named = playbook_tools(state)
     return dict(
         score_measured(state.synthesis, everything, state.checks, calls, state.team(), named)
@@ -342,7 +350,9 @@ def _budget_met(state: ReviewState) -> str:
 
 def _human_needed(state: ReviewState) -> str:
     """What only a person can decide, beyond answering a question; or empty."""
-    needed = {tool for rule in state.catalog.verdict_policy.required_checks for tool in rule.tools}
+    needed = {
+        tool for rule in state.given.catalog.verdict_policy.required_checks for tool in rule.tools
+    }
     for done in state.rounds:
         for call in calls_under(state.journal, iteration_root(done.number)):
             required = call.code == NotPermitted.code and call.tool in needed

@@ -1,7 +1,7 @@
 """Sets up a review: from a policy, a change and a journal to the state of the flow."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,11 +20,17 @@ from orchestrator.code_review.analyzers.check_data_files import (
 )
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
+from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import Guidance, read_guidance
-from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
+from orchestrator.code_review.review_state import ReviewInputs, ReviewState
+from orchestrator.code_review.review_workspace import (
+    IterationFocus,
+    ReviewWorkspace,
+    open_review_workspace,
+)
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.code_review.tools.registry import build
 from orchestrator.code_review.tools.tool_inputs import NO_FILES, GivenFiles, ToolInputs
@@ -77,6 +83,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     given: GivenFiles = NO_FILES,
     cache: ResultCache | None = None,
     run_directory: Path | None = None,
+    handed_over: HandedOver = NOTHING_HANDED_OVER,
+    patches: Mapping[str, tuple[ProposedFix, ...]] | None = None,
     observer: Observer = ignore_event,
 ) -> AsyncIterator[ReviewState]:
     """Set up a review; its temporary files are removed at the end.
@@ -88,6 +96,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         rollback: restores files that a failed tool changed; None refuses tools that write.
         cache: analyzer results of earlier reviews; None analyzes every file.
         run_directory: where the output of programs is kept; None keeps nothing.
+        handed_over, patches: see ``ReviewInputs``.
 
     Raises:
         ReplayMismatch: the run began with another policy.
@@ -103,11 +112,11 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     async with open_review_workspace(
         change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
-        focus = Focus()
-        inputs = _tool_inputs(policy, workspace, focus, pool, given, cache)
+        focus = IterationFocus()
+        tool_inputs = _tool_inputs(policy, workspace, focus, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
-            Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
+            Registry([UseSkill(), *build(tool_inputs, catalog.tool_policy), *tools]),
             catalog.tool_policy.for_environment(policy.environment),
             journal,
             guards=guards.calls(catalog.tool_policy),
@@ -121,7 +130,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         budget = _budget(settings, journal)
         fixes = check_data_files.write(FIXES, policy.layers, workspace.root)
-        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, pool, fixes, notes)
+        inputs = ReviewInputs(
+            workspace, catalog, settings, budget, pool, fixes, notes, handed_over, patches
+        )
+        yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
@@ -177,7 +189,7 @@ def _budget(settings: ReviewSettings, journal: Journal) -> Account:
 def _tool_inputs(
     policy: Policy,
     workspace: ReviewWorkspace,
-    focus: Focus,
+    focus: IterationFocus,
     pool: WorkerPool,
     given: GivenFiles,
     cache: ResultCache | None,

@@ -1,9 +1,10 @@
-"""The state of a review in progress, which the handlers of the flow read and fill in."""
+"""A review in progress: what it is given, and what it has found so far."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
@@ -25,7 +26,7 @@ from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.agents import AgentShare, Assignment, PendingApproval
@@ -79,42 +80,55 @@ class Round:
         return Key(part, self.number, agent)
 
 
-@dataclass
-class ReviewState:
-    """All of one review.
+class ReviewInputs(Struct, frozen=True):
+    """What a review is given; nothing of it changes while it runs.
 
     Attributes:
         budget: the whole run's account.
-        focus: what the present iteration looks at; shared with the lead's tools.
         pool: the worker processes of checks.
         fix_templates: paths of the files of templates of fixes.
         notes: what a person should know of the models and the sandbox.
-        tool_notes: what analyzers tell a person besides findings and gaps.
         handed_over: what the previous review of the same change left open.
+        patches: fingerprint of a finding → patches to prove, and no others; None: prove all that
+            the review finds.
+    """
+
+    workspace: ReviewWorkspace
+    catalog: Catalog
+    settings: ReviewSettings
+    budget: Account
+    pool: WorkerPool
+    fix_templates: Sequence[str]
+    notes: tuple[str, ...] = ()
+    handed_over: HandedOver = NOTHING_HANDED_OVER
+    patches: Mapping[str, tuple[ProposedFix, ...]] | None = None
+
+
+@dataclass
+class ReviewState:
+    """What a review has found so far; the handlers of the flow fill it in.
+
+    Attributes:
+        runtime: what agents share; it gets the common opening before the first of them starts.
+        focus: what the present iteration looks at; shared with tools.
+        tool_notes: what analyzers tell a person besides findings and gaps.
         approvals: calls that wait for a person's approval and stopped the run.
         waiting_agents: agents that wait for a person and so have no result yet.
         lead_summary: the lead's summary at the end; may be empty.
+        summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
         carried: the claims in ``handed_over`` that still apply to this change.
         settled: the lines that a previous review has settled; None: none.
         why_unsettled: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
-        written: fingerprint of a finding → patches that the fixer wrote for it.
-        only_written: prove these and no others, as they are given.
+        written: fingerprint of a finding → patches that were given or that the fixer wrote for it.
     """
 
-    workspace: ReviewWorkspace
-    catalog: Catalog
-    settings: ReviewSettings
+    given: ReviewInputs
     runtime: AgentRuntime
-    budget: Account
-    focus: Focus
-    pool: WorkerPool
-    fix_templates: Sequence[str]
-    notes: tuple[str, ...] = ()
+    focus: IterationFocus
     tool_notes: Sequence[str] = ()
-    handed_over: HandedOver = NOTHING_HANDED_OVER
     rounds: list[Round] = field(default_factory=list)
     history: list[IterationFacts] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)
@@ -124,6 +138,7 @@ class ReviewState:
     approvals: tuple[PendingApproval, ...] = ()
     waiting_agents: list[Work] = field(default_factory=list)
     lead_summary: str = ""
+    summary_note: str = ""
     assignment: Assignment | None = None
     not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
@@ -131,7 +146,6 @@ class ReviewState:
     why_unsettled: str = ""
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
-    only_written: bool = False
 
     @property
     def journal(self) -> Journal:
@@ -146,12 +160,12 @@ class ReviewState:
     @property
     def rubric(self) -> Rubric:
         """What the judge scores by."""
-        return self.catalog.rubrics[self.settings.rubric]
+        return self.given.catalog.rubrics[self.given.settings.rubric]
 
     @property
     def examiners(self) -> Sequence[str]:
         """Names of the agents that examine the change."""
-        settings = self.settings
+        settings = self.given.settings
         if self.pattern == "auto":
             return tuple(dict.fromkeys((*settings.specialists, settings.single)))
         if self.shares:
@@ -163,8 +177,8 @@ class ReviewState:
         """``team`` or ``single``; ``auto`` until code has decided. Offline, auto means a team."""
         if self.assignment is not None:
             return self.assignment.pattern
-        chosen = self.settings.pattern
-        return "team" if chosen == "auto" and self.settings.provider == OFFLINE else chosen
+        chosen = self.given.settings.pattern
+        return "team" if chosen == "auto" and self.given.settings.provider == OFFLINE else chosen
 
     @property
     def shares(self) -> Sequence[AgentShare]:
@@ -174,7 +188,7 @@ class ReviewState:
     def agent(self, name: str) -> AgentSpec:
         """An agent of the catalog, or one of several that share its role."""
         role = next((share.role for share in self.shares if share.agent == name), name)
-        spec = self.catalog.agents[role]
+        spec = self.given.catalog.agents[role]
         return spec if role == name else replace(spec, name=name, role=role)
 
     def calls(self) -> list[AnalyzerCall]:
@@ -221,7 +235,12 @@ class ReviewState:
     def policy_digests(self) -> dict[str, str]:
         """SHA-256 digests of what the review goes by, by name."""
         return dict(
-            sorted({**self.catalog.digests, "config/rules": self.workspace.rules.digest}.items())
+            sorted(
+                {
+                    **self.given.catalog.digests,
+                    "config/rules": self.given.workspace.rules.digest,
+                }.items()
+            )
         )
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:

@@ -261,8 +261,13 @@ async def _remove(side: Path) -> None:
     await anyio.to_thread.run_sync(partial(shutil.rmtree, side, ignore_errors=True))
 
 
-class Focus(Struct):
-    """The focus of the present iteration. The flow sets it; the lead's tools read it.
+class IterationFocus(Struct):
+    """What the present iteration is about: how the flow tells tools what its state does not.
+
+    Tools are built before the flow begins and live as long as it does. The flow (``review_flow``,
+    ``reviewer_assignment``, ``fixed_findings``) writes each field before an iteration's agents
+    start. Plans, proofs of patches and the check of agents' reports read them. Only ``dropped``
+    goes the other way: the check writes it, the verdict reads it.
 
     Attributes:
         number: 1 for the first iteration, 0 before it.

@@ -183,16 +183,21 @@ async def review(
         async with (
             new_pool() as pool,
             open_review(
-                policy, found, journal, model=opened, pool=pool, observer=observer
+                policy,
+                found,
+                journal,
+                model=opened,
+                pool=pool,
+                handed_over=known.handed_over,
+                observer=observer,
             ) as state,
         ):
-            state.handed_over = known.handed_over
             await state_machine.run(FLOW, state, journal, observer)
             verdict = await conclude_review(state)
             if known.previous is None:
                 return verdict
             return await compare_with_previous(
-                verdict, known.previous, state.workspace.read_head, state.why_unsettled
+                verdict, known.previous, state.given.workspace.read_head, state.why_unsettled
             )
 
 

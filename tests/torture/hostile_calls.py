@@ -284,7 +284,7 @@ class Session:
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [
                     *[intruder] * 6,
-                    *state.catalog.agents.values(),
+                    *state.given.catalog.agents.values(),
                     AgentSpec("pauper", "", "", ()),
                 ]
                 number = 0

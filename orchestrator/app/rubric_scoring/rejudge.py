@@ -87,7 +87,7 @@ class Judge:
 
     def __init__(self, state: ReviewState, runtime: AgentRuntime) -> None:
         self._state, self._runtime = state, runtime
-        bounds = state.settings.run_bounds
+        bounds = state.given.settings.run_bounds
         self._budget = Account("judging again", bounds)
         self.model = ""  # that was asked
 
@@ -141,10 +141,10 @@ async def open_judge(
     if provider == OFFLINE:
         yield None
         return
-    settings = replace(state.settings, provider=provider)
+    settings = replace(state.given.settings, provider=provider)
     async with (
         open_judgings(directory, state.journal.run_id) as journal,
-        open_model(settings, state.catalog, journal) as model,
+        open_model(settings, state.given.catalog, journal) as model,
     ):
         journal.redact.add_filter(state.journal.redact)
         yield Judge(state, _build_runtime(state, journal, model))
@@ -171,7 +171,7 @@ def _build_runtime(state: ReviewState, journal: Journal, opened: OpenModel) -> A
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
-    guards = Guards(state.catalog.guards, detect_environment(), detect_author_tier(), journal)
+    guards = Guards(state.given.catalog.guards, detect_environment(), detect_author_tier(), journal)
 
     def choose(spec: AgentSpec) -> ModelChoice:
         # Without escalation: the judge of the first stage is measured.

@@ -149,9 +149,9 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
             given=await copy_given_files(
                 options, policy.settings, change, journal, pool=pool, root=Path(), scratch=Path()
             ),
+            handed_over=noted_hand_over(journal),
         ) as state,
     ):
-        state.handed_over = noted_hand_over(journal)
         await state_machine.run(FLOW, state, journal, ignore_event)
         _require_same_score(state.scorecard, verdict)
         yield state, verdict
@@ -170,7 +170,7 @@ def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
 async def _score_run(
     state: ReviewState, verdict: Verdict, rubric: Rubric, directory: Path, options: JudgeOptions
 ) -> Rescored:
-    paths = [file.path for file in state.workspace.change.files]
+    paths = [file.path for file in state.given.workspace.change.files]
     recorded = await _read_recorded_marks(state, rubric)
     marks = {
         **score_measured(

@@ -60,7 +60,7 @@ async def list_changed_since(state: ReviewState) -> list[str]:
     """The files of the change that changed since an earlier review, with lines and neighbors."""
     if state.settled is None:
         return []
-    files = {file.path: file for file in state.workspace.change.files}
+    files = {file.path: file for file in state.given.workspace.change.files}
     changed = [since for path, since in state.settled.changed.items() if path in files]
     count = f"{len(changed)} of {len(files)} files"
     lines = [
@@ -86,7 +86,9 @@ def _describe(since: ChangedSince) -> str:
 async def _list_reached(state: ReviewState, changed: set[str]) -> list[str]:
     """The other files of the change that import one of these, or that one of these imports."""
     paths = [
-        file.path for file in state.workspace.change.files if not state.workspace.left_out(file)
+        file.path
+        for file in state.given.workspace.change.files
+        if not state.given.workspace.left_out(file)
     ]
     neighbors: Mapping[str, Sequence[str]] = (
         await reviewer_assignment.find_neighbors_of(state, paths) if changed else {}

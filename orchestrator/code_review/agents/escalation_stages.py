@@ -73,7 +73,7 @@ def at_current_stage(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, St
 
 def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
     """The plan's questions that a person must answer: key → (agent, question)."""
-    lead = state.settings.lead
+    lead = state.given.settings.lead
     return {
         state.round.key("plan").in_question(number): (lead, question.question)
         for number, question in enumerate(state.round.plan.open_questions, 1)

@@ -66,7 +66,7 @@ def files_read(state: ReviewState) -> dict[str, set[str]]:
 
 async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
     """Path → the hunks of the reviewable files, with the agents that read each; offline none."""
-    if not has_model(state.settings):
+    if not has_model(state.given.settings):
         return {}
     diffs = await reviewer_assignment.diffs_by_path(state)
     everything: set[tuple[str, str]] = set()
@@ -78,7 +78,7 @@ async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
                 seen[path, agent].head |= lines.head
                 seen[path, agent].base |= lines.base
     agents = sorted({agent for _, agent in (*everything, *seen)})
-    files = state.workspace.files
+    files = state.given.workspace.files
     return {
         path: tuple(
             _readers(
@@ -93,13 +93,13 @@ async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
             for hunk in _hunks(part)
         )
         for path, part in diffs.items()
-        if path in files and not state.workspace.left_out(files[path])
+        if path in files and not state.given.workspace.left_out(files[path])
     }
 
 
 def _reports(state: ReviewState) -> Iterator[tuple[Round, str]]:
     """The agents with a model that ended a round with a report."""
-    if has_model(state.settings):
+    if has_model(state.given.settings):
         for done in state.rounds:
             for agent in sorted({r.agent for r in done.results if r.status == "ok"}):
                 yield done, agent

@@ -36,9 +36,9 @@ refused, each for the reason beside it. Write them again, or leave them out.
 
 async def write_fixes(state: ReviewState) -> None:
     """Ask the fixer for patches of open findings without one, and prove them."""
-    if not has_fixer(state.settings):
+    if not has_fixer(state.given.settings):
         return
-    name = str(state.settings.fixes.agent)
+    name = str(state.given.settings.fixes.agent)
     if due := findings_to_fix(state):
         await _ask(state, name, ASKED, "fix", due)
     refused = [
@@ -78,7 +78,7 @@ async def _ask(
         ),
         state.round.key(part),
     )
-    result = await run_task(task, state.runtime, state.budget)
+    result = await run_task(task, state.runtime, state.given.budget)
     state.round.fixers.append(result)
     if result.status != "ok":
         return
@@ -95,7 +95,7 @@ async def _ask(
 
 async def _shown(state: ReviewState, finding: Finding) -> Mapping[str, object]:
     """A finding, the lines around it, and what happened to a patch for it."""
-    lines = await read_lines(state.workspace, "head", finding.path)
+    lines = await read_lines(state.given.workspace, "head", finding.path)
     first = max(1, finding.start_line - LINES_AROUND)
     shown = {
         **describe(finding, quoted=False),

@@ -25,10 +25,10 @@ def unverified(state: ReviewState) -> list[Finding]:
     Empty in the last round and if there is no other agent. About carried-over findings the earlier
     review has asked.
     """
-    if state.round.number >= state.budget.bounds.iterations:
+    if state.round.number >= state.given.budget.bounds.iterations:
         return []
     requested = {fingerprint for done in state.rounds for fingerprint in done.verified}
-    policy = state.catalog.verdict_policy
+    policy = state.given.catalog.verdict_policy
     return [
         finding
         for finding in state.synthesis.findings
@@ -122,7 +122,7 @@ def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
         if finding.id in named
         for path in (finding.path, finding.because_of.path if finding.because_of else "")
     }
-    return [path for path in state.workspace.files if path in paths]
+    return [path for path in state.given.workspace.files if path in paths]
 
 
 def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:

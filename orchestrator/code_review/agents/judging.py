@@ -61,7 +61,7 @@ def has_fixer(settings: ReviewSettings) -> bool:
 
 def has_model_lead(state: ReviewState) -> bool:
     """Whether a model leads the review and can write its summary."""
-    return state.pattern == "team" and has_model(state.settings)
+    return state.pattern == "team" and has_model(state.given.settings)
 
 
 SHOWN_FINDINGS = 60
@@ -80,7 +80,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     criteria = judged_criteria(state.rubric)
     evidence = await judge_evidence(state)
     task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
-    state.round.judged = await run_task(task, state.runtime, state.budget)
+    state.round.judged = await run_task(task, state.runtime, state.given.budget)
     known = citable_sources(state, state.answers(judge=True))
     await _take_finding_marks(state, known)
     return await read_marks(criteria, state.round.judged, known)
@@ -128,7 +128,7 @@ def build_judge_task(
         criteria=[show_criterion(criterion) for criterion in criteria],
         **evidence,
     )
-    return Task(state.catalog.agents[JUDGE], text, key)
+    return Task(state.given.catalog.agents[JUDGE], text, key)
 
 
 def show_criterion(criterion: Criterion) -> dict[str, object]:
@@ -147,7 +147,7 @@ def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]])
     """What a judge can cite."""
     rejected = (entry.finding for entry in state.synthesis.rejected)
     findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
-    return CitableSources(state.workspace, findings, answers)
+    return CitableSources(state.given.workspace, findings, answers)
 
 
 async def read_marks(
@@ -251,7 +251,7 @@ def _shown(finding: Finding) -> dict[str, Any]:
 
 async def _cited_lines(state: ReviewState, finding: Finding) -> str:
     """The cited lines with context; lines that the change adds or removes are marked."""
-    side, workspace = finding.evidence.side, state.workspace
+    side, workspace = finding.evidence.side, state.given.workspace
     lines = await read_lines(workspace, side, finding.path)
     changed = changed_lines(workspace, side, finding.path)
     first = max(1, finding.start_line - LINES_AROUND)

@@ -59,7 +59,7 @@ async def _removed_names(
     Removed is a name that no changed file of head has any more, redefined one whose definition has
     a removed line.
     """
-    workspace = state.workspace
+    workspace = state.given.workspace
     named, defined = dict[str, None](), set[str]()
     for path, part in diffs.items():
         if kind_of(path) == "code" and not workspace.left_out(workspace.files[path]):
@@ -80,7 +80,7 @@ async def _removed_names(
 
 async def _places(state: ReviewState, names: Iterable[str]) -> dict[str, dict[str, list[int]]]:
     """Name → path of an unchanged file of head → the numbers of the lines that have the name."""
-    workspace = state.workspace
+    workspace = state.given.workspace
     tree = await workspace.contents.paths("head")
     paths: dict[str, list[str]] = {}
     for path, (mode, blob) in tree.items():

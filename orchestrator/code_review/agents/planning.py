@@ -31,7 +31,7 @@ def build_brief(task: str, nonce: str, **facts: object) -> str:
 
 def lead_brief(state: ReviewState) -> str:
     """The lead's task."""
-    change, focus = state.workspace.change, state.focus
+    change, focus = state.given.workspace.change, state.focus
     task = "Plan the review of this change: who reviews which files, and why."
     if state.shares:
         task += (
@@ -46,7 +46,7 @@ def lead_brief(state: ReviewState) -> str:
         base=change.base,
         head=change.head,
         files=len(change.files),
-        specialists={role: state.catalog.agents[role].description for role in roles},
+        specialists={role: state.given.catalog.agents[role].description for role in roles},
         iteration=focus.number,
         **_present(
             shares={share.agent: list(share.paths) for share in state.shares},
@@ -66,12 +66,16 @@ def _present(**facts: object) -> dict[str, object]:
 
 def reviewable_paths(state: ReviewState) -> list[str]:
     """The files that agents must review."""
-    return [f.path for f in state.workspace.change.files if state.workspace.reviewable(f)]
+    return [
+        f.path for f in state.given.workspace.change.files if state.given.workspace.reviewable(f)
+    ]
 
 
 def _open_paths(state: ReviewState) -> list[str]:
     """The files that every tool may read; lock files are excluded."""
-    return [f.path for f in state.workspace.change.files if not state.workspace.left_out(f)]
+    return [
+        f.path for f in state.given.workspace.change.files if not state.given.workspace.left_out(f)
+    ]
 
 
 def plan_for_one_agent(state: ReviewState, agent: str) -> ReviewPlan:
@@ -114,7 +118,9 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
     planned |= {skip.path for skip in skips}
     if forgotten := [path for path in everything if path not in planned]:
-        kept += [PlannedTask(agent=agent, paths=forgotten) for agent in state.settings.specialists]
+        kept += [
+            PlannedTask(agent=agent, paths=forgotten) for agent in state.given.settings.specialists
+        ]
     if not state.runtime.opening:  # otherwise code has run them on every file
         kept += _tasks_for_required_checks(state, kept)
     return replace(proposed, tasks=kept + redirected, skips=skips)
@@ -159,10 +165,14 @@ def _tasks_for_required_checks(
     """Tasks for files of required checks that no agent with the check's tools was given."""
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
-    for rule in state.catalog.verdict_policy.required_checks:
+    for rule in state.given.catalog.verdict_policy.required_checks:
         paths = concerned(rule, _open_paths(state))
         for tool in rule.tools:
-            able = [a for a in state.settings.specialists if tool in state.catalog.agents[a].tools]
+            able = [
+                a
+                for a in state.given.settings.specialists
+                if tool in state.given.catalog.agents[a].tools
+            ]
             for path in paths if able else ():
                 if not any((agent, path) in given for agent in able):
                     lacking.setdefault((able[0], rule.name), {})[path] = None
@@ -193,7 +203,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 def open_questions(state: ReviewState) -> tuple[str, ...]:
     """What the lead leaves open: questions to a person, and unknown checks and agents."""
     plans = [done.plan for done in state.rounds]
-    known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
+    known = {rule.name for rule in state.given.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
     questions = [
         f"{OPEN_QUESTION}{text}"
@@ -238,7 +248,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
         searched = dict.fromkeys(_searched_only(state))
         for paths in scopes.values():
             paths.update(searched)
-    change, nonce = state.workspace.change, state.runtime.executor.nonce
+    change, nonce = state.given.workspace.change, state.runtime.executor.nonce
     return [
         Task(
             spec,
@@ -286,7 +296,7 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
 
 def _searched_only(state: ReviewState) -> list[str]:
     """The vendored and generated files in which analyzers look for severe findings."""
-    workspace = state.workspace
+    workspace = state.given.workspace
     return [file.path for file in workspace.change.files if workspace.searched_only(file)]
 
 
@@ -297,7 +307,7 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     all of them, so that the journal shows that they had nothing to examine.
     """
     registry, spec = state.runtime.executor.registry, state.agent(agent)
-    files = [state.workspace.files[path] for path in paths]
+    files = [state.given.workspace.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
     names.update(_searched_only(state))
 

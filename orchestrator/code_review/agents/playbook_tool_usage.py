@@ -31,8 +31,8 @@ def _applies(state: ReviewState, spec: AgentSpec, name: str) -> bool:
         return False
     tool = executor.registry.get(name)
     # A model reads further only if the opening leaves questions; not to do so is no omission.
-    if NAVIGATION in tool.spec.tags and has_model(state.settings):
+    if NAVIGATION in tool.spec.tags and has_model(state.given.settings):
         return False
     return executor.policy.refusal(spec, tool.spec) is None and (
-        not isinstance(tool, Analysis) or any(map(tool.concerns, state.workspace.files))
+        not isinstance(tool, Analysis) or any(map(tool.concerns, state.given.workspace.files))
     )

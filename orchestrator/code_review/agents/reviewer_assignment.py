@@ -47,7 +47,7 @@ def count_tokens(characters: int) -> int:
 
 async def diffs_by_path(state: ReviewState) -> dict[str, NumberedFileDiff]:
     """Path → the numbered diff of each changed file; reviewable files first, by risk."""
-    workspace = state.workspace
+    workspace = state.given.workspace
     parts = _with_paths(workspace.change, await history.diff(workspace.change))
     files = sorted(
         (file for file in workspace.change.files if file.path in parts),
@@ -96,7 +96,7 @@ async def assign(state: ReviewState, diffs: Mapping[str, NumberedFileDiff], find
     decided = convert(noted, Assignment) if noted is not None else None
     # A path that the journal redacted matches no file; the assignment is then computed again.
     if decided is None or not all(
-        path in state.workspace.files for share in decided.shares for path in share.paths
+        path in state.given.workspace.files for share in decided.shares for path in share.paths
     ):
         decided = await _decide(state, diffs, findings)
         state.journal.note(NOTE, to_builtins(decided))
@@ -107,7 +107,7 @@ async def assign(state: ReviewState, diffs: Mapping[str, NumberedFileDiff], find
 async def _decide(
     state: ReviewState, diffs: Mapping[str, NumberedFileDiff], findings: str
 ) -> Assignment:
-    settings = state.settings
+    settings = state.given.settings
     bound, reviewed = settings.auto.tokens_per_agent, _reviewed(state)
     sizes = {path: count_tokens(size_of(diffs[path])) if path in diffs else 0 for path in reviewed}
     found = count_tokens(len(findings))
@@ -129,7 +129,7 @@ async def _decide(
 
 def _reviewed(state: ReviewState) -> list[str]:
     """The files that agents must review, riskiest first."""
-    workspace = state.workspace
+    workspace = state.given.workspace
     files = [file for file in workspace.change.files if not workspace.left_out(file)]
     return [file.path for file in sorted(files, key=lambda file: (-risk(file), file.path))]
 
@@ -138,7 +138,7 @@ async def _share_out(
     state: ReviewState, diffs: Mapping[str, NumberedFileDiff], sizes: Mapping[str, int]
 ) -> tuple[AgentShare, ...]:
     """Each specialist's files, in shards if one agent cannot read them at once."""
-    auto, neighbors = state.settings.auto, await find_neighbors_of(state, sizes)
+    auto, neighbors = state.given.settings.auto, await find_neighbors_of(state, sizes)
     shards: dict[str, list[list[str]]] = {}
     for role, paths in _concerns(state, diffs, sizes).items():
         packed = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
@@ -165,7 +165,9 @@ def _concerns(
     state: ReviewState, diffs: Mapping[str, NumberedFileDiff], paths: Iterable[str]
 ) -> dict[str, list[str]]:
     """Specialist → its files; a file that concerns no specialist goes to all."""
-    specialists = {name: state.catalog.agents[name].concerns for name in state.settings.specialists}
+    specialists = {
+        name: state.given.catalog.agents[name].concerns for name in state.given.settings.specialists
+    }
     found: dict[str, list[str]] = {name: [] for name in specialists}
     for path in paths:
         kinds = {kind_of(path)}
@@ -182,14 +184,14 @@ def _member_name(state: ReviewState, role: str, number: int, parts: int) -> str:
     if parts == 1:
         return role
     name = f"{role}-{number}"
-    return name if name not in state.catalog.agents else f"{role}-shard-{number}"
+    return name if name not in state.given.catalog.agents else f"{role}-shard-{number}"
 
 
 async def find_neighbors_of(
     state: ReviewState, paths: Iterable[str]
 ) -> Mapping[str, Sequence[str]]:
     """Path → the files among these that it imports or that import it."""
-    workspace = state.workspace
+    workspace = state.given.workspace
     texts = {
         path: decode(await workspace.contents.read(blob))
         for path in paths

@@ -112,7 +112,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     """
     if analyze:
         # Redacted before it is recorded or sent; a replay compares the redacted text, too.
-        state.journal.redact.add_filter(await make_filter(state.workspace, state.pool))
+        state.journal.redact.add_filter(await make_filter(state.given.workspace, state.given.pool))
         await _run_analyzers(state)
     calls = list(analyzer_calls(state.journal, 1, [CODE_TASK], ANALYZERS.keys()))
     findings = [*_list_findings(calls), *_list_leads(calls), *_list_carried(state)]
@@ -120,7 +120,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
     findings += await list_used_elsewhere(state, diffs)
     await reviewer_assignment.assign(state, diffs, "\n".join(findings))
-    checked = list_checked(calls, {}, state.catalog.languages)
+    checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
     text = await _write_opening(state, findings, diffs, text_only)
     choose = state.runtime.choose_model
@@ -149,7 +149,7 @@ async def _run_analyzers(state: ReviewState) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             key = CODE_TASK.in_turn(attempt).tool_call(position, name)
             call = ToolCall(str(key), name, {})
-            if (await executor.call(spec, call, key, state.budget)).ok:
+            if (await executor.call(spec, call, key, state.given.budget)).ok:
                 return
 
     async with task_group() as group:
@@ -162,7 +162,7 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
     A provider's cache depends on equal tools; the executor decides which agent may call which.
     """
-    lead = [state.settings.lead] if state.pattern == "team" else []
+    lead = [state.given.settings.lead] if state.pattern == "team" else []
     agents = [state.agent(name) for name in (*lead, *state.examiners)]
     wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys()
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
@@ -170,8 +170,8 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 
 def _contracts(state: ReviewState) -> dict[str, Json]:
     """The contracts of all agents, by name; a provider's cache depends on equal schemas."""
-    decided = replace(state.settings, pattern=state.pattern)
-    wanted = [spec.contract for spec in participants(state.catalog, decided)]
+    decided = replace(state.given.settings, pattern=state.pattern)
+    wanted = [spec.contract for spec in participants(state.given.catalog, decided)]
     return {name: contract for name, contract in contracts().items() if contract in wanted}
 
 
@@ -182,7 +182,7 @@ async def _write_opening(
     text_only: Collection[str],
 ) -> str:
     nonce = state.runtime.executor.nonce
-    said, guidance = await _author_says(state), _list_guidance(state.workspace.guidance)
+    said, guidance = await _author_says(state), _list_guidance(state.given.workspace.guidance)
     return "".join(
         [
             HEAD,
@@ -202,7 +202,7 @@ def _describe_change(
     diffs: Mapping[str, NumberedFileDiff],
     text_only: Collection[str],
 ) -> list[str]:
-    change = state.workspace.change
+    change = state.given.workspace.change
     added, removed = (
         sum(len(getattr(file, side)) for file in change.files) for side in ("added", "removed")
     )
@@ -217,10 +217,10 @@ def _describe_change(
 
 
 def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
-    files = sorted(state.workspace.change.files, key=lambda file: (-risk(file), file.path))
+    files = sorted(state.given.workspace.change.files, key=lambda file: (-risk(file), file.path))
     lines = ["", "Files, riskiest first:"]
     for file in files[:SHOWN_FILES]:
-        left_out = state.workspace.left_out(file)
+        left_out = state.given.workspace.left_out(file)
         lines.append(
             f"- {file.path}: {file.status}, {kind_of(file.path)}, "
             f"+{len(file.added)} -{len(file.removed)}"
@@ -235,9 +235,11 @@ def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
 def _list_checks(state: ReviewState) -> list[str]:
     """The names of the checks that the policy requires of this change."""
     paths = [
-        file.path for file in state.workspace.change.files if not state.workspace.left_out(file)
+        file.path
+        for file in state.given.workspace.change.files
+        if not state.given.workspace.left_out(file)
     ]
-    rules = required(state.catalog.verdict_policy.required_checks, paths)
+    rules = required(state.given.catalog.verdict_policy.required_checks, paths)
     names = ", ".join(rule.name for rule in rules)
     return ["", f"Required checks, which code has run: {names}"] if names else []
 
@@ -318,7 +320,7 @@ def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> lis
 
 async def _author_says(state: ReviewState) -> list[str]:
     """Title, description and commits, each line marked so that it cannot imitate our text."""
-    change = state.workspace.change
+    change = state.given.workspace.change
     parts = {"Title": change.title, "Description": change.description}
     if change.has_tree:
         parts["Commits, newest first"] = await history.change_log(change)

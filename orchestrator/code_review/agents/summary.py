@@ -73,7 +73,7 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
     Args:
         verdict: None before it is known, when only the size of the request matters.
     """
-    lead = state.catalog.agents[state.settings.lead]
+    lead = state.given.catalog.agents[state.given.settings.lead]
     bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MAX_TOKENS))
     spec = replace(
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
@@ -95,7 +95,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     if planned and len(planned) <= MAX_CHARACTERS and _is_clean(verdict):
         return _qualify_check_claims(planned, verdict), ""
     task = build_summary_task(state, verdict)
-    result = await run_task(task, state.runtime, state.budget)
+    result = await run_task(task, state.runtime, state.given.budget)
     if result.status != "ok":
         return "", f"{MISSING}the lead's call ended as {result.status}: {result.detail}"
     form = as_form(Summary, result.report)

@@ -44,10 +44,10 @@ def is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     return (
         executor.policy.refusal(spec, tool.spec) is None
         and isinstance(tool, Analysis)
-        and any(map(tool.concerns, state.workspace.files))
+        and any(map(tool.concerns, state.given.workspace.files))
     )
 
 
 async def _call(state: ReviewState, spec: AgentSpec, key: Key) -> None:
     call = ToolCall(str(key), key.tool, {})
-    await state.runtime.executor.call(spec, call, key, state.budget)
+    await state.runtime.executor.call(spec, call, key, state.given.budget)

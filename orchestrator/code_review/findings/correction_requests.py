@@ -30,7 +30,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     reported_fingerprints,
 )
 from orchestrator.code_review.findings.located_findings import FindingTarget, Rejection
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.tool_call_records import calls_under
@@ -53,7 +53,7 @@ class ReportCorrections(Struct, frozen=True):
     """
 
     workspace: ReviewWorkspace
-    focus: Focus
+    focus: IterationFocus
     journal: Journal
     nonce: str
 

@@ -43,7 +43,7 @@ async def prove_fixes(state: ReviewState) -> None:
 
     The journal has each proof under its contents, so an earlier proof is only looked up.
     """
-    if not state.settings.fixes.proofs:
+    if not state.given.settings.fixes.proofs:
         return
     state.focus.fixes, state.fixes = make_focus(state), {}
     proposed = await _collect(state)
@@ -54,7 +54,7 @@ async def prove_fixes(state: ReviewState) -> None:
             await _prove_first(state, fingerprint, proposed[fingerprint][:MAX_PROPOSALS])
 
     async with task_group() as group:
-        for fingerprint in islice(proposed, state.settings.fixes.proofs):
+        for fingerprint in islice(proposed, state.given.settings.fixes.proofs):
             group.start_soon(fix, fingerprint)
     await _prove_together(state)
     state.synthesis = replace(
@@ -71,7 +71,7 @@ async def _collect(state: ReviewState) -> dict[str, tuple[ProposedFix, ...]]:
         finding
         for finding in state.synthesis.findings
         if finding.state == "open"
-        if not state.only_written or finding.fingerprint in state.written
+        if state.given.patches is None or finding.fingerprint in state.given.patches
     ]
     templates = await _from_templates(state, due)
     found: dict[str, tuple[ProposedFix, ...]] = {}
@@ -95,12 +95,12 @@ async def _from_templates(
     """The proposals of rules' templates, made in a worker because files of head are parsed."""
     in_head = {one.fingerprint: one for one in due if one.evidence.side == "head"}
     paths = sorted({finding.path for finding in in_head.values()})
-    if not paths or not state.fix_templates:
+    if not paths or not state.given.fix_templates:
         return {}
-    side, failed = await state.workspace.side("head", paths)
+    side, failed = await state.given.workspace.side("head", paths)
     job = {
         "root": str(side.root),
-        "templates": list(state.fix_templates),
+        "templates": list(state.given.fix_templates),
         "findings": [
             {
                 "fingerprint": name,
@@ -115,7 +115,7 @@ async def _from_templates(
     }
     files = [path for path in paths if path not in failed]
     replies, _ = await call_check_in_batches(
-        state.pool, TEMPLATES, job, files, TEMPLATE_SECONDS, dict[str, list[list[Edit]]]
+        state.given.pool, TEMPLATES, job, files, TEMPLATE_SECONDS, dict[str, list[list[Edit]]]
     )
     return {
         name: [ProposedFix(TEMPLATE, in_head[name].path, tuple(edits)) for edits in proposals]
@@ -172,7 +172,7 @@ async def _prove_first(
         except PatchRefused as refusal:
             made = Fix(state="refused", patch="", source=proposal.source, reason=str(refusal))
         else:
-            if state.only_written and patch not in given:
+            if state.given.patches is not None and patch not in given:
                 continue
             proof = await _prove(state, [ProposedPatch(fingerprint, patch)])
             made = _as_fix(proof, patch, proposal.source)
@@ -191,7 +191,7 @@ def _rank(fix: Fix) -> int:
 
 async def _as_patch(state: ReviewState, proposal: ProposedFix) -> str:
     """An analyzer's edits as a patch."""
-    contents, path = state.workspace.contents, proposal.path
+    contents, path = state.given.workspace.contents, proposal.path
     listed = await contents.paths("head")
     if path not in listed:
         raise PatchRefused(f"{path} is not a file of head")
@@ -245,7 +245,7 @@ async def _prove(
     key = Key("fixes", name=digest([arguments, _compared_with(state.focus.fixes, patches)])[:16])
     key = key.in_turn(1).tool_call(1, PROVE_FIXES)
     call = ToolCall(str(key), PROVE_FIXES, arguments)
-    result = await state.runtime.executor.call(CODE, call, key, state.budget)
+    result = await state.runtime.executor.call(CODE, call, key, state.given.budget)
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
         return ProofResult("refused", reason=f"it could not be proven: {why}")

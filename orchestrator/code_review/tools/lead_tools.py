@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 
@@ -128,7 +128,7 @@ class ProposePlan:
         self,
         workspace: ReviewWorkspace,
         specialists: Sequence[str],
-        focus: Focus,
+        focus: IterationFocus,
         required: Sequence[str],
     ) -> None:
         self._workspace, self._specialists = workspace, specialists

@@ -21,7 +21,11 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
 from orchestrator.code_review.fixes.suppressions import require_no_suppression
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
+from orchestrator.code_review.review_workspace import (
+    IterationFocus,
+    ReviewWorkspace,
+    open_review_workspace,
+)
 from orchestrator.code_review.verdict.finding_parts import FixState
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.ports import CallContext
@@ -100,7 +104,11 @@ class ProveFixes:
     )
 
     def __init__(
-        self, workspace: ReviewWorkspace, pool: WorkerPool, focus: Focus, make_tools: MakeTools
+        self,
+        workspace: ReviewWorkspace,
+        pool: WorkerPool,
+        focus: IterationFocus,
+        make_tools: MakeTools,
     ) -> None:
         self._workspace, self._pool, self._focus = workspace, pool, focus
         self._make_tools = make_tools

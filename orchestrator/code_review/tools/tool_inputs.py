@@ -13,7 +13,7 @@ from orchestrator.code_review.analyzers.run_tests import MAX_RUNS
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.security_fixes import FixHistory
-from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 AROUND_PROGRAMS = 120.0
@@ -57,7 +57,7 @@ class ToolInputs(Struct, frozen=True):
     workspace: ReviewWorkspace
     pool: WorkerPool
     settings: ReviewSettings
-    focus: Focus
+    focus: IterationFocus
     required_checks: Sequence[str]
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
