@@ -299,7 +299,7 @@ class _Reader:
             name for use in verdict.memory if use.effect == "dismissed" for name in use.findings
         }
         for one in verdict.findings:
-            state = "dismissed" if one.state == "waived" and one.id in dismissed else one.state
+            state: str = "dismissed" if one.state == "waived" and one.id in dismissed else one.state
             if state == "open" and one.identity in self._marked_fixed:
                 state = "fixed"
             facts.findings.append(

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.check_io import FlowStep, RawFinding, ReportedRule
+from diffchecks.check_io import FlowStep, RawFinding
 from diffchecks.path_kinds import vendored_directory
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
@@ -18,19 +18,18 @@ from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
 from orchestrator.code_review.findings.new_findings import (
     CitedTexts,
-    ComparableFinding,
+    RuledFinding,
     assign_fingerprints,
     find_new,
     remove_white_space,
 )
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import RuleTable, imported_rule
+from orchestrator.code_review.rule_table import ImportedRule, Rule
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 WITHHELD = "[withheld]"
 UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
-UNKNOWN = ReportedRule("unknown", "unknown", "", "info", "qa")
 SECONDS = 10.0
 """For each call of a check about files; a usual one takes milliseconds."""
 MAX_SEARCHED = 200
@@ -71,7 +70,7 @@ class _SideReader:
         }
 
     async def quotes(
-        self, findings: Mapping[str, ComparableFinding]
+        self, findings: Mapping[str, RuledFinding]
     ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, str]]:
         """What can be shown of findings; a worker searches the files for secrets first.
 
@@ -79,8 +78,7 @@ class _SideReader:
             Fingerprint → quote, message, detail, title, steps; and path → error where it failed.
         """
         cited: dict[str, dict[str, Any]] = {}
-        for fingerprint, finding in findings.items():
-            raw = finding.raw
+        for fingerprint, (_, raw) in findings.items():
             cited.setdefault(raw.path, {})[fingerprint] = {
                 "line": raw.line,
                 "end_line": raw.end_line,
@@ -159,14 +157,13 @@ async def introduced_findings(
             *find_new(reviewed, others, workspace.added),
             *find_new(old, vendored, workspace.added),
         )
-        if finding.raw.path not in base_unknown
-        or finding.raw.line in workspace.added(finding.raw.path)
+        if (raw := finding[1]).path not in base_unknown or raw.line in workspace.added(raw.path)
     ]
-    return await _quote(workspace, assign_fingerprints(new, old), after)
+    return await _quote(assign_fingerprints(new, old), after)
 
 
-def _is_vendored(finding: ComparableFinding) -> bool:
-    return vendored_directory(finding.raw.path) is not None
+def _is_vendored(finding: RuledFinding) -> bool:
+    return vendored_directory(finding[1].path) is not None
 
 
 async def all_findings(
@@ -175,18 +172,18 @@ async def all_findings(
     """The findings of a report that compares both sides itself: all are introduced."""
     reader = _SideReader(workspace, head, pool)
     findings = await _classify(workspace, report, reader)
-    return await _quote(workspace, assign_fingerprints(findings), reader)
+    return await _quote(assign_fingerprints(findings), reader)
 
 
 async def _classify(
     workspace: ReviewWorkspace, report: AnalyzerReport, files: _SideReader
-) -> list[ComparableFinding]:
+) -> list[RuledFinding]:
     """The findings of a report that a rule is on for, each with what it is compared by."""
     counted = (_on_lines_of_git(raw, files) for raw in report.findings)
     rules = [(raw, workspace.rules.find_for(report.tool, raw)) for raw in counted]
-    kept = [(raw, rule.id) for raw, rule in rules if rule]
-    scopes = await files.scopes(raw for raw, _ in kept if raw.key is None and raw.scope is None)
-    return [_comparable(raw, rule, files, scopes) for raw, rule in kept]
+    kept = [(rule, raw) for raw, rule in rules if rule]
+    scopes = await files.scopes(raw for _, raw in kept if raw.key is None and raw.scope is None)
+    return [(rule, _comparable(raw, files, scopes)) for rule, raw in kept]
 
 
 def _on_lines_of_git(raw: RawFinding, files: _SideReader) -> RawFinding:
@@ -213,26 +210,23 @@ def _on_lines_of_git(raw: RawFinding, files: _SideReader) -> RawFinding:
 
 
 def _comparable(
-    raw: RawFinding, rule: str, files: _SideReader, scopes: Mapping[tuple[str, int], str]
-) -> ComparableFinding:
+    raw: RawFinding, files: _SideReader, scopes: Mapping[tuple[str, int], str]
+) -> RawFinding:
     if raw.key is not None:
-        return ComparableFinding(raw, rule, raw.key, "")
+        return replace(raw, scope="")
     text = remove_white_space(files.lines(raw.path)[raw.line - 1 : raw.end_line])
     scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
-    return ComparableFinding(raw, rule, text, scope)
+    return replace(raw, key=text, scope=scope)
 
 
-async def _quote(
-    workspace: ReviewWorkspace, findings: Mapping[str, ComparableFinding], files: _SideReader
-) -> IntroducedFindings:
+async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> IntroducedFindings:
     quoted: list[LocatedFinding] = []
     rejected: list[RejectedFinding] = []
     quotes, errors = await files.quotes(findings)
-    for fingerprint, finding in findings.items():
-        raw = finding.raw
+    for fingerprint, (rule, raw) in findings.items():
         why = errors.get(raw.path, "it could not be read")
         shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", "", ""))
-        located = _locate(workspace.rules, finding, fingerprint, *shown)
+        located = _locate(rule, raw, fingerprint, *shown)
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:
@@ -242,8 +236,8 @@ async def _quote(
 
 
 def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in its order
-    rules: RuleTable,
-    found: ComparableFinding,
+    rule: Rule,
+    raw: RawFinding,
     fingerprint: str,
     quote: str,
     message: str,
@@ -251,8 +245,6 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
     title: str,
     *steps: str,
 ) -> LocatedFinding:
-    raw, known = found.raw, rules.rules.get(found.rule)
-    rule = known or imported_rule(raw.reported or UNKNOWN)
     return LocatedFinding(
         fingerprint=fingerprint,
         rule=rule.id,
@@ -260,7 +252,7 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
         category=rule.category,
         cwe=rule.cwe,
         confidence=raw.confidence,
-        title=rule.title if known else title or rule.id,
+        title=(title or rule.id) if isinstance(rule, ImportedRule) else rule.title,
         detail="\n".join(filter(None, (message, detail))),
         fix_suggestion=rule.advice(raw.code),
         path=raw.path,

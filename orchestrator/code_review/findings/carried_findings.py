@@ -33,6 +33,7 @@ from orchestrator.code_review.findings.located_findings import (
     Carried,
     FindingTarget,
     LocatedFinding,
+    shared_fields,
 )
 from orchestrator.code_review.findings.merging import (
     FindingReport,
@@ -264,27 +265,14 @@ def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
     Args:
         words: an agent's response to an analyzer's finding; None: the finding is an agent's.
     """
-    said = words or claim
-    return LocatedFinding(
-        fingerprint=claim.fingerprint,
-        rule=claim.rule,
-        severity=said.severity,
-        category=claim.category,
-        cwe=claim.cwe,
-        confidence=claim.confidence if words is None else words.confidence,
-        title=said.title,
-        detail=said.detail,
-        fix_suggestion=claim.fix_suggestion,
-        path=claim.path,
-        side=claim.evidence.side,
-        start_line=claim.start_line,
-        end_line=claim.end_line,
-        quote=claim.evidence.quote,
-        because_of=claim.because_of,
-        cause_quote=claim.cause_quote,
-        guideline=claim.guideline,
-        lowered_from=None if words else claim.lowered_from,
-    )
+    shown = shared_fields(claim, LocatedFinding)
+    shown |= {"start_column": 0, "steps": ()}  # of the head that the earlier review saw
+    if words is not None:
+        said = {
+            name: getattr(words, name) for name in ("severity", "confidence", "title", "detail")
+        }
+        shown |= {**said, "lowered_from": None}
+    return LocatedFinding(**shown, quote=claim.evidence.quote, side=claim.evidence.side)
 
 
 async def _place_again(

@@ -17,7 +17,7 @@ from orchestrator.code_review.findings.carried_findings import as_located
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.finding_context import ContextBlock, find_block
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     default_rule,
@@ -98,19 +98,13 @@ async def _place(
             return placed
         return replace(placed, means=_was_like(about, path), path=path, is_edited=True)
     start, end, block = place
+    shown = {**shared_fields(about, LocatedFinding), "path": path}
     at = LocatedFinding(
+        **shown,
         fingerprint=dismissal.fingerprint or "",
-        rule=about.rule,
-        severity=about.severity,
-        category=about.category,
-        cwe=about.cwe,
         confidence=1.0,
-        title=about.title,
-        path=path,
-        side=about.side,
         start_line=start,
         end_line=end,
-        quote=about.quote,
     )
     in_base = frozenset(block.digest for _, _, block in before)
     means = _Meaning(dismissal, about, at)

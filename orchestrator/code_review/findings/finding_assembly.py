@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity, is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.finding_parts import Objection, Reported
@@ -40,29 +40,24 @@ def build_finding(
     reporters |= merged.supporters
     proved, confirmed_by = _confirmations(merged, decides, severity, policy)
     refuted = any(objection.refutes for objection in objections)
+    shown = {
+        **shared_fields(first, Finding),
+        "severity": severity,
+        "confidence": confidence,
+        "title": words.title or first.title,
+        "detail": _detail(first, words),
+        "start_column": first.start_column or None,
+        "fix_suggestion": words.fix_suggestion or first.fix_suggestion,
+        "lowered_from": first.lowered_from if severity == "info" else None,
+        "guideline": next((g for one in reports if (g := one.finding.guideline)), None),
+        "steps": next((steps for one in reports if (steps := one.finding.steps)), ()),
+    }
     return Finding(
         id="",
-        fingerprint=first.fingerprint,
-        severity=severity,
-        confidence=confidence,
-        title=words.title or first.title,
-        detail=_detail(first, words),
-        category=first.category,
-        rule=first.rule,
-        cwe=first.cwe,
-        path=first.path,
-        start_line=first.start_line,
-        end_line=first.end_line,
-        start_column=first.start_column or None,
+        **shown,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
-        fix_suggestion=words.fix_suggestion or first.fix_suggestion,
         reported_by=tuple(sorted(reporters)),
-        lowered_from=first.lowered_from if severity == "info" else None,
         carried_over=merged.is_carried,
-        because_of=first.because_of,
-        cause_quote=first.cause_quote,
-        guideline=next((one.finding.guideline for one in reports if one.finding.guideline), None),
-        steps=next((one.finding.steps for one in reports if one.finding.steps), ()),
         reports=_several(first, reports),
         objections=objections,
         standing="proved"

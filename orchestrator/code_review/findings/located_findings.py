@@ -58,6 +58,16 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     lowered_from: Severity | None = None
 
 
+def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
+    """The fields of ``source`` that ``target`` has under the same name.
+
+    A finding of an analyzer, an agent and a verdict are three structs: models write one, the
+    journal keeps one, and one is published. What they share has one name and one type.
+    """
+    names = target.__struct_fields__
+    return {name: getattr(source, name) for name in source.__struct_fields__ if name in names}
+
+
 class ProposedFix(Struct, frozen=True):
     """A fix that a reporter proposes: edits of the finding's file, or a patch as text."""
 

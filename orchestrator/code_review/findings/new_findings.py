@@ -12,37 +12,23 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
 from diffchecks.check_io import RawFinding
+from orchestrator.code_review.rule_table import Rule
 from orchestrator.engine.canonical_json import digest
 
 _BLANK = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 
 
-class ComparableFinding(Struct, frozen=True):
-    """A raw finding with the fields by which base and head are compared.
+RuledFinding = tuple[Rule, RawFinding]
+"""A finding under its rule, comparable between base and head: ``key`` is the cited text without
+white space, unless the reporter has its own, and ``scope`` is known."""
 
-    Attributes:
-        rule: the rule's id.
-        text: the cited text without white space, or the reporter's own key.
-        scope: dotted name of the enclosing function or class, empty at the top of a file.
-    """
 
-    raw: RawFinding
-    rule: str
-    text: str
-    scope: str
-
-    @property
-    def identity(self) -> tuple[str, str, str]:
-        """Equal for the same finding in base and head."""
-        return self.rule, self.text, self.scope
-
-    def fingerprint(self, occurrence: int) -> str:
-        """16 hex digits, stable across runs; ``occurrence`` numbers equal findings in a file."""
-        return digest([*self.identity, self.raw.path, occurrence])[:16]
+def _identity(finding: RuledFinding) -> tuple[str, ...]:
+    """Equal for the same finding in base and head."""
+    rule, raw = finding
+    return rule.id, raw.key or "", raw.scope or ""
 
 
 def remove_white_space(lines: Iterable[str]) -> str:
@@ -74,45 +60,45 @@ class CitedTexts:
 
 
 def find_new(
-    base: Sequence[ComparableFinding],
-    head: Sequence[ComparableFinding],
+    base: Sequence[RuledFinding],
+    head: Sequence[RuledFinding],
     added_lines: Callable[[str], frozenset[int]],
-) -> list[ComparableFinding]:
+) -> list[RuledFinding]:
     """The findings of head that have no counterpart in base.
 
     Args:
         added_lines: path in head → 1-based numbers of the lines that the change adds. Of several
             equal findings, those on added lines are the new ones.
     """
-    new, rest = _unmatched(base, head, added_lines, lambda finding: finding.identity)
-    new, rest = _unmatched(rest, new, added_lines, lambda finding: (finding.rule, finding.text))
+    new, rest = _unmatched(base, head, added_lines, _identity)
+    new, rest = _unmatched(rest, new, added_lines, lambda finding: _identity(finding)[:2])
     return _unmatched(rest, new, added_lines, _message_identity)[0]
 
 
-def _message_identity(finding: ComparableFinding) -> tuple[str, ...]:
+def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     """The key of an uncertain finding that does not depend on how its statement is written."""
-    raw = finding.raw
-    if raw.confidence == 1 or not finding.scope:
-        return finding.identity
-    return "message", finding.rule, raw.path, finding.scope, raw.message
+    rule, raw = finding
+    if raw.confidence == 1 or not raw.scope:
+        return _identity(finding)
+    return "message", rule.id, raw.path, raw.scope, raw.message
 
 
 def _unmatched(
-    base: Iterable[ComparableFinding],
-    head: Iterable[ComparableFinding],
+    base: Iterable[RuledFinding],
+    head: Iterable[RuledFinding],
     added_lines: Callable[[str], frozenset[int]],
-    key: Callable[[ComparableFinding], tuple[str, ...]],
-) -> tuple[list[ComparableFinding], list[ComparableFinding]]:
+    key: Callable[[RuledFinding], tuple[str, ...]],
+) -> tuple[list[RuledFinding], list[RuledFinding]]:
     """Match findings with equal keys one to one; the rest of head, and the rest of base."""
-    known: dict[tuple[str, ...], list[ComparableFinding]] = {}
+    known: dict[tuple[str, ...], list[RuledFinding]] = {}
     for finding in base:
         known.setdefault(key(finding), []).append(finding)
 
-    def unchanged_lines_first(finding: ComparableFinding) -> tuple[bool, str, int]:
-        raw = finding.raw
+    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
+        raw = finding[1]
         return raw.line in added_lines(raw.path), raw.path, raw.line
 
-    unmatched: list[ComparableFinding] = []
+    unmatched: list[RuledFinding] = []
     for finding in sorted(head, key=unchanged_lines_first):
         counterparts = known.get(key(finding))
         if counterparts:
@@ -123,18 +109,20 @@ def _unmatched(
 
 
 def assign_fingerprints(
-    findings: Iterable[ComparableFinding], base: Iterable[ComparableFinding] = ()
-) -> Mapping[str, ComparableFinding]:
-    """Findings by fingerprint, in reading order.
+    findings: Iterable[RuledFinding], base: Iterable[RuledFinding] = ()
+) -> Mapping[str, RuledFinding]:
+    """Findings by fingerprint, in reading order; 16 hex digits, stable across runs.
 
     Args:
         base: findings that are numbered first, so that a further equal finding gets a new
             fingerprint: that of an old one may be waived.
     """
-    counts = Counter((*finding.identity, finding.raw.path) for finding in base)
-    numbered: dict[str, ComparableFinding] = {}
-    for finding in sorted(findings, key=lambda f: (f.raw.path, f.raw.line, f.rule, f.text)):
-        place = (*finding.identity, finding.raw.path)
-        numbered[finding.fingerprint(counts[place])] = finding
+    counts = Counter((*_identity(finding), finding[1].path) for finding in base)
+    numbered: dict[str, RuledFinding] = {}
+    for finding in sorted(
+        findings, key=lambda found: (found[1].path, found[1].line, *_identity(found)[:2])
+    ):
+        place = (*_identity(finding), finding[1].path)
+        numbered[digest([*place, counts[place]])[:16]] = finding
         counts[place] += 1
     return numbered

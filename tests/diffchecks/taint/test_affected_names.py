@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply
 from diffchecks.python import partial_syntax_trees
 from diffchecks.taint import module_index
 from diffchecks.taint.affected_names import affected_names
-from orchestrator.code_review.findings.new_findings import ComparableFinding, find_new
+from orchestrator.code_review.findings.new_findings import RuledFinding, find_new
+from orchestrator.code_review.rule_table import Rule
 from tests.diffchecks.taint.taint_pairs import Pair, pairs, trace, write
 
 MODULE = '''"""A module."""
@@ -258,7 +260,7 @@ def _edited(files: Mapping[str, str], chance: random.Random) -> dict[str, str]:
 def _introduced(root: Path, base: dict[str, str], head: dict[str, str], *, all_: bool) -> list[str]:
     """What the change brings in, as a review compares its sides."""
     changed = [path for path in base.keys() | head.keys() if base.get(path) != head.get(path)]
-    found: list[list[ComparableFinding]] = []
+    found: list[list[RuledFinding]] = []
     for name, files, other, others in (("a", base, "b", head), ("b", head, "a", base)):
         pairs_of = [(p if p in files else None, p if p in others else None) for p in changed]
         job: dict[str, Any] = {"change": {"root": str(root / other), "files": pairs_of}}
@@ -267,7 +269,10 @@ def _introduced(root: Path, base: dict[str, str], head: dict[str, str], *, all_:
         text = {path: content.split("\n") for path, content in files.items()}
         found.append(
             [
-                ComparableFinding(raw, raw.code, text[raw.path][raw.line - 1].strip(), "")
+                (
+                    Rule(id=raw.code, title="", severity="low", codes=(raw.code,), why="", fix=""),
+                    replace(raw, key=text[raw.path][raw.line - 1].strip(), scope=""),
+                )
                 for raw in reply.findings
             ]
         )
