@@ -12,7 +12,7 @@ from orchestrator.code_review.agent_report_contracts import (
     as_form,
 )
 from orchestrator.code_review.findings.evidence_from_journal import Work
-from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
+from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import default_rule
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.engine.canonical_json import digest
@@ -53,18 +53,24 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
     category = claim.category or agent
     if category.casefold() in _DOCS:
         category = "docs"
-    read = {
-        **shared_fields(claim, LocatedFinding),
-        "fingerprint": claim_fingerprint(claim),
-        "rule": claim.rule or default_rule(category),
-        "severity": limit_severity(claim.severity, category, claim.title),
-        "category": category,
-        "cwe": tuple(claim.cwe),
-        "title": shorten(claim.title, MAX_TITLE),
-        "detail": shorten(claim.detail, MAX_DETAIL),
-        "fix_suggestion": shorten(claim.fix_suggestion, MAX_DETAIL),
-    }
-    return LocatedFinding(**read)
+    return LocatedFinding(
+        fingerprint=claim_fingerprint(claim),
+        rule=claim.rule or default_rule(category),
+        severity=limit_severity(claim.severity, category, claim.title),
+        category=category,
+        cwe=tuple(claim.cwe),
+        confidence=claim.confidence,
+        title=shorten(claim.title, MAX_TITLE),
+        detail=shorten(claim.detail, MAX_DETAIL),
+        fix_suggestion=shorten(claim.fix_suggestion, MAX_DETAIL),
+        path=claim.path,
+        start_line=claim.start_line,
+        end_line=claim.end_line,
+        quote=claim.quote,
+        because_of=claim.because_of,
+        guideline=claim.guideline,
+        patch=claim.patch,
+    )
 
 
 def limit_severity(severity: Severity, category: str, title: str) -> Severity:

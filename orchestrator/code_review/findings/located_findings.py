@@ -61,8 +61,8 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
 def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
     """The fields of ``source`` that ``target`` has under the same name.
 
-    A finding of an analyzer, an agent and a verdict are three structs: models write one, the
-    journal keeps one, and one is published. What they share has one name and one type.
+    For what our code has checked already: of an agent's ``ReportedFinding``, ``read_claim`` takes
+    over each field by name.
     """
     names = target.__struct_fields__
     return {name: getattr(source, name) for name in source.__struct_fields__ if name in names}
