@@ -195,8 +195,7 @@ def _tool_inputs(
     cache: ResultCache | None,
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
-    paths = [file.path for file in workspace.change.files if not workspace.left_out(file)]
-    checks = required(policy.catalog.verdict_policy.required_checks, paths)
+    checks = required(policy.catalog.verdict_policy.required_checks, workspace.open_paths)
     return ToolInputs(
         workspace=workspace,
         pool=pool,

@@ -90,6 +90,11 @@ class ReviewWorkspace:
             why = describe_size_limit(file.size, self.max_bytes)
         return why
 
+    @property
+    def open_paths(self) -> list[str]:
+        """The changed files that every tool may read; lock files are excluded."""
+        return [file.path for file in self.change.files if not self.left_out(file)]
+
     def reviewable(self, file: ChangedFile) -> bool:
         """Whether a tool reads a file; of lock files only their check does, not agents."""
         if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):

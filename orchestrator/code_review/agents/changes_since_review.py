@@ -85,11 +85,7 @@ def _describe(since: ChangedSince) -> str:
 
 async def _list_reached(state: ReviewState, changed: set[str]) -> list[str]:
     """The other files of the change that import one of these, or that one of these imports."""
-    paths = [
-        file.path
-        for file in state.given.workspace.change.files
-        if not state.given.workspace.left_out(file)
-    ]
+    paths = state.given.workspace.open_paths
     neighbors: Mapping[str, Sequence[str]] = (
         await reviewer_assignment.find_neighbors_of(state, paths) if changed else {}
     )

@@ -66,16 +66,8 @@ def _present(**facts: object) -> dict[str, object]:
 
 def reviewable_paths(state: ReviewState) -> list[str]:
     """The files that agents must review."""
-    return [
-        f.path for f in state.given.workspace.change.files if state.given.workspace.reviewable(f)
-    ]
-
-
-def _open_paths(state: ReviewState) -> list[str]:
-    """The files that every tool may read; lock files are excluded."""
-    return [
-        f.path for f in state.given.workspace.change.files if not state.given.workspace.left_out(f)
-    ]
+    workspace = state.given.workspace
+    return [file.path for file in workspace.change.files if workspace.reviewable(file)]
 
 
 def plan_for_one_agent(state: ReviewState, agent: str) -> ReviewPlan:
@@ -166,7 +158,7 @@ def _tasks_for_required_checks(
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for rule in state.given.catalog.verdict_policy.required_checks:
-        paths = concerned(rule, _open_paths(state))
+        paths = concerned(rule, state.given.workspace.open_paths)
         for tool in rule.tools:
             able = [
                 a
@@ -187,7 +179,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 
     The policy says where it applies. A lead can add checks of the policy but not remove any.
     """
-    paths = concerned(rule, _open_paths(state))
+    paths = concerned(rule, state.given.workspace.open_paths)
     required = any(rule.name in done.plan.required_checks for done in state.rounds)
     if not (paths or required):
         return None

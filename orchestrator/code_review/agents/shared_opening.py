@@ -234,12 +234,8 @@ def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
 
 def _list_checks(state: ReviewState) -> list[str]:
     """The names of the checks that the policy requires of this change."""
-    paths = [
-        file.path
-        for file in state.given.workspace.change.files
-        if not state.given.workspace.left_out(file)
-    ]
-    rules = required(state.given.catalog.verdict_policy.required_checks, paths)
+    needed = state.given.catalog.verdict_policy.required_checks
+    rules = required(needed, state.given.workspace.open_paths)
     names = ", ".join(rule.name for rule in rules)
     return ["", f"Required checks, which code has run: {names}"] if names else []
 
