@@ -16,6 +16,8 @@ from orchestrator.app.runs.run_limits import read_limits
 from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict, last_row
 from orchestrator.app.types import PROGRAM, is_program_run, review_options
+from orchestrator.code_review.verdict.model import ChangeRef, ReviewScore, RunUsage, VerdictStop
+from orchestrator.code_review.verdict.policy_effects import Override
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import DiffcourtError, RunNotFound
@@ -25,47 +27,17 @@ KEPT_SECONDS = 30.0
 """How long the summary of a run without a writer is cached; a person may still override it."""
 
 
-class _Change(Struct):
-    base: str
-    head: str
-    files: int = 0
-    added_lines: int = 0
-    removed_lines: int = 0
-
-
-class _Stop(Struct):
-    reason: str
-    detail: str = ""
-
-
-class _Score(Struct):
-    total: float | None = None
-
-
-class _Usage(Struct):
-    usd: float = 0.0
-    seconds: float = 0.0
-    model_calls: int = 0
-    tool_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _Override(Struct):
-    verdict: str = ""
-
-
 class VerdictBrief(Struct):
     """The parts of a verdict that a list shows, fast to decode."""
 
     verdict: str
     status: str
-    change: _Change
-    stop: _Stop
+    change: ChangeRef
+    stop: VerdictStop
+    score: ReviewScore
+    usage: RunUsage
     counts: dict[str, int] = field(default_factory=dict)
-    score: _Score = field(default_factory=_Score)
-    usage: _Usage = field(default_factory=_Usage)
-    override: _Override | None = None
+    override: Override | None = None
 
 
 class RunSummary(Struct, kw_only=True):
