@@ -87,20 +87,16 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     patches: Mapping[str, tuple[ProposedFix, ...]] | None = None,
     observer: Observer = ignore_event,
 ) -> AsyncIterator[ReviewState]:
-    """Set up a review; its temporary files are removed at the end.
+    """Set up a review with ``ReviewInputs``; its temporary files are removed at the end.
 
     Args:
         pool: open worker processes for checks; the caller closes them.
         tools: those of MCP servers, beside the review's own.
-        approver: asked before an irreversible call; None refuses such calls.
-        rollback: restores files that a failed tool changed; None refuses tools that write.
-        cache: analyzer results of earlier reviews; None analyzes every file.
-        run_directory: where the output of programs is kept; None keeps nothing.
-        handed_over, patches: see ``ReviewInputs``.
+        approver, rollback: without them, irreversible calls and tools that write are refused.
+        cache, run_directory: None analyzes every file, and keeps no output of programs.
 
     Raises:
-        ReplayMismatch: the run began with another policy.
-        SandboxError: the sandbox that the settings require is not available.
+        ReplayMismatch, SandboxError: the run had another policy; the required sandbox is missing.
     """
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
@@ -128,11 +124,11 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
-        budget = _budget(settings, journal)
-        fixes = check_data_files.write(FIXES, policy.layers, workspace.root)
         inputs = ReviewInputs(
-            workspace, catalog, settings, budget, pool, fixes, notes, handed_over, patches
-        )
+            workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
+            fix_templates=check_data_files.write(FIXES, policy.layers, workspace.root),
+            handed_over=handed_over, patches=patches,
+        )  # fmt: skip
         yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
 
 
