@@ -70,7 +70,7 @@ from diffchecks import removed_controls
 from diffchecks.check_io import RawFinding
 from diffchecks.past_fixes import classify_message
 from diffchecks.path_kinds import path_kinds
-from diffchecks.removed_controls.reporting import POSSIBLE_LOSS
+from diffchecks.removed_controls.removed_checks import LEADS
 from orchestrator.code_review.change.security_fixes import find_past_fixes
 from orchestrator.code_review.change.types import Change
 
@@ -300,8 +300,10 @@ def history(repo: Path, base: str, files: Sequence[str]) -> list[dict[str, objec
     return [to_builtins(fix) for fix in fixes]
 
 
-def look(commit: Commit, way: Way) -> tuple[list[RawFinding], list[RawFinding]] | None:
-    """The findings by syntax alone, and with the history too; None: there is no such change."""
+def look(
+    commit: Commit, way: Way
+) -> tuple[list[RawFinding], list[RawFinding], list[RawFinding]] | None:
+    """The findings by syntax alone, with the history too, and leads; None: no such change."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         asked = later_job(commit, folder) if way == "later" else job(commit, folder, way=way)
@@ -311,34 +313,38 @@ def look(commit: Commit, way: Way) -> tuple[list[RawFinding], list[RawFinding]] 
         alone = removed_controls.run(asked).findings
         asked["fixes"] = history(commit.repo, base, commit.files)
         found = removed_controls.run(asked).findings if asked["fixes"] else alone
-        return noticed(alone), noticed(found)
+        leads = [finding for finding in alone if finding.code in LEADS]
+        return noticed(alone), noticed(found), leads
 
 
 def noticed(findings: Sequence[RawFinding]) -> list[RawFinding]:
-    """Those of medium severity or more."""
-    return [finding for finding in findings if finding.code != POSSIBLE_LOSS]
+    """Those of medium severity or more, which are no leads."""
+    return [finding for finding in findings if finding.code not in LEADS]
 
 
 def measure(name: str, of: Sequence[Commit], way: Way, *, show: bool) -> None:
-    """Print how many of the commits have a finding: by syntax, by history, and by either."""
+    """Print how many of the commits have a finding: by syntax, by history, by either; and a lead."""
     codes: Counter[str] = Counter()
-    hits = Counter({"syntax": 0, "history": 0, "both": 0})
+    hits = Counter({"syntax": 0, "history": 0, "both": 0, "lead": 0, "any": 0})
+    hints = 0
     count = 0
     for commit in of:
         if not (found := look(commit, way)):
             continue
         count += 1
-        alone, findings = found
+        alone, findings, leads = found
+        hints += len(leads)
         told = any(finding not in alone for finding in findings)  # new, or with a sentence more
         hits.update(syntax=bool(alone), history=told, both=bool(findings))
+        hits.update(lead=bool(leads), any=bool(leads or findings))
         codes.update({finding.code for finding in findings})
-        if show and (findings or way == "back"):
+        if show and (findings or leads or way == "back"):
             mark = "S" * bool(alone) + "H" * told
             print(f"  {mark:2} {commit.repo} {commit.name[:10]} {commit.subject[:70]}")
-            for finding in findings[:3]:
+            for finding in (*findings[:3], *leads[:3]):
                 print(f"      {finding.code} {finding.path}:{finding.line} {finding.message[:150]}")
     shares = "  ".join(f"{by} {n:4} {100 * n / max(1, count):5.1f}%" for by, n in hits.items())
-    print(f"{name:24} {count:5}: {shares}  {dict(codes)}")
+    print(f"{name:24} {count:5}: {shares}  {dict(codes)}, {hints} leads")
 
 
 def part_of(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Security controls that a change removes or weakens: guards, checks, limits, escaping, access."""
+"""Protection that a change removes: access control, escaping, safe calls, earlier security fixes."""
 
 import os
 from collections.abc import Iterable
@@ -10,15 +10,18 @@ from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python.source_definitions import NotParsedError, parse_text
-from diffchecks.removed_controls.control import ControlledFile, Version
-from diffchecks.removed_controls.judging import Losses
+from diffchecks.removed_controls.lost_declarations import (
+    GRAMMARS,
+    Declarations,
+    DeclaringFile,
+    find_lost_declarations,
+    read_other,
+    read_python,
+)
 from diffchecks.removed_controls.lost_wrapping import ChangedText, find_lost_wrapping
-from diffchecks.removed_controls.other_languages import GRAMMARS
-from diffchecks.removed_controls.other_languages import read_controls as read_other
-from diffchecks.removed_controls.python_controls import read_controls as read_python
+from diffchecks.removed_controls.removed_checks import find_removed_checks
 from diffchecks.removed_controls.reverted_fixes import add_history, count_added
 from diffchecks.removed_controls.unsafe_replacements import find_unsafe_replacements
-from diffchecks.removed_controls.weakened_guards import find_weakened_guards
 
 _NOT_IN = frozenset({"tests", "samples"})  # as in the rules; reading them takes half of the time
 
@@ -28,10 +31,10 @@ _NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Report controls that the changed files lost."""
+    """Report protection that the changed files lost."""
     texts: list[ChangedText] = []
     old_texts: dict[str, ChangedText] = {}
-    files: list[ControlledFile] = []
+    declaring: list[DeclaringFile] = []
     gaps: dict[str, str] = {}
     for file in job["files"]:
         if file["status"] in {"deleted", "mode"}:
@@ -49,23 +52,18 @@ def run(job: dict[str, Any]) -> CheckReply:
         except Gap as gap:
             gaps[file["path"]] = str(gap)
         else:
-            files += [changed] if changed else []
+            declaring += [changed] if changed else []
     findings = list(find_lost_wrapping(texts))
     for text in texts:
         findings += find_unsafe_replacements(text)
-    known: set[tuple[str | None, int]] = {(finding.path, finding.line) for finding in findings}
-    losses = Losses(files).findings()
-    findings += (finding for finding in losses if (finding.path, finding.line) not in known)
-    known |= {(finding.removed_path, finding.removed_line) for finding in findings}
-    findings += (
-        finding
-        for finding in find_weakened_guards(files)
-        if known.isdisjoint(
-            {(finding.path, finding.line), (finding.removed_path, finding.removed_line)}
-        )
-    )
+    known = {(finding.path, finding.line) for finding in findings}
+    lost = find_lost_declarations(declaring)
+    findings += (finding for finding in lost if (finding.path, finding.line) not in known)
     if fixes := convert(job.get("fixes", []), list[PastFix]):
         findings = add_history(findings, old_texts, fixes, count_added(texts))
+    known = {(finding.path, finding.line) for finding in findings}
+    leads = find_removed_checks(texts)
+    findings += (lead for lead in leads if (lead.path, lead.line) not in known)
     facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.get("history_unsearched")) else {}
     examined = [text.path for text in texts if text.path not in gaps]
     return CheckReply(findings, examined, gaps, facts)
@@ -78,8 +76,8 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
     return ChangedText(file["path"], base, head, file["removed"], file["added"])
 
 
-def read_changed_file(old_path: str | None, text: ChangedText) -> ControlledFile | None:
-    """Read the controls of a changed file on both sides; None if there is nothing to compare.
+def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile | None:
+    """Read the declarations of a changed file on both sides; None if there is nothing to compare.
 
     Raises:
         Gap: a version cannot be read. The review notes it even if base's version cannot be read
@@ -98,21 +96,19 @@ def read_changed_file(old_path: str | None, text: ChangedText) -> ControlledFile
         base = _read(suffix, text.base, (hunk.base for hunk in hunks))
     except Gap as gap:
         raise Gap(f"the base version {gap}") from None
-    return ControlledFile(old_path or text.path, text, base, head)
+    return DeclaringFile(old_path or text.path, text, base, head)
 
 
-def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Version:
-    """Read the controls of one version."""
+def _read(suffix: str, lines: list[str], hunks: Iterable[range]) -> Declarations:
+    """Read the declarations of one version."""
     ranges = list(hunks)
-    touched = _touched(ranges)
     try:
         if suffix == ".py":
             # Bytes of another encoding than UTF-8 stand in texts and comments only.
-            text = "\n".join(lines).encode("utf-8", "replace").decode()
-            return read_python(parse_text(text), lines, touched)
+            return read_python(parse_text("\n".join(lines).encode("utf-8", "replace").decode()))
         if _is_packed(lines, ranges):
             raise Gap(_PACKED)
-        return read_other(GRAMMARS[suffix], lines, touched)
+        return read_other(GRAMMARS[suffix], lines, _touched(ranges))
     except NotParsedError as error:
         raise Gap(str(error)) from None
     except (RecursionError, MemoryError):

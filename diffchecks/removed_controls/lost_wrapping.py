@@ -263,17 +263,17 @@ class ChangedText:
         added: Collection[int],
     ) -> None:
         self.path, self.base, self.head = path, base, head
-        self._removed, self._added = frozenset(removed), frozenset(added)
+        self.removed, self.added = frozenset(removed), frozenset(added)
 
     @cached_property
     def removed_text(self) -> str:
         """The removed lines, joined."""
-        return _joined(self.base, sorted(self._removed))
+        return _joined(self.base, sorted(self.removed))
 
     @cached_property
     def added_text(self) -> str:
         """The added lines, joined."""
-        return _joined(self.head, sorted(self._added))
+        return _joined(self.head, sorted(self.added))
 
     @cached_property
     def squeezed_head(self) -> list[str]:
@@ -297,14 +297,24 @@ class ChangedText:
         old = new = 1
         while old <= len(self.base) or new <= len(self.head):
             before, after = old, new
-            while old in self._removed:
+            while old in self.removed:
                 old += 1
-            while new in self._added:
+            while new in self.added:
                 new += 1
             if (before, after) == (old, new):
                 old, new = old + 1, new + 1
             else:
                 yield LineRange(range(before, old), range(after, new))
+
+    def place(self, removed_line: int) -> int:
+        """The line of head at the place of a line of base that goes, or next to it."""
+        return self.place_of(next(hunk for hunk in self.hunks() if removed_line in hunk.base))
+
+    def place_of(self, hunk: LineRange) -> int:
+        """The first line of a hunk in head, or the one next to it, that is not blank."""
+        after, before = range(hunk.head.stop, len(self.head) + 1), range(hunk.head.start - 1, 0, -1)
+        near = (n for n in (*hunk.head, *after, *before) if n <= len(self.head))
+        return next((n for n in near if self.head[n - 1].strip()), 1)
 
     def was(self, hunk: LineRange) -> str:
         """The text of a hunk in base."""

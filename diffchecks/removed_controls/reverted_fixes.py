@@ -11,7 +11,6 @@ from diffchecks.check_io import RawFinding, Source
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, LineRange, strip_whitespace
-from diffchecks.removed_controls.reporting import POSSIBLE_LOSS
 from diffchecks.secrets.redaction import redact_secrets
 from diffchecks.secrets.secret_scan import find_secrets_by_line
 
@@ -71,14 +70,12 @@ def add_history(
     for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
         same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
-        sure = [n for n in same if result[n].code != POSSIBLE_LOSS]
-        for n in sure:
+        for n in same:
             known = result[n]
             detail = "\n".join(filter(None, (known.detail, own.message)))
             confidence = max(known.confidence, own.confidence)
             result[n] = replace(known, detail=detail, confidence=confidence)
-        if not sure:
-            result = [finding for n, finding in enumerate(result) if n not in same]
+        if not same:
             result.append(own)
     return result
 
@@ -202,7 +199,7 @@ def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
     return RawFinding(
         "fix-reverted",
         text.path,
-        place(text, undone.hunk),
+        text.place_of(undone.hunk),
         describe(undone),
         confidence=0.9 if undone.fix.statement == "security" else 0.7,
         removed_path=old_path if line else "",
@@ -230,13 +227,3 @@ def _count(undone: Undone) -> str:
     parts = [f"that the commit added here and that are gone: {gone}"] * bool(gone)
     parts += [f"that it removed and that are back: {back}"] * bool(back)
     return f"lines {'; '.join(parts)}"
-
-
-def place(text: ChangedText, hunk: LineRange) -> int:
-    """The line of head at the place of the lines, or next to it."""
-    near = (
-        *hunk.head,
-        *range(hunk.head.stop, len(text.head) + 1),
-        *range(hunk.head.start - 1, 0, -1),
-    )
-    return next((n for n in near if n <= len(text.head) and text.head[n - 1].strip()), 1)

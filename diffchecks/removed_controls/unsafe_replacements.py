@@ -15,7 +15,6 @@ from diffchecks.removed_controls.lost_wrapping import (
     strip_whitespace,
     tell_other_lines,
 )
-from diffchecks.removed_controls.vocabulary import split_words
 
 CODE = "unsafe-replacement"
 NEAR = 8  # lines around a directory name in which it is compared
@@ -141,7 +140,8 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
         if was and now and max(len(was), len(now)) <= MAX_HUNK_CHARACTERS:
             yield from _unbounded(file, hunk)
             yield from _without_separator(file, hunk)
-            yield from _weaker_values(file, hunk) if suffix != ".py" else ()
+            yield from _weaker_values(file, hunk)
+            yield from _lost_options(file, hunk)
             if replaced := _replaced(was, now, suffix):
                 pair, at, says = replaced
                 line = hunk.head.start + now.count("\n", 0, at)
@@ -218,7 +218,8 @@ def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFindin
             yield RawFinding("condition-weakened", file.path, number, says, confidence=0.8)
 
 
-_VALUE = re.compile(r"(\b(?:true|false)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_VALUE = re.compile(r"(\b(?:[tT]rue|[fF]alse)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
 _PROTECTS = frozenset(
     {"auth", "authenticate", "autoescape", "csrf", "disallow", "enforce", "escape", "httponly"}
     | {"protect", "protection", "sandbox", "sanitize", "secure", "validate", "verify", "xsrf"}
@@ -245,14 +246,40 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         now = _VALUE.split(file.squeezed_head[number - 1])
         was = lines.get(tuple(now[::2]), now)
         for at in range(1, len(now), 2):
-            named = split_words({now[at - 1][-SPAN:]})
+            before = now[at - 1][-SPAN:]
+            named = frozenset(part.lower() for part in _PARTS.findall(before))
             if was[at] != now[at] and _is_weaker(named, was[at], now[at]):
                 says = f"A weaker value replaces {was[at]}: {file.head[number - 1].strip()[:SHOWN]}"
                 yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)
                 break
 
 
+_OPTION = re.compile(
+    r",?['\"]?(?P<name>resolve_entities|no_network|forbid_\w+|autoescape|check_hostname|cert_reqs"
+    r"|verify_\w+|http_?only|same_?site|secure|weights_only)['\"]?(?:=>?|:)(?P<value>['\"]?[\w.]+['\"]?),?",
+    re.IGNORECASE,
+)
+_OFF = re.compile(r"(?i)false|none|null|nil|['\"]?(?:[\w.]+\.)?(?:cert_)?none['\"]?")
+
+
+def _lost_options(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
+    """A protecting option that is no longer passed, in an otherwise equal line."""
+    lines: dict[str, str] = {}
+    for number in hunk.base:
+        text = strip_whitespace(file.base[number - 1])
+        for option in _OPTION.finditer(text):
+            off, exposes = _OFF.fullmatch(option["value"]), option["name"] == "resolve_entities"
+            if bool(off) == exposes and option["name"] not in file.added_text:
+                rest = text[: option.start()], text[option.end() :]
+                lines |= {joint.join(rest): option["name"] for joint in ("", ",")}
+    for number in hunk.head if lines else ():
+        if name := lines.get(file.squeezed_head[number - 1]):
+            says = f"The option {name} is no longer set"
+            yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)
+
+
 def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
+    old, new = old.lower(), new.lower()
     if {old, new} == {"true", "false"}:
         protects = not named.isdisjoint(_PROTECTS)
         if named & _EXPOSES or (protects and named & _NEGATES):

@@ -100,8 +100,8 @@ Below are the change itself and the findings of analyzers.
 
 
 LEADS = """\
-Leads ({count}): hits on added lines that no rule counts. They are not findings; report one as your
-own where the lines show who is harmed:"""
+Leads ({count}): hits on changed lines that no rule counts. They are not findings; report one as
+your own where the lines show who is harmed:"""
 
 
 async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:

@@ -258,10 +258,11 @@ def _join(tool: str, outcomes: Sequence[AnalyzerOutcome]) -> AnalyzerOutcome:
 
 
 def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> Iterator[Lead]:
-    """The hits at added lines for which no rule is on."""
+    """The hits at changed lines for which no rule is on."""
     for raw in report.findings:
         counts = workspace.rules.find_for(report.tool, raw) is not None
-        if not counts and raw.line in workspace.added(raw.path):
+        changed = raw.removed_line or raw.line in workspace.added(raw.path)
+        if not counts and changed:
             yield Lead(raw.path, raw.line, report.tool, raw.code)
 
 

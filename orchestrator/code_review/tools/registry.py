@@ -173,11 +173,11 @@ SECURITY: Mapping[str, Entry] = {
     "route_guards": make_comparison(
         "python.route_guards",
         PYTHON_MODULES,
-        "Python routes without the guard or ownership check that neighboring routes have.",
+        "Leads: Python routes without the guard or owner check of the routes beside them.",
         reads=NOTHING,
     ),
     "protections": ChangeEntry(
-        "Removed guard clauses, checks, limits, access control, escaping and security fixes.",
+        "Removed access control, escaping and security fixes; leads: removed checks.",
         lambda inputs: Protections(
             inputs.fix_history, pool=inputs.pool, workspace=inputs.workspace
         ),

@@ -96,20 +96,8 @@ def branches(count: int) -> str:
     return f"def f(a):\n{body}    return a\n"
 
 
-GUARDED = """def f(KIND, port):
-    if KIND not in TRUSTED_HOSTS:
-        raise Forbidden
-    return connect(KIND, port)
-"""
-UNKNOWN = "def load_KIND(self, key):\n    return self.read(key, KIND)\n"
-KNOWN = UNKNOWN.replace(
-    "    re", "    if key not in self.KIND:\n        raise KeyError('KIND')\n    re"
-)
 UNTIDY = "def pay_KIND(order):\n    return order.total(KIND)\n"
 TIDY = UNTIDY.replace("(KIND)", "(tidy(KIND))")
-UNGUARDED = """def f(KIND, port):
-    return connect(KIND, port)
-"""
 
 
 def api(before: str, bad: str, good: str) -> Case:
@@ -143,14 +131,6 @@ def cargo_lock(source: str) -> str:
     return f'version = 3\n\n[[package]]\nname = "a"\nversion = "1.0.0"\n{source}\n'
 
 
-ROUTES = "".join(
-    f'@bp.post("/{name}/<int:id>")\n@login_required\ndef {name}(id):\n    return pay(id)\n\n\n'
-    for name in ("orders", "refunds", "invoices")
-)
-OWNED = (
-    "def edit(request, pk):\n    get_object_or_404(Order, pk=pk, user=request.user).save()\n\n\n"
-)
-COUPONS = "def coupons(id):\n    return pay(id)\n"
 
 
 OWN: dict[str, Case] = {
@@ -164,18 +144,6 @@ OWN: dict[str, Case] = {
     ),
     "security.foreign-script": text(
         "a.sh", "curl -O https://example.com/i.sh\nsh i.sh\n", "curl -O https://get.helm.sh/i.sh\nsh i.sh\n"
-    ),
-    "security.route-unguarded": text(
-        "app.py",
-        f'{ROUTES}@bp.post("/coupons/<int:id>")\n{COUPONS}',
-        f'{ROUTES}@bp.post("/coupons/<int:id>")\n@login_required\n{COUPONS}',
-        ROUTES,
-    ),
-    "security.object-unowned": text(
-        "app.py",
-        f"{OWNED}def drop(request, pk):\n    get_object_or_404(Order, pk=pk).delete()\n",
-        f"{OWNED}def drop(request, pk):\n    get_object_or_404(Order, pk=pk, user=request.user).delete()\n",
-        OWNED,
     ),
     "architecture.import-cycle": Case(
         {"pkg/b.py": "from pkg import a\n"},
@@ -288,23 +256,11 @@ OWN: dict[str, Case] = {
     "security.lock-unverified": text("Pipfile.lock", pipfile("2", hashes=""), pipfile("2"), pipfile("1")),
     "security.lock-install-script": text("package-lock.json", npm_lock('"hasInstallScript": true'), npm_lock('"license": "MIT"'), npm_lock('"license": "ISC"')),
     "security.loosened-dependency": text("requirements.txt", "a>=1.2\n", "a==1.3\n", "a==1.2\n"),
-    "security.guard-removed": text("pay.py", UNGUARDED, GUARDED + "DONE = 1\n", GUARDED),
-    "security.check-removed": text("pay.py", "def f(KIND_path, root):\n    return load(KIND_path)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path, 2)\n", "def f(KIND_path, root):\n    check_KIND(KIND_path, root)\n    return load(KIND_path)\n"),
-    "security.condition-weakened": text("pay.py", "def f(KIND_user):\n    if KIND_user:\n        return delete(KIND_user)\n    return 1\n", "def f(KIND_user):\n    if KIND_user.is_admin and KIND_user:\n        return delete(KIND_user)\n    return 1\n", "def f(KIND_user):\n    if KIND_user and KIND_user.is_admin:\n        return delete(KIND_user)\n    return 1\n"),
-    "security.guard-weakened": text("pay.py", "def f(KIND_member, doc):\n    if not KIND_member.is_staff and not doc.open:\n        raise Denied\n    doc.delete()\n", "def f(KIND_member, doc):\n    if not KIND_member.is_staff or doc.open:\n        raise Denied\n    doc.delete()\n", "def f(KIND_member, doc):\n    if not KIND_member.is_staff:\n        raise Denied\n    doc.delete()\n"),
-    "security.guard-without-effect": text("pay.py", "def f(KIND_member, doc):\n    if not KIND_member.is_staff:\n        log.info(doc)\n    doc.delete()\n", "def f(KIND_member, doc):\n    if not KIND_member.is_staff:\n        raise Forbidden\n    doc.delete()\n", "def f(KIND_member, doc):\n    if not KIND_member.is_staff:\n        raise Denied\n    doc.delete()\n"),
-    "security.guard-too-late": text("pay.py", "def f(KIND_member, doc):\n    doc.delete()\n    if not KIND_member.is_staff:\n        raise Denied\n", "def f(KIND_member, doc):\n    log.info(doc)\n    if not KIND_member.is_staff:\n        raise Denied\n    doc.delete()\n", "def f(KIND_member, doc):\n    if not KIND_member.is_staff:\n        raise Denied\n    doc.delete()\n"),
-    "security.guard-exception-ignored": text("pay.py", "def f(KIND_member, doc):\n    try:\n        verify_KIND(KIND_member, doc)\n    except Exception:\n        pass\n    doc.delete()\n", "def f(KIND_member, doc):\n    try:\n        verify_KIND(KIND_member, doc)\n    except Exception:\n        raise Denied\n    doc.delete()\n", "def f(KIND_member, doc):\n    verify_KIND(KIND_member, doc)\n    doc.delete()\n"),
+    "security.condition-weakened": text("pay.py", "def f(KIND_path):\n    return KIND_path.startswith(ROOT)\n", "def f(KIND_path):\n    return KIND_path.startswith(ROOT + os.sep, 1)\n", "def f(KIND_path):\n    return KIND_path.startswith(ROOT + os.sep)\n"),
     "security.access-control-removed": text("pay.py", "def f(request):\n    return delete(request)\n", "@KIND_required\ndef f(request):\n    return delete(request, 1)\n", "@KIND_required\ndef f(request):\n    return delete(request)\n"),
-    "security.bound-removed": text("pay.py", "def f(KIND_body):\n    return parse(KIND_body)\n", "def f(KIND_body):\n    if len(KIND_body) >= MAX_KIND:\n        raise TooLarge\n    return parse(KIND_body)\n", "def f(KIND_body):\n    if len(KIND_body) > MAX_KIND:\n        raise TooLarge\n    return parse(KIND_body)\n"),
+    "security.bound-removed": text("pay.py", "KIND = compile('<KIND.*?>')\n", "KIND = compile('<KIND.{,200}?>')\n", "KIND = compile('<KIND.{,100}?>')\n"),
     "security.hardening-removed": text("pay.py", "def f(body):\n    return ParserKIND(body)\n", "def f(body):\n    return ParserKIND(body, forbid_external=True, tree=1)\n", "def f(body):\n    return ParserKIND(body, forbid_external=True)\n"),
-    "security.denylist-shortened": text("pay.py", "STRIPPED = ['cookie']\n", "STRIPPED = ['authorization', 'cookie']\n", "STRIPPED = ['cookie', 'authorization']\n"),
-    "security.session-kept": text("pay.py", "def f(request):\n    return login(request)\n", "def f(request):\n    request.session.cycle_key()\n    return login(request, 1)\n", "def f(request):\n    request.session.cycle_key()\n    return login(request)\n"),
-    "security.disclosure-restored": text("pay.py", "def f(headersKIND):\n    return follow(headersKIND)\n", "def f(headersKIND):\n    headersKIND.pop('authorization', None)\n    return follow(headersKIND, 1)\n", "def f(headersKIND):\n    headersKIND.pop('authorization', None)\n    return follow(headersKIND)\n"),
-    "security.security-header-removed": text("pay.py", "def f(response):\n    return send(response)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response, 1)\n", "def f(response):\n    response['X-Frame-Options'] = 'DENY'\n    return send(response)\n"),
-    "security.lock-removed": text("pay.py", "def f(self):\n    self.total += 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n    return 1\n", "def f(self):\n    with self.KIND_lock:\n        self.total += 1\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
-    "security.possible-loss": text("pay.py", UNKNOWN, KNOWN + "DONE = 1\n", KNOWN),
     "security.fix-reverted": text("pay.py", UNTIDY, TIDY + "DONE = 1\n", TIDY),
     "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
     "security.unsafe-replacement": text("show.py", "os.system(f'show {name}')\n", "subprocess.run(['show', name])\n", "subprocess.run(['show', names])\n"),
