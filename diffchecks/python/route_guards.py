@@ -28,7 +28,7 @@ MIN_NEIGHBORS, SHARE = 3, 0.75  # guarded views beside it, and their share
 _VIEW = re.compile(
     r"@[\w.]+\.(?:route|get|post|put|patch|delete|api_route|websocket|mutation)\b"
     r"|(?:async )?def \w+\((?:self, )?request\b|def (?:perform_)?mutat\w+\("
-    r"|class \w+\([^)]*(?:View|ViewSet|Resource|Handler|Endpoint)\b"
+    r"|class \w+\([^)]{0,300}(?:View|ViewSet|Resource|Handler|Endpoint)\b"
 )
 _GUARD = re.compile(
     r"(?i)log_?in|logged|auth(?!or(?!i))|permi|admin|staff|super_?user|roles?\b|token|jwt|scopes?\b"
@@ -36,16 +36,17 @@ _GUARD = re.compile(
     r"|digest|forbid|40[13]\b|current|public|exempt|dependencies|check_|require|allow_?any"
 )
 _OWNED = re.compile(
-    r"(?i)(?:(?<!get_)(?:request|self|g|current|me)[._]\w*user|current_?user|owner|\bme\.)(?![^\n]* is None)"
+    r"(?i)(?:(?<!get_)(?:request|self|g|current|me)[._]\w*user|current_?user|owner|\bme\.)"
+    r"(?![^\n]{0,80} is None)"
 )
 _RIGHT = re.compile(r"(?i)check_|admin|staff|permission_required|can_|secret|owner|(?:pk|id)=\d")
 _LOADS = re.compile(
-    r"(?i)get_object_or_404\(|\.(?:get|get_or_none|get_by_id|filter|filter_by|where)\(.*\b(?:pk|\w*id)\b"
-    r"|queryset = \w+\.objects\.all|\bwhere\b.*\bid = "
+    r"(?i)get_object_or_404\(|\.(?:get|get_or_none|get_by_id|filter|filter_by|where)\(.{0,200}\b(?:pk|\w{0,40}id)\b"
+    r"|queryset = \w+\.objects\.all|\bwhere\b.{0,200}\bid = "
 )
 # What guards all routes of a router.
 _WHOLE = re.compile(
-    r"(?:Router|router|Flask|FastAPI)\([^)]*dependencies=|before_(?:app_)?request|\.middleware\("
+    r"(?:Router|router|Flask|FastAPI)\([^)]{0,300}dependencies=|before_(?:app_)?request|\.middleware\("
     r"|add_middleware\(\w*Auth"
 )
 _OPEN_NAME = re.compile(
@@ -97,24 +98,20 @@ def _look(pair: ChangedModule, head: ParsedModule) -> Iterator[RawFinding]:
     views = find_views(head)
     guarded = [view for view in views if _GUARD.search(view.text)]
     owned = [view for view in views if _OWNED.search(view.body)]
-    usual = len(guarded) >= max(MIN_NEIGHBORS, SHARE * (len(views) - 1)) and not _WHOLE.search(
-        head.text
-    )
+    usual = len(guarded) >= max(MIN_NEIGHBORS, SHARE * (len(views) - 1))
+    asked = usual and not _WHOLE.search(head.text)
+    told: set[str] = set()
     for view in views:
-        if view.line not in pair.added or _OPEN_NAME.search(view.name):
+        within = view.name.rpartition(".")[0] in told
+        if view.line not in pair.added or _OPEN_NAME.search(view.name) or within:
             continue
-        if usual and view not in guarded:
-            yield _lead("unguarded", pair.path, view)
-        elif (
-            owned
-            and view not in owned
-            and _LOADS.search(view.body)
-            and not _RIGHT.search(view.text)
-        ):
-            yield _lead("unowned", pair.path, view)
-
-
-def _lead(code: str, path: str, view: View) -> RawFinding:
-    name = view.name
-    says = f"Views beside {name} ask who calls or whose the object is, and this one does not"
-    return RawFinding(code, path, view.line, says, key=name, scope=name, confidence=0.3)
+        bare = bool(owned) and view not in owned and _LOADS.search(view.body)
+        if asked and view not in guarded:
+            code = "unguarded"
+        elif bare and not _RIGHT.search(view.text):
+            code = "unowned"
+        else:
+            continue
+        told.add(view.name)
+        says = "Views beside it ask who calls or whose the object is, and this one does not"
+        yield RawFinding(code, pair.path, view.line, says, key=view.name, scope=view.name)

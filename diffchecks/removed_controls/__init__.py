@@ -1,4 +1,4 @@
-"""Protection that a change removes: access control, escaping, safe calls, earlier security fixes."""
+"""Protection that a change removes: access control, escaping, safe calls, earlier fixes."""
 
 import os
 from collections.abc import Iterable

@@ -79,6 +79,7 @@ REPLACEMENTS = (
         r"|(?<!defusedxml\.)\b(?:ElementTree|ET|etree|minidom|sax)\.(?:iter)?(?:parse|fromstring|XML)",
         "the parser resolves entities",
     ),
+    _pair(_PYTHON, r"\.fullmatch\(", r"\.(?:match|search)\(", "it accepts a part of the text"),
     _pair(
         _PYTHON,
         r"methods ?= ?[\[({]\s*['\"](?:POST|PUT|PATCH|DELETE)['\"]",
@@ -232,6 +233,7 @@ _NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
 _UPPER_BOUNDS = frozenset({"depth", "limit", "max", "maximum", "quota"})
 _LOWER_BOUNDS = frozenset({"cost", "iterations", "rounds"})
 LARGE = 1000  # growth from which a larger number is too large
+LONG_LINE = 1_000  # characters; a longer one is generated
 SPAN = 60  # characters before a value that contain its name
 
 
@@ -267,7 +269,7 @@ def _lost_options(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     lines: dict[str, str] = {}
     for number in hunk.base:
         text = strip_whitespace(file.base[number - 1])
-        for option in _OPTION.finditer(text):
+        for option in _OPTION.finditer(text) if len(text) <= LONG_LINE else ():
             off, exposes = _OFF.fullmatch(option["value"]), option["name"] == "resolve_entities"
             if bool(off) == exposes and option["name"] not in file.added_text:
                 rest = text[: option.start()], text[option.end() :]

@@ -104,15 +104,23 @@ def test_a_stricter_check_that_was_mostly_rewritten_before_says_nothing(found):
     assert found(SAFE, OPEN, old) == []
 
 
-def test_what_syntax_finds_too_is_one_finding_that_names_the_commit(compare):
+def test_a_lost_declaration_of_a_fix_is_one_finding_that_names_the_commit(compare):
+    was = "@login_required\ndef read(name):\n    return open(name)\n"
+    fix = PastFix(**{**to_builtins(FIX), "added": ("@login_required",), "removed": ()})
+    head = was.partition("\n")[2]
+    (finding,) = compare(check, {"a.py": was}, {"a.py": head}, fixes=[fix]).findings
+    assert finding.code == "access-control-removed"
+    assert '"Fix path traversal"' in finding.detail
+    assert finding.confidence == 0.9
+
+
+def test_a_removed_check_of_a_fix_is_a_finding_and_no_lead(compare):
     guard = "def read(name):\n    if '..' in name:\n        raise Forbidden(name)\n    return open(name)\n"
     lines = ("    if '..' in name:", "        raise Forbidden(name)")
     fix = PastFix(**{**to_builtins(FIX), "added": lines, "removed": ()})
     head = "".join(line for line in guard.splitlines(keepends=True) if line[:-1] not in lines)
     (finding,) = compare(check, {"a.py": guard}, {"a.py": head}, fixes=[fix]).findings
-    assert finding.code == "guard-removed"
-    assert '"Fix path traversal"' in finding.detail
-    assert finding.confidence == 0.9
+    assert finding.code == "fix-reverted"
 
 
 def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):

@@ -19,6 +19,7 @@ REPLACED = [
     ("a.py", "from defusedxml import ElementTree", "from xml.etree import ElementTree"),
     ("a.py", "run('SELECT a FROM b WHERE c = %s', [c])", "run('SELECT a FROM b WHERE c = ' + c)"),
     ("a.py", "run('SELECT a FROM b WHERE c = ?', [c])", 'run(f"SELECT a FROM b WHERE c = {c}")'),
+    ("a.py", "return PATTERN.fullmatch(name)", "return PATTERN.match(name)"),
     ("a.js", "box.textContent = name;", "box.innerHTML = name;"),
     ("a.ts", "execFile('show', [name]);", "exec(`show ${name}`);"),
     ("a.js", "const seen = Object.create(null);", "const seen = {};"),
@@ -100,6 +101,12 @@ WEAKER = [
     ("A.java", "long MAX_ENTITY_SIZE = 2097152L;", "2097152", "-1"),
     ("a.php", "$maxDepth = 64;", "64", "4096"),
     ("a.rb", "ITERATIONS = 600_000", "600_000", "10_000"),
+    ("a.py", "MAX_BODY = 1000", "1000", "100000"),
+    ("a.py", "env = Env(autoescape=True)", "True", "False"),
+    ("a.py", "parse(text, XMLParser(resolve_entities=False))", "resolve_entities=False", ""),
+    ("a.py", "options = {'autoescape': True, **more}", "'autoescape': True, ", ""),
+    ("a.py", "c.set(key, value, secure=True, path='/')", "secure=True, ", ""),
+    ("a.js", "res.cookie(a, b, { httpOnly: true });", " httpOnly: true ", ""),
 ]
 AS_STRONG = [
     ("a.js", "cookie.visible = true;", "true", "false"),
@@ -108,6 +115,9 @@ AS_STRONG = [
     ("a.rb", "validates_length_of :name, :maximum => 30", "30", "255"),
     ("a.js", "const width = 10;", "10", "-1"),
     ("a.go", "cfg := Config{InsecureSkipVerify: true}", "true", "false"),
+    # a protection that was off, so that the default protects more
+    ("a.py", "wrap(a=1, cert_reqs=ssl.CERT_NONE)", ", cert_reqs=ssl.CERT_NONE", ""),
+    ("a.py", "c.set(key, value, secure=False)", ", secure=False", ""),
 ]
 
 

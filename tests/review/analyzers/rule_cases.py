@@ -131,8 +131,6 @@ def cargo_lock(source: str) -> str:
     return f'version = 3\n\n[[package]]\nname = "a"\nversion = "1.0.0"\n{source}\n'
 
 
-
-
 OWN: dict[str, Case] = {
     "security.review-policy": text(
         ".diffcourt/config/verdict.yaml", "needs_changes_at: critical\n", "needs_changes_at: medium\n"

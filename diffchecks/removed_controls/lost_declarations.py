@@ -1,0 +1,261 @@
+"""Declared protection that a change removes: decorators, base classes, middleware, settings."""
+
+import ast
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from diffchecks.check_io import RawFinding
+from diffchecks.python.source_definitions import find_definitions
+from diffchecks.python.syntax_tree_cache import walk
+from diffchecks.removed_controls.lost_wrapping import (
+    ChangedText,
+    strip_whitespace,
+    tell_other_lines,
+)
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+GRAMMARS: Mapping[str, str] = {
+    ".js": "tsx", ".jsx": "tsx", ".mjs": "tsx", ".cjs": "tsx", ".ts": "typescript",
+    ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx", ".go": "go", ".java": "java",
+    ".rb": "ruby", ".php": "php", ".cs": "csharp",
+}  # fmt: skip
+"""File extension → grammar."""
+
+SHOWN = 90  # characters of a declaration in a message
+
+_ACCESS = re.compile(
+    r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
+    r"|csrf|xsrf|(?-i:(?:require|ensure)\w*(?:Auth|Log|Admin|Owner|User|Role))"
+    r"|role|staff|superuser|admin|protected\b|access_control|rate_?limit|throttle"
+    r"|require_(?:POST|GET|http|safe)|never_cache|sensitive_|current_user|verify_|\bjwt|LoginRequired"
+    r"|UserPasses|RequirePOST|Secured|UseGuards|IsGranted|ensureLogged|restricted|guard|enforce|policy"
+)
+_NO_ACCESS = re.compile(
+    r"(?i)csrf_exempt|deprecat|skip|mock|patch|fixture|mark\.|require[sd]?_(?:lib|version)"
+    r"|\bvalidat(?:ion|ed)\b"
+)
+_SETTING = re.compile(r"(?:authentication|permission|throttle)_classes|permission_required")
+_DEPENDS = re.compile(r"\b(?:Depends|Security)$")
+_STACK = re.compile(r"MIDDLEWARE(?:_CLASSES)?")
+_STACKED = re.compile(
+    r"(?i)csrf|auth|security|clickjacking|x_?frame|permission|rate_?limit|throttl"
+)
+_WORDS = re.compile(r"[A-Za-z_]\w*|\"[^\"\n]*\"|'[^'\n]*'")
+
+_SCOPES = frozenset(
+    ["class", "class_declaration", "constructor_declaration", "function_declaration",
+     "function_definition", "method", "method_declaration", "method_definition", "module",
+     "singleton_method"]
+)  # fmt: skip
+_DECORATORS = frozenset(["annotation", "marker_annotation", "decorator", "attribute"])
+_CALLS = frozenset(["call", "call_expression", "member_call_expression", "method_invocation"])
+# Calls in a class's body that decide who may call its methods.
+_OF_CLASS = re.compile(
+    r"(?:prepend_)?before_(?:action|filter)|protect_from_forgery|(?:load_and_)?authorize_resource"
+    r"|http_basic_authenticate_with"
+)
+# Calls that register the handler and the middleware of a route.
+_ROUTES = re.compile(
+    r"get|post|put|patch|delete|all|use|Handle|HandleFunc|route|GET|POST|PUT|DELETE"
+)
+
+
+class Declaration(Struct, frozen=True):
+    """A declaration that protects what it is written at.
+
+    Attributes:
+        kind: ``decorator``, ``base``, ``middleware`` or ``setting``.
+        owner: dotted name of the function or class, route, or name of the setting.
+        line, end: its first and last line, 1-based.
+    """
+
+    kind: str
+    owner: str
+    text: str
+    line: int
+    end: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for the same declaration elsewhere in the change."""
+        return self.kind, self.owner.rpartition(".")[2], strip_whitespace(self.text)
+
+
+class Declarations(Struct):
+    """What one version of a file declares, and the owners that it has: name → text of routes."""
+
+    found: list[Declaration] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=lambda: {"": ""})
+
+    def add_settings(self, owner: str, node: ast.stmt, named: re.Pattern[str]) -> None:
+        """Add the entries of a protecting setting."""
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(target, ast.Name)
+            and named.fullmatch(target.id)
+        ):
+            self.owners[owner + target.id] = ""
+            value = node.value
+            entries = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+            self.found += (_declaration("setting", owner + target.id, each) for each in entries)
+
+
+class DeclaringFile(Struct, frozen=True):
+    """A changed file with its declarations in base and head."""
+
+    old_path: str
+    text: ChangedText
+    base: Declarations
+    head: Declarations
+
+
+def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFinding]:
+    """Report declarations of base whose owner stays, and that nothing in the change replaces."""
+    base = Counter(one.key for file in files for one in file.base.found)
+    head = Counter(one.key for file in files for one in file.head.found)
+    added = [
+        frozenset(_WORDS.findall(line))
+        for file in files
+        for line in file.text.added_text.split("\n")
+    ]
+    for file in files:
+        removed = file.text.removed
+        lost: dict[str, list[Declaration]] = {}
+        for one in file.base.found:
+            gone = not removed.isdisjoint(range(one.line, one.end + 1))
+            words = frozenset(_WORDS.findall(one.text))
+            replaced = any(words <= line for line in added)
+            if gone and head[one.key] < base[one.key] and not replaced and _protects(file, one):
+                same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
+                lost.setdefault(same, []).append(one)
+        for places in lost.values():
+            yield _finding(file, places)
+
+
+def _protects(file: DeclaringFile, one: Declaration) -> bool:
+    """Whether the owner of a removed declaration stays, and has no other protection instead."""
+    of_class = one.owner.rpartition(".")[0] if one.kind == "setting" else ""
+    if (of_class or one.owner) not in file.head.owners:
+        return False
+    siblings = [new for new in file.head.found if (new.kind, new.owner) == (one.kind, one.owner)]
+    came = [new for new in siblings if not file.text.added.isdisjoint(range(new.line, new.end + 1))]
+    if one.kind == "setting":
+        stack = _STACK.fullmatch(one.owner.rpartition(".")[2])
+        return not came and (not stack or _STACKED.search(one.text) is not None)
+    if one.kind == "middleware":
+        passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
+        if passed or _ACCESS.search(file.head.owners[one.owner]):
+            return False
+    written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
+    return bool(
+        _ACCESS.search(written)
+        and not _NO_ACCESS.search(written)
+        and not any(_ACCESS.search(new.text) for new in came)
+    )
+
+
+def _finding(file: DeclaringFile, places: Sequence[Declaration]) -> RawFinding:
+    """A finding at the first place that names the other places."""
+    one = places[0]
+    setting = one.kind == "setting"
+    code = "hardening-removed" if setting else "access-control-removed"
+    says = "This is no longer set" if setting else f"{one.owner} can be reached without"
+    line = file.text.place(one.line)
+    also = tell_other_lines({file.text.place(other.line) for other in places[1:]} - {line})
+    return RawFinding(
+        code,
+        file.text.path,
+        line,
+        f"{says}: {shorten(one.text)}{also}",
+        confidence=0.9 if one.kind in {"decorator", "base"} else 0.8,
+        removed_path=file.old_path,
+        removed_line=one.line,
+    )
+
+
+def shorten(text: str) -> str:
+    """A text in one line of bounded length."""
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def read_python(tree: ast.Module) -> Declarations:
+    """The declarations of a Python module."""
+    read = Declarations()
+    for node in tree.body:
+        read.add_settings("", node, _STACK)
+    for definition in find_definitions(tree):
+        node, name = definition.node, definition.dotted
+        read.owners[name] = ""
+        read.found += (_declaration("decorator", name, each) for each in node.decorator_list)
+        if isinstance(node, ast.ClassDef):
+            read.found += (_declaration("base", name, base) for base in node.bases)
+            for item in node.body:
+                read.add_settings(f"{name}.", item, _SETTING)
+            continue
+        for each in walk(node.args):  # dependencies: ``user=Depends(current_user)``
+            if isinstance(each, ast.Call) and _DEPENDS.search(ast.unparse(each.func)):
+                read.found.append(_declaration("decorator", name, each))
+    return read
+
+
+def _declaration(kind: str, owner: str, node: ast.expr) -> Declaration:
+    return Declaration(kind, owner, ast.unparse(node), node.lineno, node.end_lineno or node.lineno)
+
+
+def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> Declarations:
+    """The declarations of a program in another language.
+
+    Args:
+        touched: numbers of the differing lines and their neighbors; nothing else is read.
+    """
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    text = "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
+    read, near = Declarations(), sorted(touched)
+    waiting = [(SgRoot(text, grammar).root(), "")]
+    while waiting:
+        node, scope = waiting.pop()
+        kind, span = node.kind(), node.range()
+        name = node.field("name") if kind in _SCOPES else None
+        if name:
+            scope = f"{scope}.{name.text()}" if scope else name.text()
+            read.owners[scope] = ""
+        at = bisect_left(near, span.start.line + 1)
+        if at == len(near) or near[at] > span.end.line + 1:
+            continue
+        if kind in _DECORATORS:
+            read.found.append(_written("decorator", scope, node))
+        elif kind in _CALLS:
+            _read_call(node, scope, read)
+        waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
+    return read
+
+
+def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
+    """Record a call in a class's body, or the middleware of a route."""
+    target = node.field("function") or node.field("name") or node.field("method")
+    arguments = node.field("arguments")
+    name = re.split(r"\W+", target.text())[-1] if target else ""
+    if _OF_CLASS.fullmatch(name):
+        read.found.append(_written("decorator", scope, node))
+    elif _ROUTES.fullmatch(name) and arguments:
+        passed = [child for child in arguments.children() if child.is_named()]
+        if passed:
+            route = f"{name}({passed[0].text()})"
+            read.owners[route] = read.owners.get(route, "") + node.text()
+            read.found += [_written("middleware", route, each) for each in passed[1:-1]]
+
+
+def _written(kind: str, owner: str, node: "SgNode") -> Declaration:
+    span = node.range()
+    text = " ".join(node.text().split())
+    return Declaration(kind, owner, text, span.start.line + 1, span.end.line + 1)

@@ -1,0 +1,98 @@
+"""Leads: lines that may protect and that a change removes or alters, in any language.
+
+No rule counts them, so they are no findings and change no verdict: agents get them as places to
+look at. Whether the code is as safe without them is a question about the program, not its syntax.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+from diffchecks.check_io import RawFinding
+from diffchecks.path_kinds import path_kinds
+from diffchecks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
+
+ALTERED, CONDITION, OTHER = "altered-condition", "removed-condition", "removed-protection"
+LEADS = {
+    ALTERED: "A condition that may protect is another one now",
+    CONDITION: "A condition that may protect is gone",
+    OTHER: "A line that may protect is gone",
+}
+"""Code → message."""
+
+MAX_LINES = 60  # removed lines of a hunk; with more, the code was replaced
+MAX_CHARACTERS = 1_000  # of a line; a longer one is data or generated
+SPAN = 5  # lines from a condition to the end of its rejection
+_NOT_IN = frozenset({"tests", "samples", "documents", "generated", "vendored"})
+_NOT_CODE = frozenset({".md", ".rst", ".txt", ".lock", ".json", ".po", ".svg"})
+
+_PROTECTS = re.compile(
+    r"(?i)auth(?!or(?:s|\b))|permi(?:ssion|tted)|access|admin|owner|(?:\b|_)roles?(?:\b|_)|privileg"
+    r"|superuser|staff|csrf|xsrf|secur|(?<!un)safe|sanit|escap|quote|verif|valid|trust|allow|deny|denied|forbid"
+    r"|prohibit|block(?:ed|list)|black_?list|white_?list|illegal|dangerous|malicious|unsafe|redact"
+    r"|secret|password|token|signature|digest|hmac|nonce|cert|ssl|tls|host_?name|origin|same_?site"
+    r"|http_?only|redirect|symlink|travers|normpath|realpath|is_?link|relative_to|['\"/]\.\.['\"/]"
+    r"|limit|max_|_max|max[A-Z]|exceed|too_?(?:large|many|long|big|deep)|timeout|depth|\block\b|mutex"
+    r"|revoke|cycle_key|expire|session|sandbox|entit|x-frame|policy|\\[rn0]|__proto__|fullmatch|strict"
+)
+_CONDITION = re.compile(
+    r"\s*(?:\}?\s*el(?:se\s?)?if|if|unless|assert|guard|when)\b|.*[)\w] (?:if|unless) "
+)
+_REJECTS = re.compile(
+    r"\braise\b|\bthrow\b|\bpanic\(|\bdie\b|\babort|\breturn\b[^\n]{0,200}(?:[eE]rr|40\d|[fF]orbid|[dD]en)"
+    r"|[rR]eject|[fF]orbid|[dD]enied|[uU]nauthori|\.fail\w*\(|\b40[0134]\b|\bassert\b"
+)
+_IDLE = re.compile(
+    r"\s*(?:#(?!\[)|//|\*|/\*|<!--|\"\"\"|'''|import\b|from\s+\S+\s+import\b|use\s|using\s|require\b"
+    r"|package\s|@|(?:export |async |public |private |static )*"
+    r"(?:def|func|function|class|interface)\b)"
+)
+_WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
+
+
+def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
+    """At most one lead for each hunk."""
+    new = [line for file in files for line in file.added_text.split("\n")]
+    words = {word for line in new if _is_code(line) for word in _WORD.findall(line)}
+    came, moved = _protecting(words), set(map(strip_whitespace, new))
+    for file in files:
+        suffix = PurePosixPath(file.path).suffix.lower()
+        if not file.base or suffix in _NOT_CODE or not path_kinds(file.path).isdisjoint(_NOT_IN):
+            continue
+        for hunk in file.hunks():
+            lines = hunk.base if len(hunk.base) <= MAX_LINES else range(0)
+            alters = any(map(_CONDITION.match, file.now(hunk).split("\n"))) if lines else False
+            for number in lines:
+                line = file.base[number - 1]
+                if not _is_code(line) or strip_whitespace(line) in moved:
+                    continue
+                lost = not _protecting(_WORD.findall(line)) <= came
+                span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
+                if code := _lead(line, "\n".join(span), alters=alters, lost=lost):
+                    where = file.path, file.place_of(hunk), LEADS[code]
+                    yield RawFinding(code, *where, removed_path=file.path, removed_line=number)
+                    break
+
+
+def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
+    """The code of a removed line's lead; empty: none.
+
+    Args:
+        span: the line and the removed ones below it.
+        alters: another condition comes in its place.
+        lost: a word about protection occurs in nothing that the change adds.
+    """
+    if not _CONDITION.match(line):
+        return OTHER if lost else ""
+    if alters:
+        return ALTERED if lost or _PROTECTS.search(line) else ""
+    return CONDITION if lost or _REJECTS.search(span) else ""
+
+
+def _is_code(line: str) -> bool:
+    return len(line) <= MAX_CHARACTERS and not _IDLE.match(line)
+
+
+def _protecting(words: Iterable[str]) -> frozenset[str]:
+    """The words that speak of protection, in lower case."""
+    return frozenset(word.lower() for word in words if _PROTECTS.search(word))

@@ -1,0 +1,209 @@
+"""Declared protection that a change removes, and changes that only look like it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diffchecks import removed_controls as check
+
+Compare = Callable[..., Any]
+Codes = Callable[..., list[str]]
+
+ACCESS, HARDENING = "access-control-removed", "hardening-removed"
+LOST = [
+    (
+        ACCESS,
+        "app.py",
+        "@login_required\n@cached\ndef view(request):\n    return page(request)\n",
+        "@cached\ndef view(request):\n    return page(request)\n",
+    ),
+    (  # one of two
+        ACCESS,
+        "app.py",
+        "@login_required\n@require_POST\ndef view(request):\n    return page(request)\n",
+        "@login_required\ndef view(request):\n    return page(request)\n",
+    ),
+    (
+        ACCESS,
+        "app.py",
+        "def view(user=Depends(current_user)):\n    return page()\n",
+        "def view():\n    return page()\n",
+    ),
+    (
+        ACCESS,
+        "app.py",
+        "def view(user: Annotated[User, Depends(current_user)]):\n    return page()\n",
+        "def view():\n    return page()\n",
+    ),
+    (
+        ACCESS,
+        "app.py",
+        "class View(LoginRequiredMixin, Base):\n    x = 1\n",
+        "class View(Base):\n    x = 1\n",
+    ),
+    (
+        HARDENING,
+        "app.py",
+        "class View(Base):\n    authentication_classes = [Token]\n    kind = 'a'\n    page = 2\n",
+        "class View(Base):\n    kind = 'a'\n    page = 2\n",
+    ),
+    (
+        ACCESS,
+        "A.java",
+        "class A {\n  @PreAuthorize(\"hasRole('ADMIN')\")\n  void act(Item item) {\n    remove(item);\n"
+        "    save(item);\n  }\n}\n",
+        "class A {\n  void act(Item item) {\n    remove(item);\n    save(item);\n  }\n}\n",
+    ),
+    (
+        ACCESS,
+        "A.cs",
+        'class A {\n  [Authorize(Roles = "admin")]\n  public void Act() { Remove(); }\n}\n',
+        "class A {\n  public void Act() { Remove(); }\n}\n",
+    ),
+    (
+        ACCESS,
+        "a.php",
+        "<?php\nclass A {\n  #[IsGranted('ROLE_ADMIN')]\n  function act() { go(); }\n}\n",
+        "<?php\nclass A {\n  function act() { go(); }\n}\n",
+    ),
+    (
+        ACCESS,
+        "a.ts",
+        "@Controller()\nclass A {\n  @UseGuards(AdminGuard)\n  act() { go(); }\n}\n",
+        "@Controller()\nclass A {\n  act() { go(); }\n}\n",
+    ),
+    (
+        ACCESS,
+        "a.rb",
+        "class A < B\n  before_action :authenticate_user!\n\n  def act\n    1\n  end\nend\n",
+        "class A < B\n\n  def act\n    1\n  end\nend\n",
+    ),
+    (
+        ACCESS,
+        "a.js",
+        "router.post('/act', requireAuth, act);\nrouter.get('/', show);\n",
+        "router.post('/act', act);\nrouter.get('/', show);\n",
+    ),
+    (
+        HARDENING,
+        "settings.py",
+        "MIDDLEWARE = [\n    'django.middleware.csrf.CsrfViewMiddleware',\n    'app.Timer',\n]\n",
+        "MIDDLEWARE = [\n    'app.Timer',\n]\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "path", "was", "now"), LOST)
+def test_a_removed_declaration(codes: Codes, code: str, path: str, was: str, now: str) -> None:
+    assert codes(check, {path: was}, {path: now}) == [code]
+    assert codes(check, {path: now}, {path: was}) == []
+
+
+KEPT = [
+    # a decorator that checks the shape of a request, whatever it is about
+    (
+        "app.py",
+        "@validation.validated(schema.role_create, 'role')\ndef create_role(a):\n    return g(a)\n",
+        "def create_role(a):\n    return g(a)\n",
+    ),
+    # in another form
+    (
+        "app.py",
+        "def view(user=Depends(current_user)):\n    return page()\n",
+        "def view(user: Annotated[User, Depends(current_user)]):\n    return page()\n",
+    ),
+    (
+        "app.py",
+        "@login_required\ndef view(request):\n    return page(request)\n",
+        "@permission_required('page')\ndef view(request):\n    return page(request)\n",
+    ),
+    (
+        "app.py",
+        "class View(Base):\n    permission_classes = [IsUser]\n",
+        "class View(Base):\n    permission_classes = [IsOwner]\n",
+    ),
+    # with its function
+    ("app.py", "@login_required\ndef view(request):\n    return 1\n\n\nx = 1\n", "x = 1\n"),
+    # on all routes
+    (
+        "a.js",
+        "router.post('/act', requireAuth, act);\n",
+        "router.use(requireAuth);\nrouter.post('/act', act);\n",
+    ),
+    ("settings.py", "MIDDLEWARE = ['app.Timer', 'app.Log']\n", "MIDDLEWARE = ['app.Log']\n"),
+]
+
+
+@pytest.mark.parametrize(("path", "was", "now"), KEPT)
+def test_a_declaration_that_is_replaced_or_does_not_protect(
+    codes: Codes, path: str, was: str, now: str
+) -> None:
+    assert codes(check, {path: was}, {path: now}) == []
+
+
+def test_one_finding_names_every_place_and_the_removed_line(compare: Compare) -> None:
+    one = "@login_required\ndef {}(a):\n    return charge(a)\n"
+    was = "".join(one.format(name) for name in ("f", "g", "h"))
+    now = was.replace("@login_required\n", "")
+    (lost,) = compare(check, {"app.py": was}, {"app.py": now}).findings
+    assert lost.message == "f can be reached without: login_required; also at lines 3, 5"
+    assert (lost.line, lost.removed_path, lost.removed_line) == (1, "app.py", 1)
+
+
+LOGIN = LOST[0]
+
+
+def test_a_file_in_another_encoding_is_compared(tmp_path: Path) -> None:
+    cookie = "# -*- coding: latin-1 -*-\n# \xe9t\xe9\n"
+    for side, text in (("base", LOGIN[2]), ("head", LOGIN[3])):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "app.py").write_text(cookie + text, encoding="latin-1")
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
+    reply = check.run({**roots, "files": [{**file, "removed": [3], "added": []}]})
+    assert ([found.code for found in reply.findings], reply.gaps) == ([ACCESS], {})
+
+
+DOES_NOT_PARSE = "def f(:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "why"),
+    [
+        (LOGIN[2], DOES_NOT_PARSE, "does not parse: line 1: "),
+        (DOES_NOT_PARSE, LOGIN[2], "the base version does not parse: line 1: "),
+        (DOES_NOT_PARSE, f"{DOES_NOT_PARSE}x = 1\n", "does not parse: line 1: "),
+    ],
+)
+def test_a_file_that_does_not_parse_is_a_gap(tmp_path: Path, was: str, now: str, why: str) -> None:
+    for side, text in (("base", was), ("head", now)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "app.py").write_text(text)
+    lines = [1, 2]
+    file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    reply = check.run({**roots, "files": [{**file, "removed": lines, "added": lines}]})
+    assert list(reply.gaps) == ["app.py"]
+    assert reply.gaps["app.py"].startswith(why)
+    assert reply.examined == []
+
+
+@pytest.mark.parametrize(
+    ("was", "gaps"),
+    [
+        ("f(1);\n", {"all.js": "a changed line is longer than 20000 characters"}),
+        ("f(1);" * 5000, {}),  # built from sources, in base already
+    ],
+)
+def test_a_changed_line_that_a_program_packed_is_a_gap_where_it_is_new(
+    tmp_path: Path, was: str, gaps: dict[str, str]
+) -> None:
+    for side, text in (("base", was), ("head", "f(2);" * 5000)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "all.js").write_text(text)
+    file = {"path": "all.js", "old_path": "all.js", "status": "modified"}
+    roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
+    reply = check.run({**roots, "files": [{**file, "removed": [1], "added": [1]}]})
+    assert reply.gaps == gaps
