@@ -16,6 +16,8 @@ from tests.review.review_kit import change
 TEAM = ("security", "qa", "docs", "architecture")
 LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))
 TESTED = 'import requests\n\nrequests.get("https://x.test", verify=False, timeout=5)\n'
+DROP = "def drop(user, doc):\n    doc.delete()\n"
+GUARDED = DROP.replace("    doc", "    if not user.is_admin:\n        raise Denied\n    doc")
 CHECKED = ".diffcourt/config/verdict.yaml"
 
 
@@ -23,7 +25,8 @@ CHECKED = ".diffcourt/config/verdict.yaml"
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     policy = {name: text for name, text in POLICY.items() if name != CHECKED}
     head = {"app.py": LONG, "tests/test_app.py": TESTED, "batch.cob": "IDENTIFICATION DIVISION.\n"}
-    return change(tmp_path_factory.mktemp("opening"), {"app.py": "X = 1\n", **policy}, head).path
+    base = {"app.py": "X = 1\n", "drop.py": GUARDED, **policy}
+    return change(tmp_path_factory.mktemp("opening"), base, {**head, "drop.py": DROP}).path
 
 
 def first_text(request: ReceivedRequest) -> str:
@@ -87,7 +90,8 @@ def test_every_agent_begins_with_the_same_bytes(reviewed: Reviewed) -> None:
     assert opening.count("read by no analyzer as code") == 1
     assert "Required checks, which code has run: no-secrets, " in opening
     assert "Text evaluated as code" in opening
-    findings, _, leads = opening.partition("Leads (1): ")
+    findings, _, leads = opening.partition("Leads (2): ")
+    assert "- drop.py:2: protections removed-condition\n" in leads
     assert "- tests/test_app.py:3: ruff S501\n" in leads
     assert "S501" not in findings
     names = {tool["name"] for tool in requests["qa"].body["tools"]}
@@ -100,7 +104,7 @@ def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_che
 ) -> None:
     tasks = [{"agent": "security", "paths": ["app.py"], "why": "Is text evaluated?"},
              {"agent": "qa", "paths": ["tests/test_app.py"], "why": ""},
-             {"agent": "architecture", "paths": ["batch.cob"], "why": ""}]  # fmt: skip
+             {"agent": "architecture", "paths": ["batch.cob", "drop.py"], "why": ""}]  # fmt: skip
     script = {**silent(), "lead": [reports(tasks=tasks), sums_up("It adds.")], "judge": []}
     with serving(portal, monkeypatch, "anthropic", script) as server:
         verdict = review(repo, "anthropic")

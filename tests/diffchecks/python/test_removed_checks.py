@@ -83,3 +83,11 @@ def test_there_is_one_lead_for_each_place_and_none_beside_a_finding(compare: Com
     now = "a = b\nx = 1\nlog(a)\nshow(a)\n"
     found = compare(check, {"a.py": was}, {"a.py": now}).findings
     assert [(one.code, one.removed_line) for one in found] == [("escape-removed", 0), (OTHER, 5)]
+
+
+def test_long_lines_of_such_words_are_read_in_bounded_time(compare: Compare) -> None:
+    was = "if (" + "return auth " * 50_000 + ") throw 1;\n" + "secure: true, " * 3_000 + "\na\n"
+    assert compare(check, {"a.ts": was}, {"a.ts": "a\n"}).gaps == {
+        "a.ts": "the base version a changed line is longer than 20000 characters"
+    }
+    assert compare(check, {"a.rs": was}, {"a.rs": "a\n"}).findings == []
