@@ -50,7 +50,7 @@ _WHOLE = re.compile(
     r"|add_middleware\(\w*Auth"
 )
 _OPEN_NAME = re.compile(
-    r"(?i)log_?(?:in|out)|sign_?(?:in|up|out)|regist|health|ping|ready|status|metric|static|hook"
+    r"(?i)log_?(?:in|out)|sign_?(?:in|up|out)|register|registration|health|ping|ready|status|metric|static|hook"
     r"|callback|oauth|reset|forgot|index|home|about|docs|error|Base$|Mixin$|^_"
 )
 

@@ -28,12 +28,12 @@ _NOT_CODE = frozenset({".md", ".rst", ".txt", ".lock", ".json", ".po", ".svg"})
 
 _PROTECTS = re.compile(
     r"(?i)auth(?!or(?:s|\b))|permi(?:ssion|tted)|access|admin|owner|(?:\b|_)roles?(?:\b|_)|privileg"
-    r"|superuser|staff|csrf|xsrf|secur|(?<!un)safe|sanit|escap|quote|verif|valid|trust|allow|deny|denied|forbid"
+    r"|superuser|staff|csrf|xsrf|secure|security|(?<!un)safe|sanit|escap|quote|verif|valid|trust|allow|deny|denied|forbid"
     r"|prohibit|block(?:ed|list)|black_?list|white_?list|illegal|dangerous|malicious|unsafe|redact"
     r"|secret|password|token|signature|digest|hmac|nonce|cert|ssl|tls|host_?name|origin|same_?site"
     r"|http_?only|redirect|symlink|travers|normpath|realpath|is_?link|relative_to|['\"/]\.\.['\"/]"
     r"|limit|max_|_max|max[A-Z]|exceed|too_?(?:large|many|long|big|deep)|timeout|depth|\block\b|mutex"
-    r"|revoke|cycle_key|expire|session|sandbox|entit|x-frame|policy|\\[rn0]|__proto__|fullmatch|strict"
+    r"|revoke|cycle_key|expire|session|sandbox|entity|entities|x-frame|policy|\\[rn0]|__proto__|fullmatch|strict"
 )
 _CONDITION = re.compile(
     r"\s*(?:\}?\s*el(?:se\s?)?if|if|unless|assert|guard|when)\b|.*[)\w] (?:if|unless) "
