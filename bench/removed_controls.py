@@ -174,9 +174,12 @@ def ordinary_commits(repo: Path, wanted: int) -> Iterator[Commit]:
     """So many commits of the checked out branch, chosen at random, that mention no security."""
     names = git(repo, "rev-list", "--no-merges", "HEAD", check=False).decode().split()
     random.Random(0).shuffle(names)
-    for start in range(0, len(names), wanted):
+    asked = max(1, wanted)
+    for start in range(0, len(names), asked):
+        if not wanted:
+            return
         for commit, text, _ in read_log(
-            repo, "--no-merges", "--no-walk", *names[start : start + wanted]
+            repo, "--no-merges", "--no-walk", *names[start : start + asked]
         ):
             if wanted and not SECURITY.search(text) and len(commit.files) <= 40:
                 wanted -= 1

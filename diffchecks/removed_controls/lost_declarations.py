@@ -116,26 +116,29 @@ class DeclaringFile(Struct, frozen=True):
     base: Declarations
     head: Declarations
 
+    def removed_line(self, one: Declaration) -> int:
+        """The first line of a declaration of base that goes; 0: none."""
+        return next((n for n in range(one.line, one.end + 1) if n in self.text.removed), 0)
+
+    def place(self, one: Declaration) -> int:
+        """The line of head at the place of a declaration that goes."""
+        return self.text.place(self.removed_line(one))
+
 
 def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFinding]:
     """Report declarations of base whose owner stays, and that nothing in the change replaces."""
     base = Counter(one.key for file in files for one in file.base.found)
     head = Counter(one.key for file in files for one in file.head.found)
-    added = [
-        frozenset(_WORDS.findall(line))
-        for file in files
-        for line in file.text.added_text.split("\n")
-    ]
+    came = [line for file in files for line in file.text.added_text.split("\n")]
     for file in files:
-        removed = file.text.removed
         lost: dict[str, list[Declaration]] = {}
         for one in file.base.found:
-            gone = not removed.isdisjoint(range(one.line, one.end + 1))
-            words = frozenset(_WORDS.findall(one.text))
-            replaced = any(words <= line for line in added)
-            if gone and head[one.key] < base[one.key] and not replaced and _protects(file, one):
-                same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
-                lost.setdefault(same, []).append(one)
+            gone = file.removed_line(one) and head[one.key] < base[one.key]
+            if gone and _protects(file, one):
+                words = frozenset(_WORDS.findall(one.text))
+                if not any(words.issubset(_WORDS.findall(line)) for line in came):
+                    same = one.owner if one.kind == "setting" else strip_whitespace(one.text)
+                    lost.setdefault(same, []).append(one)
         for places in lost.values():
             yield _finding(file, places)
 
@@ -168,8 +171,8 @@ def _finding(file: DeclaringFile, places: Sequence[Declaration]) -> RawFinding:
     setting = one.kind == "setting"
     code = "hardening-removed" if setting else "access-control-removed"
     says = "This is no longer set" if setting else f"{one.owner} can be reached without"
-    line = file.text.place(one.line)
-    also = tell_other_lines({file.text.place(other.line) for other in places[1:]} - {line})
+    line = file.place(one)
+    also = tell_other_lines({file.place(other) for other in places[1:]} - {line})
     return RawFinding(
         code,
         file.text.path,
@@ -177,7 +180,7 @@ def _finding(file: DeclaringFile, places: Sequence[Declaration]) -> RawFinding:
         f"{says}: {shorten(one.text)}{also}",
         confidence=0.9 if one.kind in {"decorator", "base"} else 0.8,
         removed_path=file.old_path,
-        removed_line=one.line,
+        removed_line=file.removed_line(one),
     )
 
 

@@ -25,6 +25,12 @@ LOST = [
         "@login_required\n@require_POST\ndef view(request):\n    return page(request)\n",
         "@login_required\ndef view(request):\n    return page(request)\n",
     ),
+    (  # of several lines, of which the first stays
+        ACCESS,
+        "app.py",
+        "@requires(\n    'admin_role',\n)\ndef view(request):\n    return page(request)\n",
+        "@requires(\n)\ndef view(request):\n    return page(request)\n",
+    ),
     (
         ACCESS,
         "app.py",
