@@ -24,6 +24,7 @@ from orchestrator.ci_systems import CI_SYSTEMS
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from tests.kept_workers import KeptWorkers
+from tests.ordinary_user import as_ordinary_user
 from tests.report.browser import Browser
 from tests.stores.postgres_server import NoServer, Server, server
 
@@ -195,6 +196,20 @@ def _kept_workers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check_worker_startup, "WorkerPool", KeptWorkers)
         yield
+
+
+@pytest.fixture
+def file_modes_hold() -> Iterator[None]:
+    """Permissions of files hold for root too, and for what it starts, as for an ordinary user."""
+    if os.geteuid() != 0:
+        yield
+        return
+    SANDBOX.close()  # what is started next has the rights of now
+    try:
+        with as_ordinary_user():
+            yield
+    finally:
+        SANDBOX.close()
 
 
 def _seal_environment(patch: pytest.MonkeyPatch) -> None:

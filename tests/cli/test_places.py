@@ -108,7 +108,7 @@ def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == "diffcourt: the current directory no longer exists; change to another\n"
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
+@pytest.mark.usefixtures("file_modes_hold")
 def test_an_unreadable_directory_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,11 +23,16 @@ SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
 
 
 @pytest.mark.attack("own secret in another encoding")
-@pytest.mark.parametrize("secret", [SECRET, "p@$$-w0rd!", "hunter-22", "aß9%z-z/é7z!q4"])
-@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        (name, secret)
+        for name in ENCODINGS
+        for secret in (SECRET, "p@$$-w0rd!", "hunter-22", "aß9%z-z/é7z!q4")
+        if secret.isascii() or name not in OF_ASCII
+    ],
+)
 def test_a_secret_is_redacted_in_every_encoding(name: str, secret: str) -> None:
-    if name in OF_ASCII and not secret.isascii():
-        pytest.skip("these encodings are of ASCII")
     encoded = ENCODINGS[name](secret)
     shown = Redactor([secret])(f"before <{encoded}> after")
     assert leaks(shown, secret) == []

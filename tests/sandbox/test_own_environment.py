@@ -20,7 +20,7 @@ async def start():
         print(data.decode())
     await process.wait()
 
-anyio.run(anyio.sleep, 0)  # imports the event loop while it can be read
+anyio.run(anyio.run_process, ["/bin/true"])  # imports what a start needs while it can be read
 if os.geteuid() == 0:  # root may read everything
     os.setgroups([])
     os.setgid(65534)
