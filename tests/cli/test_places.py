@@ -114,5 +114,5 @@ def test_an_unreadable_directory_is_one_line(
 ) -> None:
     (tmp_path / "theirs").mkdir(mode=0o000)
     assert main(["review", "--repo", str(tmp_path / "theirs")]) == 2
-    assert "may not be looked into by this user" in capsys.readouterr().err
+    assert "cannot be read by this user" in capsys.readouterr().err
     assert state_directory.inside_repository(tmp_path / "theirs") is False
