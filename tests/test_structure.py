@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 import orchestrator
 from diffchecks import DATA
@@ -137,27 +138,49 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT.parent).as_posix().removeprefix("orchestrator/")
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+class Module(Struct, frozen=True):
+    """What the tests ask of a module; its tree is not kept."""
+
+    name: str
+    text: str
+    imported: tuple[str, ...]
+    attributes: frozenset[str]
+    long_functions: tuple[str, ...]
+    opens: bool
+    starts: bool
+
+
+@cache
+def modules() -> list[Module]:
+    return [read_module(path) for path in FILES]
+
+
+def read_module(path: Path) -> Module:
+    text = path.read_text()
+    nodes = list(ast.walk(ast.parse(text)))
+    return Module(
+        name=name_of(path),
+        text=text,
+        imported=tuple(imported(nodes)),
+        attributes=frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute)),
+        long_functions=tuple(
+            node.name
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or node.lineno) - node.lineno + 1 > FUNCTION_LINES
+        ),
+        opens=any(opens(nodes)),
+        starts=any(starts(nodes)),
+    )
 
 
 def test_files_and_functions_are_within_the_size_limits() -> None:
-    long = [
-        name for path, (name, _) in zip(FILES, modules(), strict=True)
-        if len(path.read_text().splitlines()) > FILE_LINES
-    ] + [
-        f"{name}: {one.name}"
-        for name, tree in modules()
-        for one in functions(tree)
-        if (one.end_lineno or one.lineno) - one.lineno + 1 > FUNCTION_LINES
-    ]  # fmt: skip
-    assert not long
+    assert not [one.name for one in modules() if len(one.text.splitlines()) > FILE_LINES]
+    assert not [f"{one.name}: {name}" for one in modules() for name in one.long_functions]
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -166,36 +189,19 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def test_the_engine_has_few_dependencies() -> None:
-    for name, tree in modules():
-        if not name.startswith("engine/"):
-            continue
-        for module in imported(tree):
-            package = module.partition(".")[0]
-            assert package in ENGINE_MAY_IMPORT | sys.stdlib_module_names, name
-            assert package not in ENGINE_MAY_NOT, name
-            if package == "orchestrator":
-                assert module.split(".")[1:2] in (
-                    [],
-                    ["engine"],
-                    ["errors"],
-                    ["data_directories"],
-                ), name
+    engine = [one for one in modules() if one.name.startswith("engine/")]
+    for name, module in ((one.name, module) for one in engine for module in one.imported):
+        package, *rest = module.split(".")
+        assert package in ENGINE_MAY_IMPORT | sys.stdlib_module_names, name
+        assert package not in ENGINE_MAY_NOT, name
+        if package == "orchestrator":
+            assert rest[:1] in ([], ["engine"], ["errors"], ["data_directories"]), name
 
 
 def test_the_engine_names_no_config_file() -> None:
     """Which data files there are is for the catalog."""
-    engine = [path for path in FILES if name_of(path).startswith("engine/")]
-    assert not [name_of(path) for path in engine if "config/" in path.read_text()]
-
-
-def attributes() -> set[str]:
-    """Every attribute name that the code above the settings reads."""
-    return {
-        node.attr
-        for _, tree in modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-    }
+    engine = [one for one in modules() if one.name.startswith("engine/")]
+    assert not [one.name for one in engine if "config/" in one.text]
 
 
 def test_one_module_prints() -> None:
@@ -206,7 +212,7 @@ def test_one_module_prints() -> None:
     )
     allowed = {"report/terminal_escaping.py", "report/tuning/scoring_text.py", "cli/main.py"}
     above = ("adapters/", "app/", "cli/", "library/", "posting/", "report/", "service/", "web/")
-    found = {path.relative_to(ROOT).as_posix() for path in FILES if writes.search(path.read_text())}
+    found = {one.name for one in modules() if writes.search(one.text)}
     assert {name for name in found if name.startswith(above)} == allowed
 
 
@@ -217,22 +223,29 @@ def test_every_setting_is_read_by_something() -> None:
         for model in (ReviewSettings, RunBounds, StagnationPolicy, LoopPolicy, SizeLimits)
         for name in model.__struct_fields__
     }
-    assert settings <= attributes()
+    assert settings <= frozenset[str]().union(*(one.attributes for one in modules()))
 
 
-def opens(tree: ast.Module) -> Iterator[str]:
+def dotted(node: ast.AST) -> str:
+    """A name with its attributes; an empty part for whatever else they are of."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def opens(nodes: list[ast.AST]) -> Iterator[str]:
     """Whatever a module calls that reaches the file system by a path."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called not in OF_OS | OF_SHUTIL:
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name not in OF_OS | OF_SHUTIL:
             continue
-        function = ast.unparse(node.func)
-        owner, _, name = function.rpartition(".")
-        if owner == "os":
+        function = dotted(node.func)
+        owner = function.removesuffix(name)
+        if owner == "os.":
             found = name in OF_OS
-        elif owner == "shutil":
+        elif owner == "shutil.":
             found = name in OF_SHUTIL
         elif name == "open" and owner:  # a path's, and not a class's or a folder's own
             found = bool(node.args) and isinstance(node.args[0], ast.Constant)
@@ -242,35 +255,27 @@ def opens(tree: ast.Module) -> Iterator[str]:
             yield function
 
 
-@cache
-def modules() -> list[tuple[str, ast.Module]]:
-    return [(name_of(path), ast.parse(path.read_text())) for path in FILES]
-
-
 def test_only_these_modules_open_files_by_other_means_than_the_path_policy() -> None:
-    assert MAY_OPEN_PATHS.keys() == {name for name, tree in modules() if any(opens(tree))}
+    assert MAY_OPEN_PATHS.keys() == {one.name for one in modules() if one.opens}
 
 
-def starts(tree: ast.Module) -> Iterator[str]:
+def starts(nodes: list[ast.AST]) -> Iterator[str]:
     """Whatever a module names, other than as a type, that starts or finds a program."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    types: set[int] = set()
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {one.asname: one.name for one in node.names if one.asname}
         elif isinstance(node, ast.ImportFrom):
             names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    types = {
-        id(part)
-        for node in ast.walk(tree)
-        for found in (getattr(node, "annotation", None), getattr(node, "returns", None))
-        if found is not None
-        for part in ast.walk(found)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Name) and id(node) not in types:
-            first, *rest = ast.unparse(node).split(".")
-            if STARTERS.fullmatch(".".join([names.get(first, first), *rest])):
-                yield ast.unparse(node)
+        for found in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            types |= {id(part) for part in ast.walk(found)} if found else set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute | ast.Name):
+            written = dotted(node)
+            first, dot, rest = written.partition(".")
+            if STARTERS.fullmatch(names.get(first, first) + dot + rest) and id(node) not in types:
+                yield written
 
 
 @pytest.mark.parametrize(
@@ -290,19 +295,19 @@ def starts(tree: ast.Module) -> Iterator[str]:
     ],
 )
 def test_the_start_of_a_process_is_seen_under_any_name(text: str, found: list[str]) -> None:
-    assert list(starts(ast.parse(text))) == found
+    assert list(starts(list(ast.walk(ast.parse(text))))) == found
 
 
 @pytest.mark.attack("a process of ours that looks for a program or a module in the checkout")
 def test_only_these_modules_start_processes_or_look_for_programs() -> None:
-    assert MAY_START.keys() == {name for name, tree in modules() if any(starts(tree))}
+    assert MAY_START.keys() == {one.name for one in modules() if one.starts}
 
 
 @pytest.mark.parametrize(
     "package", ["diffchecks/taint", "orchestrator/code_review/findings", "orchestrator/engine"]
 )
 def test_a_large_package_says_where_to_find_each_module(package: str) -> None:
-    modules = {path.stem for path in (ROOT.parent / package).glob("*.py")} - {"__init__"}
+    within = {path.stem for path in (ROOT.parent / package).glob("*.py")} - {"__init__"}
     guide = ast.get_docstring(ast.parse((ROOT.parent / package / "__init__.py").read_text()))
     assert guide is not None
-    assert set(re.findall(r"``(\w+)``", guide)) >= modules
+    assert set(re.findall(r"``(\w+)``", guide)) >= within
