@@ -32,7 +32,7 @@ from tests.stores.postgres_server import NoServer, Server, server
 # is not left to chance. New ones are looked for by `make properties`.
 settings.register_profile(
     "suite",
-    max_examples=60,
+    max_examples=30,
     derandomize=True,
     deadline=None,
     database=None,

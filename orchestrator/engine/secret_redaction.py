@@ -137,7 +137,7 @@ def _find(text: str, sought: Sequence[_Parts]) -> Iterator[tuple[int, int]]:
 
     @cache
     def placed(of_main: bool) -> tuple[str, Places]:
-        signs = list(map(fold, text))
+        signs = [char if char < "\x80" else fold(char) for char in text]
         places = [(at, at + 1) for at, sign in enumerate(signs) for _ in sign]
         return _resolved("".join(signs), places, MAIN if of_main else ())
 

@@ -18,43 +18,50 @@ from tests.review.review_kit import Repo
 
 ROOT = Path(__file__).resolve().parents[2]
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
-MODULES = (
-    *(
-        "argparse",
-        "asyncio",
-        "base64",
-        "contextlib",
-        "dataclasses",
-        "email",
-        "ensurepip",
-        "encodings",
-    ),
-    *(
-        "importlib",
-        "json",
-        "logging",
-        "os",
-        "pathlib",
-        "platform",
-        "re",
-        "runpy",
-        "shutil",
-        "signal",
-    ),
-    *("site", "sitecustomize", "ssl", "subprocess", "sysconfig", "tempfile", "tomllib", "typing"),
-    *(
-        "types",
-        "usercustomize",
-        "venv",
-        "warnings",
-        "zipfile",
-        "backend",
-        "hatchling",
-        "locked_dependency",
-    ),
-    *("msgspec", "orchestrator", "pip", "setuptools", "yaml", "_distutils_hack", "diffcourt"),
-)
-PROGRAMS = (
+MODULES = [
+    "argparse",
+    "asyncio",
+    "base64",
+    "contextlib",
+    "dataclasses",
+    "email",
+    "encodings",
+    "ensurepip",
+    "importlib",
+    "json",
+    "logging",
+    "os",
+    "pathlib",
+    "platform",
+    "re",
+    "runpy",
+    "shutil",
+    "signal",
+    "site",
+    "sitecustomize",
+    "ssl",
+    "subprocess",
+    "sysconfig",
+    "tempfile",
+    "tomllib",
+    "types",
+    "typing",
+    "usercustomize",
+    "venv",
+    "warnings",
+    "zipfile",
+    "backend",
+    "hatchling",
+    "locked_dependency",
+    "msgspec",
+    "orchestrator",
+    "pip",
+    "setuptools",
+    "yaml",
+    "_distutils_hack",
+    "diffcourt",
+]
+PROGRAMS = [
     "diffcourt",
     "git",
     "mktemp",
@@ -66,7 +73,7 @@ PROGRAMS = (
     "uv",
     "ruff",
     "rg",
-)
+]
 FOLDERS = (
     *("", "bin/", "venv/bin/", ".venv/bin/", "source/tools/"),
     *(f"__pypackages__/3.{minor}/lib/bin/" for minor in range(10, 16)),
@@ -91,6 +98,10 @@ import locked_dependency
 def main():
     os.execv({sys.executable!r}, [{sys.executable!r}, "-P", "-m", "orchestrator", *sys.argv[1:]])
 """
+STUB = """mkdir -p "$1/bin"
+printf '#!/bin/sh\\nexec %s -P -m orchestrator "$@"\\n' {} >"$1/bin/diffcourt"
+chmod +x "$1/bin/diffcourt"
+"""
 
 
 def steps_of(name: str, job: str = "review") -> dict[str, dict[str, Any]]:
@@ -103,19 +114,24 @@ def steps_of(name: str, job: str = "review") -> dict[str, dict[str, Any]]:
 class Runner:
     """The folders of a GitHub runner: a hostile checkout in it, and Diffcourt in a repository elsewhere.
 
+    Args:
+        installs: with our own script; else one in its place writes a program at once.
+
     Attributes:
         witness: exists once anything of the change has run.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, installs: bool = False) -> None:
         self.work = home / "work" / "shop" / "shop"
         self.temporary = home / "work" / "_temp"
         self.witness = home / "witness"
         for folder in (self.temporary, home / "tools"):
             folder.mkdir(parents=True)
         self.wheels = home / "wheels"
+        self.wheels.mkdir()
         self.source = Repo(home / "diffcourt")
-        commit = self.source.commit(self._source())
+        stub = {"tools/setup.sh": STUB.format(shlex.quote(sys.executable))}
+        commit = self.source.commit(self._source() if installs else stub)
         repo = Repo(self.work)
         repo.commit({"README.md": "# A shop\n"})
         repo.git("update-ref", "refs/remotes/origin/main", "HEAD")
@@ -152,7 +168,6 @@ class Runner:
 
     def _source(self) -> dict[str, str]:
         """A repository with our script, one locked release, and a program to build."""
-        self.wheels.mkdir()
         wheel = self.wheels / "locked_dependency-1.0-py3-none-any.whl"
         info = "locked_dependency-1.0.dist-info/"
         with zipfile.ZipFile(wheel, "w") as file:
@@ -217,6 +232,11 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path / "home" / "runner")
 
 
+@pytest.fixture
+def installing(tmp_path: Path) -> Runner:
+    return Runner(tmp_path / "home" / "runner", installs=True)
+
+
 def assert_honest(place: Path) -> None:
     verdict = json.loads(place.read_text())
     assert verdict["verdict"] != "merge"
@@ -232,17 +252,18 @@ def test_the_change_of_these_tests_would_run(runner: Runner) -> None:
 
 
 @pytest.mark.attack("a change shadows modules and programs of a GitHub job")
-def test_nothing_of_the_change_runs_in_the_jobs_of_github(runner: Runner) -> None:
+def test_nothing_of_the_change_runs_in_the_jobs_of_github(installing: Runner) -> None:
+    runner = installing
     own, gate = steps_of("config/ci/github-review.yml"), steps_of("config/ci/github-gate.yml")
     reusable = steps_of(".github/workflows/review.yml")
     assert own["Install"] == reusable["Install"]
+    commands = reusable["Review"]["run"].replace("options+=(--previous", "options=(--previous")
+    assert set(own["Review"]["run"].splitlines()) <= set(commands.splitlines())
     installed = runner.run(own["Install"]["run"])
     assert (installed.returncode, runner.seen()) == (0, ""), installed.stderr
-    for steps in (own, reusable):
-        done = runner.run(steps["Review"]["run"])
-        assert (done.returncode, runner.seen()) == (1, ""), done.stderr
-        assert_honest(runner.temporary / "verdict" / "verdict.json")
-        shutil.rmtree(runner.temporary / "verdict")
+    done = runner.run(reusable["Review"]["run"])
+    assert (done.returncode, runner.seen()) == (1, ""), done.stderr
+    assert_honest(runner.temporary / "verdict" / "verdict.json")
 
     place = {"SERVER": str(runner.work.parent), "REPOSITORY": "shop", "TOKEN": "t"}
     runner.environment |= {**place, **gate["Review"]["env"]}
@@ -293,22 +314,28 @@ def test_nothing_of_the_change_runs_in_the_jobs_of_gitlab_and_forgejo(
         done = runner.run(steps["Review"]["run"])
     assert (done.returncode, runner.seen()) == (1, ""), done.stderr
     assert_honest(runner.work / "verdict.json")
+    if name == "gitlab":
+        reported = json.loads((runner.work / "quality.json").read_text())
+        assert "app.py" in {entry["location"]["path"] for entry in reported}
 
 
 @pytest.mark.attack("a change shadows modules and programs of the pre-commit hook")
 def test_nothing_of_the_change_runs_in_the_hook_of_pre_commit(runner: Runner) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (named,) = yaml.safe_load((ROOT / "config/ci/pre-commit.yml").read_text())["repos"]
+    assert [one["id"] for one in named["hooks"]] == [hook["id"]]
     (runner.work / "more.py").write_text(
         "import subprocess\n\nsubprocess.run(input(), shell=True)\n"
     )
     runner.environment["PATH"] = f"{Path(sys.executable).parent}:{runner.environment['PATH']}"
     done = runner.run(hook["entry"])
     assert (done.returncode, runner.seen()) == (1, ""), done.stderr
-    assert "more.py" in done.stdout
+    assert "more.py:3: medium:" in done.stdout
 
 
 @pytest.mark.attack("an index serves another file for a locked release")
-def test_a_file_with_another_hash_is_not_installed(runner: Runner) -> None:
+def test_a_file_with_another_hash_is_not_installed(installing: Runner) -> None:
+    runner = installing
     (wheel,) = runner.wheels.iterdir()
     with zipfile.ZipFile(wheel, "a") as file:
         file.writestr("sitecustomize.py", f"open({str(runner.witness)!r}, 'w')")
@@ -319,12 +346,9 @@ def test_a_file_with_another_hash_is_not_installed(runner: Runner) -> None:
     assert runner.seen() == ""
 
 
-@pytest.mark.parametrize("commit", ["main", "v1", "HEAD"])
-def test_a_branch_or_tag_in_place_of_the_commit_is_not_installed(
-    commit: str, runner: Runner
-) -> None:
+def test_a_branch_or_tag_in_place_of_the_commit_is_not_installed(runner: Runner) -> None:
     runner.source.git("tag", "v1")
-    runner.environment["COMMIT"] = commit
     script = steps_of(".github/workflows/review.yml")["Install"]["run"]
-    runner.run(script)
-    assert not (runner.temporary / "diffcourt").exists()
+    for runner.environment["COMMIT"] in ("main", "v1", "HEAD"):
+        runner.run(script)
+        assert not (runner.temporary / "diffcourt").exists()

@@ -175,16 +175,6 @@ def test_gitlab_keeps_the_verdict_of_a_review_that_fails_too() -> None:
     assert load("config/ci/gitlab-review.yml")["diffcourt-review"]["cache"]["when"] == "always"
 
 
-def test_the_template_of_gitlab_reviews(job: Job) -> None:
-    script = "\n".join(load("config/ci/gitlab-review.yml")["diffcourt-review"]["script"])
-    done = job.run(["sh", "-e", "-c", script], job.clone)
-    assert done.returncode == 1, done.stderr
-    assert read_verdict(job.clone) == ("needs_changes", 2)
-    (entry,) = json.loads((job.clone / "quality.json").read_text())
-    assert entry["location"]["path"] == "app.py"
-    assert not (job.clone / "pwned").exists()
-
-
 def test_the_template_of_forgejo_checks_out_and_reviews(job: Job, tmp_path: Path) -> None:
     name, folder = "config/ci/forgejo-review.yml", tmp_path / "workspace"
     folder.mkdir()
@@ -255,19 +245,6 @@ def test_the_template_of_forgejo_checks_out_a_private_repository(job: Job, tmp_p
     assert done.returncode == 0, done.stderr
     assert (folder / "app.py").is_file()
     assert not any("s3cret" in path.read_text("latin-1") for path in folder.rglob("config"))
-
-
-def test_the_hook_of_pre_commit_reviews_what_is_not_committed(job: Job) -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    (named,) = load("config/ci/pre-commit.yml")["repos"]
-    assert [one["id"] for one in named["hooks"]] == [hook["id"]]
-    program, *words = shlex.split(hook["entry"])
-    assert program == "diffcourt"
-    words = [sys.executable, "-P", "-m", "orchestrator", *words]
-    (job.clone / "new.py").write_text(SHELL)
-    done = job.run(words, job.clone)
-    assert done.returncode == 1, done.stderr
-    assert "new.py:5: medium:" in done.stdout
 
 
 def test_the_container_file_installs_extras_that_there_are_with_pinned_versions() -> None:
