@@ -65,6 +65,8 @@ pytestmark = pytest.mark.attack("a checkout that shadows every module and progra
 class Hostile:
     """A checkout that shadows everything; what runs of it leaves a line in ``ran``."""
 
+    reviewed: "subprocess.CompletedProcess[str]"
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.ran, self.told = folder, folder / "ran", folder / "told"
         module = f"open({str(self.ran)!r}, 'a').write(__file__ + '\\n')\n"
@@ -120,7 +122,7 @@ class Hostile:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
     made = Hostile(tmp_path_factory.mktemp("hostile"))
-    made.run(DIFFCOURT, "review", "--base", "HEAD~1", "--quiet")
+    made.reviewed = made.run(DIFFCOURT, "review", "--base", "HEAD~1", "--json", "-", "--quiet")
     return made
 
 
@@ -129,13 +131,12 @@ def test_the_checkout_is_hostile(hostile: Hostile) -> None:
     for argv in ((sys.executable, "-c", "import re"), (sys.executable, "-m", "orchestrator")):
         hostile.start(*argv).communicate()
         assert hostile.what_ran()
-    for name in ("git", "python3", "uname", "mktemp"):
-        hostile.start("/bin/sh", "-c", f"{name} --version").communicate()
-        assert hostile.what_ran()
+    hostile.start("/bin/sh", "-c", "git; python3; uname; mktemp").communicate()
+    assert len(hostile.what_ran()) == 4
 
 
 def test_a_review_finds_nothing_in_the_checkout_and_is_complete(hostile: Hostile) -> None:
-    done = hostile.run(DIFFCOURT, "review", "--base", "HEAD~1", "--json", "-", "--quiet")
+    done = hostile.reviewed
     verdict = json.loads(done.stdout)
     assert (done.returncode, verdict["status"]) == (1, "complete"), done.stderr
     assert [one["path"] for one in verdict["findings"]] == ["app.py"]
@@ -239,7 +240,7 @@ def test_a_library_of_a_provider_runs_nothing_of_the_checkout(hostile: Hostile) 
     assert "OPENAI_API_KEY" in done.stderr
 
 
-@pytest.mark.parametrize("path", [".", ":/nonexistent", "/nonexistent:", "src:./lib/..", "::"])
+@pytest.mark.parametrize("path", ["src:./src/..:.", ":/nonexistent", "/nonexistent:"])
 def test_a_relative_python_path_ends_before_libraries_are_imported(
     tmp_path: Path, path: str
 ) -> None:
@@ -247,7 +248,8 @@ def test_a_relative_python_path_ends_before_libraries_are_imported(
     ran = tmp_path / "ran"
     repo = Repo(tmp_path / "checkout")
     module = f"open({str(ran)!r}, 'a').write(__file__)\n"
-    repo.write({f"{name}.py": module for name in ("argparse", "json", "msgspec", "anyio")})
+    names = ("argparse", "json", "msgspec", "anyio")
+    repo.write({f"{folder}{name}.py": module for name in names for folder in ("", "src/")})
     env = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": path}
     subprocess.run([DIFFCOURT, "runs"], cwd=repo.path, env=env, timeout=60, check=True)
     assert not ran.exists()
