@@ -12,6 +12,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     The service's tests come first: they wait for other processes, while other workers compute. At
     the end, nobody else would be left to compute.
     """
-    items.sort(key=lambda item: not item.path.is_relative_to(SERVICE))
+    is_within = cache(Path.is_relative_to)  # for each file once, not for each of its tests
+    items.sort(key=lambda item: not is_within(item.path, SERVICE))
     for item in items:
         for marker in item.iter_markers("attack"):
             item.user_properties.append(("attack", marker.args[0]))
     twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
-        either = item.path.is_relative_to(REVIEWS) or item.get_closest_marker("either_loop")
+        either = is_within(item.path, REVIEWS) or item.get_closest_marker("either_loop")
         if loop and either:
             twins[item.nodeid.replace(loop, "")].append(item)
     left = {
