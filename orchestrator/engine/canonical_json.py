@@ -2,12 +2,28 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from json import encoder
 
 from orchestrator.engine.types import Json
 
-_ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
-)
+
+def _make_encode() -> Callable[[Json], str]:
+    """A function that encodes; a turn of an agent calls it a dozen times."""
+    whole = json.JSONEncoder(
+        sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
+    )
+    make = getattr(encoder, "c_make_encoder", None)
+    if make is None:
+        return whole.encode
+    # ``encode`` makes one of these at each call.
+    parts = make(
+        None, whole.default, encoder.encode_basestring_ascii, None, ":", ",", True, False, False
+    )
+    return lambda value: "".join(parts(value, 0))
+
+
+_encode = _make_encode()
 
 
 def canonical(value: Json) -> bytes:
@@ -21,13 +37,13 @@ def canonical(value: Json) -> bytes:
         TypeError: a value outside the JSON data model.
         RecursionError: it is nested too deeply.
     """
-    return _ENCODER.encode(value).encode("ascii")
+    return _encode(value).encode("ascii")
 
 
 def is_json(value: Json) -> bool:
     """Whether a value from outside fits the JSON data model and is not nested too deeply."""
     try:
-        _ENCODER.encode(value)
+        _encode(value)
     except (TypeError, ValueError, RecursionError):
         return False
     return True

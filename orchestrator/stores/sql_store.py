@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeVar
 
-import anyio
 from anyio import to_thread
 
 from orchestrator.engine.ports import Row, RunMeta
@@ -64,9 +63,7 @@ class SqlStore(ABC):
             with self._lock, self._store_errors():
                 return work()
 
-        with anyio.CancelScope(shield=True):
-            result = await to_thread.run_sync(locked)
-        return result  # noqa: RET504 - mypy takes the scope for one that may swallow errors
+        return await to_thread.run_sync(locked)  # to its end, once it has begun
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         """Enter a new run."""
