@@ -181,6 +181,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._sought = [_Parts(8 if kind == NUMBERS else 4) for kind in range(len(KINDS))]
         self._filters: list[Callable[[str], str]] = []
+        self._has_any = False
         self.add(secrets)
 
     def add_filter(self, without: Callable[[str], str]) -> None:
@@ -189,6 +190,7 @@ class Redactor:
         It must be deterministic: a resumed run compares requests.
         """
         self._filters.append(lru_cache(FILTERED_TEXTS)(without))
+        self._has_any = True
 
     def add(self, secrets: Iterable[str]) -> None:
         """Add secrets to redact."""
@@ -203,9 +205,10 @@ class Redactor:
                         for part in _parts(left):
                             self._sought[kind].add(part)
                         break
+        self._has_any = bool(self._filters) or any(self._sought)
 
     def __bool__(self) -> bool:
-        return bool(self._filters) or any(self._sought)
+        return self._has_any
 
     def __call__(self, text: str) -> str:
         """The text with every secret in it replaced."""
