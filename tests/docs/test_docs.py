@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def test_the_index_leads_to_every_page() -> None:
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} == linked
 
 
-def unknown_parts(command: str, parsers: dict[str, argparse.ArgumentParser]) -> set[str]:
+def unknown_parts(command: str, parsers: Mapping[str, argparse.ArgumentParser]) -> set[str]:
     words = command.split()
     names = [" ".join(words[:n]) for n in (4, 3, 2) if " ".join(words[:n]) in parsers]
     if not names:
