@@ -41,7 +41,7 @@ def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     changed = [*modules, *pages]
     for at in range(0, len(changed) if modules else 0, WHOLE_TREE_BATCH):
         paths = changed[at : at + WHOLE_TREE_BATCH]
-        job = {"root": str(root), "paths": paths, "tree": tree, "library_models": models}
+        job = {"root": str(root), "paths": paths, "tree": tree, "data": models}
         for raw in taint.run(job).findings:
             yield "taint", raw
 

@@ -7,12 +7,14 @@ variable that such a line uses.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from diffchecks.check_io import CheckReply, Gap, read
+from diffchecks.declarations import Files
+from diffchecks.file_patterns import PAGES, SOURCE_CODE, TOOL_SETTINGS, WITH_PROGRAMS, matches
 from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
 
@@ -94,6 +96,27 @@ _SETTING = re.compile(
     r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
 )
 _SUBSTITUTION = re.compile(r"\$\(|`|<\(")
+
+
+PROGRAMS = Files((*SOURCE_CODE, *WITH_PROGRAMS))
+"""What may run another file."""
+_NAMED_AS_PROGRAMS = tuple(set(PROGRAMS.names) - {*PAGES, *TOOL_SETTINGS})
+# Changed in most changes, and run by none but a changed program; so the tree is not searched.
+_PROSE_AND_DATA = (
+    "*.md", "*.rst", "*.adoc", "*.json", "*.yaml", "*.yml", "*.toml", "*.html", "*.css", "*.scss",
+    "*.lock", "*requirements*.txt", "CHANGELOG*", "CHANGES*", "README*", "LICENSE*", "*.po",
+    "*.svg", ".git*", ".editorconfig",
+)  # fmt: skip
+
+
+def choose_texts(changed: Iterable[str]) -> tuple[list[str], bool]:
+    """Those of the changed files that are not named like programs, for a job.
+
+    Returns:
+        The files, and whether one is so unusual that the programs of the tree have to be searched.
+    """
+    texts = [path for path in changed if not matches(path, _NAMED_AS_PROGRAMS)]
+    return texts, not all(matches(path, _PROSE_AND_DATA) for path in texts)
 
 
 def run(job: dict[str, Any]) -> CheckReply:

@@ -42,9 +42,9 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Check infrastructure files (see ``check_io`` for the format of jobs and replies).
 
     Args:
-        job: also ``patterns``: paths of files of value patterns.
+        job: also ``data``: paths of files of value patterns.
     """
-    return check_files(job, partial(_look, files=tuple(job["patterns"])))
+    return check_files(job, partial(_look, files=tuple(job["data"])))
 
 
 def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:

@@ -63,9 +63,9 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Search for patterns (see ``check_io`` for the format of jobs and replies).
 
     Args:
-        job: also ``languages``: paths of data files, and ``codes``: the wanted ones.
+        job: also ``data``: paths of data files, and ``codes``: the wanted ones.
     """
-    return check_files(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
+    return check_files(job, partial(_look, files=job["data"], codes=frozenset(job["codes"])))
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:

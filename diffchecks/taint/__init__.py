@@ -73,7 +73,7 @@ def _trace(job: dict[str, Any]) -> CheckReply:
     others = (path for path in (*job.get("tree", ()), *given) if not path.endswith(_MODULES))
     programs = (project.text(path) for path in sorted(tree))
     templates = TemplateTree(job["root"], dict.fromkeys(others), programs)
-    analysis = TaintAnalysis(project, load(job["library_models"]), templates)
+    analysis = TaintAnalysis(project, load(job["data"]), templates)
     affected = _affected_names(project.root, job["change"]) if "change" in job else None
     pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]
     analysis.trace(paths, affected, pages)

@@ -54,17 +54,17 @@ def list_readers(repo: Path | None) -> Readers:
         root = Path(directory)
         limiter = anyio.CapacityLimiter(1)
         workspace = ReviewWorkspace(change, rules, Contents(change), root, {}, 0, limiter)
-        files = check_data_files.write(check_data_files.PATTERNS, layers, root)
+        data = check_data_files.write_all(layers, root)
         built_in = replace(catalog.settings, analyzers={}, tests=None, typecheck=None)
-        inputs = ToolInputs(workspace, new_pool(), built_in, IterationFocus(), (), (), files)
+        inputs = ToolInputs(workspace, new_pool(), built_in, IterationFocus(), (), data)
         built = build(inputs, replace(catalog.tool_policy, plugins=()))
         tools = [tool for tool in built if isinstance(tool, Analysis)]
     found: dict[str, dict[str, list[str]]] = {}
     for language in catalog.languages.languages:
         names = catalog.languages.sample_names(language)
         reading = {tool.spec.name for tool in tools if any(map(tool.reads, names))}
-        by_topic = {topic: sorted(reading & entries.keys()) for topic, entries in TOPICS.items()}
-        found[language] = {topic: names for topic, names in by_topic.items() if names}
+        by_topic = {topic: sorted(reading.intersection(names)) for topic, names in TOPICS.items()}
+        found[language] = {topic: tools for topic, tools in by_topic.items() if tools}
     return found
 
 
@@ -72,7 +72,7 @@ def list_catalog(repo: Path | None) -> CatalogListing:
     """The effective catalog, the repository's ``.diffcourt/`` on disk included."""
     layers = read_layers_on_disk(repo)
     tools = list(TOOLS.items())
-    errors = find_problems(layers, tools=TOOLS.keys(), contracts=contracts())
+    errors = find_problems(layers, tools=TOOLS.keys(), analyzers=TOPICS, contracts=contracts())
     try:
         table = load_rules(layers)
         found = read_catalog(layers)

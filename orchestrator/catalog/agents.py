@@ -1,13 +1,13 @@
 """Agents (``agents/<name>.md``): tools and bounds in front matter, the system prompt below."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, field, to_builtins
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.playbook_steps import iter_tool_names
+from orchestrator.catalog.playbook_steps import iter_tool_names, name_analyzers
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -30,6 +30,9 @@ class Budget(Strict, frozen=True):
     seconds: PositiveFloat | None = None
 
 
+Topics = Mapping[str, Collection[str]]
+"""Topic → the names of its analyzers."""
+
 FileKind = Literal["code", "interface", "test", "docs", "ci", "other"]
 
 
@@ -50,11 +53,17 @@ class AgentMetadata(Strict, frozen=True):
 
 
 class AgentFrontMatter(Strict, frozen=True):
-    """An agent's front matter."""
+    """An agent's front matter.
+
+    Attributes:
+        analyzers: topics, one or a list; it may call every analyzer of these.
+        tools: what it may call besides, by name.
+    """
 
     name: NonEmptyStr
     description: NonEmptyStr
     tools: tuple[str, ...]
+    analyzers: str | tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = field(default=(), name="disallowedTools")
     model: NonEmptyStr = "strong"
     max_turns: PositiveInt | None = field(default=None, name="maxTurns")
@@ -62,9 +71,15 @@ class AgentFrontMatter(Strict, frozen=True):
     metadata: AgentMetadata = AgentMetadata()
 
     @property
-    def granted_tools(self) -> tuple[str, ...]:
-        """The tools it may call, in the file's order."""
-        return tuple(name for name in self.tools if name not in self.disallowed_tools)
+    def topics(self) -> tuple[str, ...]:
+        """The topics of its analyzers."""
+        return (self.analyzers,) if isinstance(self.analyzers, str) else self.analyzers
+
+    def granted_tools(self, analyzers: Topics) -> tuple[str, ...]:
+        """The tools it may call: those of its topics, then the others in the file's order."""
+        own = (name for topic in self.topics for name in analyzers.get(topic, ()))
+        names = dict.fromkeys((*own, *self.tools))
+        return tuple(name for name in names if name not in self.disallowed_tools)
 
     @property
     def bounds(self) -> Bounds:
@@ -83,6 +98,7 @@ class KnownNames(Struct, frozen=True):
     """
 
     tools: Collection[str]
+    analyzers: Topics
     skills: Mapping[str, Skill | None]
     contracts: Mapping[str, Mapping[str, Json]]
     stages: Sequence[str] | None
@@ -98,19 +114,23 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
     found: list[ConfigError] = []
     head = convert_node(AgentFrontMatter, page.head, found)
     if head is not None:
-        found += _find_errors(file, page, head, known.tools, known.contracts)
-        found += _check_skills(page, head, known.skills)
+        found += _find_errors(file, page, head, known)
+        found += _check_skills(page, head, known)
         # A repository's own list of stages may lack some that the shipped agents name.
         if known.stages is not None and file.display_path != file.path:
             found += _check_stages(page, head, known.stages)
     errors += found
     if head is None or found:
         return None
-    own = tuple(skill for name in head.skills if (skill := known.skills[name]))
+    tools = head.granted_tools(known.analyzers)
+    own = _with_analyzers(
+        [skill for name in head.skills if (skill := known.skills[name])], known, tools
+    )
     contract = known.contracts[head.metadata.contract] if head.metadata.contract else None
     content = {
         "head": to_builtins(head),
         "prompt": page.body,
+        "tools": tools,
         "skills": [skill.digest for skill in own],
         "contract": contract,
     }
@@ -118,7 +138,7 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
         name=head.name,
         description=head.description,
         prompt=page.body,
-        tools=head.granted_tools,
+        tools=tools,
         skills=own,
         model=head.model,
         bounds=head.bounds,
@@ -131,14 +151,30 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
     )
 
 
+def _with_analyzers(
+    skills: Sequence[Skill], known: KnownNames, tools: Sequence[str]
+) -> tuple[Skill, ...]:
+    """The playbooks, with the names of analyzers where a step names their topic.
+
+    These are the analyzers that the agent has and that no step of its playbooks names.
+    """
+    named = {name for skill in skills for name in iter_tool_names(skill.text)}
+    rest = {
+        topic: [name for name in tools if name in names and name not in named]
+        for topic, names in known.analyzers.items()
+    }
+    texts = [name_analyzers(skill.text, rest) for skill in skills]
+    return tuple(
+        replace(skill, text=text, tools=frozenset(iter_tool_names(text)))
+        for skill, text in zip(skills, texts, strict=True)
+    )
+
+
 def _find_errors(
-    file: File,
-    page: Markdown,
-    head: AgentFrontMatter,
-    tools: Collection[str],
-    contracts: Mapping[str, Any],
+    file: File, page: Markdown, head: AgentFrontMatter, known: KnownNames
 ) -> list[ConfigError]:
     found = []
+    tools, contracts = known.tools, known.contracts
     if head.name != file.stem:
         message = f"the name {head.name!r} must be the file's name, {file.stem!r}"
         found.append(page.head.error(message, "name"))
@@ -148,7 +184,12 @@ def _find_errors(
             for at, name in enumerate(names)
             if name not in tools
         ]
-    for key, names in (("tools", head.tools), ("skills", head.skills)):
+    found += [
+        page.head.error(describe_unknown_name("topic", topic, known.analyzers), "analyzers")
+        for topic in head.topics
+        if topic not in known.analyzers
+    ]
+    for key, names in (("tools", head.tools), ("skills", head.skills), ("analyzers", head.topics)):
         found += [
             page.head.error(f"{name!r} appears twice in {key}; name it once", key, at)
             for at, name in enumerate(names)
@@ -166,11 +207,10 @@ def _find_errors(
     return found
 
 
-def _check_skills(
-    page: Markdown, head: AgentFrontMatter, skills: Mapping[str, Skill | None]
-) -> list[ConfigError]:
+def _check_skills(page: Markdown, head: AgentFrontMatter, known: KnownNames) -> list[ConfigError]:
     """Errors for skills that do not exist, or that need tools the agent does not have."""
     found = []
+    skills, granted = known.skills, {*head.granted_tools(known.analyzers)}
     for at, name in enumerate(head.skills):
         if name not in skills:
             found.append(
@@ -178,7 +218,9 @@ def _check_skills(
             )
             continue
         skill = skills[name]
-        missing = sorted({*iter_tool_names(skill.text)} - {*head.granted_tools}) if skill else []
+        called = {*iter_tool_names(skill.text)} if skill else set()
+        topics = {name for name in called if granted.intersection(known.analyzers.get(name, ()))}
+        missing = sorted(called - granted - topics)
         if missing:
             message = (
                 f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "

@@ -8,7 +8,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog import plugins
-from orchestrator.catalog.agents import KnownNames, load_agent
+from orchestrator.catalog.agents import KnownNames, Topics, load_agent
 from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
 from orchestrator.catalog.data_file_layers import (
     Layer,
@@ -77,29 +77,32 @@ class Catalog(Struct, frozen=True):
     digests: Mapping[str, str]
 
 
-def load_catalog(layers: Sequence[Layer], *, tools: Tools, contracts: Contracts) -> Catalog:
+def load_catalog(
+    layers: Sequence[Layer], *, tools: Tools, analyzers: Topics, contracts: Contracts
+) -> Catalog:
     """Load and check all data files.
 
     Args:
         layers: lowest first. A later layer's agent, skill or rubric replaces the earlier one
             of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
+        analyzers: those of the tools that are analyzers, by topic.
 
     Raises:
         ConfigError: the first error.
     """
     errors: list[ConfigError] = []
-    catalog = _load(layers, frozenset(tools), contracts, errors)
+    catalog = _load(layers, frozenset(tools), analyzers, contracts, errors)
     if catalog is None:
         raise errors[0]
     return catalog
 
 
 def find_problems(
-    layers: Sequence[Layer], *, tools: Tools, contracts: Contracts
+    layers: Sequence[Layer], *, tools: Tools, analyzers: Topics, contracts: Contracts
 ) -> list[ConfigError]:
     """All errors that ``load_catalog`` would find, and those in what no review reads."""
     errors: list[ConfigError] = []
-    _load(layers, frozenset(tools), contracts, errors)
+    _load(layers, frozenset(tools), analyzers, contracts, errors)
     check_merged(layers, ALERTS_FILE, AlertThresholds, errors)  # no review reads it
     try:
         read_channels(layers)  # only when a run has ended
@@ -109,7 +112,11 @@ def find_problems(
 
 
 def _load(
-    layers: Sequence[Layer], tools: frozenset[str], contracts: Contracts, errors: list[ConfigError]
+    layers: Sequence[Layer],
+    tools: frozenset[str],
+    analyzers: Topics,
+    contracts: Contracts,
+    errors: list[ConfigError],
 ) -> Catalog | None:
     errors += find_unused_files(layers)
     mcp = check_merged(layers, MCP, McpFile, errors)
@@ -121,10 +128,13 @@ def _load(
     skill_files = find_files(layers, "skills_catalog/*/SKILL.md")
     agent_files = find_files(layers, "agents/*.md")
     rubric_files = find_files(layers, "rubrics/*.yaml")
-    skills = {file.directory: load_skill(file, tools, errors) for file in skill_files.values()}
+    skills = {
+        file.directory: load_skill(file, tools, analyzers, errors) for file in skill_files.values()
+    }
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
-    known = KnownNames(tools, skills, contracts, models.stage_names if models else None)
+    stages = models.stage_names if models else None
+    known = KnownNames(tools, analyzers, skills, contracts, stages)
     agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
     settings = check_merged(layers, SETTINGS, ReviewSettings, errors)

@@ -1,7 +1,7 @@
 """Reading a playbook's steps: one text that a model reads as prose and code reads as a list."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -37,6 +37,19 @@ def read_sections(body: str) -> dict[str, tuple[int, str]]:
 def iter_tool_names(body: str) -> Iterator[str]:
     """The names of tools in the steps of a playbook, in order."""
     return (name for step in read_steps(body) for name in step.names)
+
+
+def name_analyzers(body: str, topics: Mapping[str, Sequence[str]]) -> str:
+    """The playbook with the names of analyzers in place of each topic that a step names."""
+
+    def names(topic: re.Match[str]) -> str:
+        found = topics.get(topic.group(1))
+        if found is None:
+            return topic.group()
+        return ", ".join(f"`{name}`" for name in found) or "none"
+
+    _, steps = read_sections(body).get("Steps", (0, ""))
+    return body.replace(steps, _TICKED.sub(names, steps), 1) if steps else body
 
 
 @lru_cache(maxsize=64)

@@ -37,8 +37,14 @@ class SkillFrontMatter(Strict, frozen=True):
     allowed_tools: str = field(default="", name="allowed-tools")
 
 
-def load_skill(file: File, tools: Collection[str], errors: list[ConfigError]) -> Skill | None:
-    """Read one skill; None when it has errors, which are added to ``errors``."""
+def load_skill(
+    file: File, tools: Collection[str], topics: Collection[str], errors: list[ConfigError]
+) -> Skill | None:
+    """Read one skill; None when it has errors, which are added to ``errors``.
+
+    Args:
+        topics: what a step may name besides tools, for all analyzers of it.
+    """
     try:
         page = split_front_matter(file.data, file.display_path)
     except ConfigError as error:
@@ -48,7 +54,7 @@ def load_skill(file: File, tools: Collection[str], errors: list[ConfigError]) ->
     head = convert_node(SkillFrontMatter, page.head, found)
     if head is not None:
         found += _check_front_matter(file, page, head, tools)
-    found += _check_body(page, tools)
+    found += _check_body(page, {*tools, *topics})
     errors += found
     if head is None or found:
         return None
@@ -72,7 +78,7 @@ def _check_front_matter(
     return found
 
 
-def _check_body(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
+def _check_body(page: Markdown, names: Collection[str]) -> list[ConfigError]:
     present = read_sections(page.body)
     found = [
         page.error(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)
@@ -89,12 +95,12 @@ def _check_body(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
         found += [
             page.error(
                 "a step may only put tools in backticks: "
-                + describe_unknown_name("tool", name, tools),
+                + describe_unknown_name("tool", name, names),
                 number,
             )
             for number, line in lines
             if number >= items[0].line
             for name in _TICKED.findall(line)
-            if name not in tools
+            if name not in names
         ]
     return found

@@ -1,4 +1,4 @@
-"""The report of an analyzer, and the two kinds of analyzer.
+"""The report of an analyzer, and what one is to the tools that run it.
 
 An analyzer is called through a tool of agents. It reports findings, which files it examined and
 which it could not; it does not decide about the change.
@@ -6,6 +6,7 @@ which it could not; it does not decide about the change.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,12 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, field
 
 from diffchecks.check_io import RawFinding
+from diffchecks.declarations import Needs
 
 if TYPE_CHECKING:
     from orchestrator.code_review.change.types import Change, ChangedFile
-
-Needs = Literal["lines", "file", "tree"]
-"""What of the change an analyzer cannot do without: a patch's lines, whole files, or all files."""
 
 SECONDS_PER_FILE = 0.2
 
@@ -60,41 +59,70 @@ class Side(Struct, frozen=True):
     root: Path
 
 
-class SideAnalyzer(Protocol):
-    """Analyzes each side on its own; comparing the two reports shows what is new."""
+class ResultCache(Protocol):
+    """Bytes by key. It may drop entries, but never alters one."""
+
+    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """The cached entries of these keys; keys without one are left out."""
+
+    def put(self, entries: Mapping[bytes, bytes]) -> None:
+        """Add or replace entries."""
+
+
+class Analyzer(Protocol):
+    """What both kinds of analyzer say of themselves.
+
+    Attributes:
+        name: in the rule table.
+        vendored: it also searches vendored and generated files, for severe findings.
+        lock_files: it reads lock files, which reviews leave out otherwise.
+        seconds: what programs of base's configuration may take; None: it runs none.
+    """
 
     name: str
     needs: Needs
+    vendored: bool = False
+    lock_files: bool = False
+    seconds: float | None = None
+
+    @property
+    def needs_tree(self) -> bool:
+        """Whether it must have all files of the tree."""
+        return self.needs in {"names", "tree"}
+
+    @abstractmethod
+    def wants(self, path: str) -> bool:
+        """Whether this analyzer reads files of this name; the content does not matter here."""
+
+    @abstractmethod
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """Of the files that it examined, those that it read as code, in their language."""
+
+
+class SideAnalyzer(Analyzer, Protocol):
+    """Analyzes each side on its own; comparing the two reports shows what is new."""
 
     @property
     def identity(self) -> str | None:
         """A key of all that its report on a file depends on besides the file's path and content.
 
-        None if it also depends on other files; then no result is cached.
+        None if it also depends on other files; then no result is cached for a file.
         """
+        return None
 
-    def wants(self, path: str) -> bool:
-        """Whether this analyzer reads files of this name; the content does not matter here."""
+    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
+        """A key of all that its report on these paths depends on; None if that is not known."""
+        return None
 
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """Of the files that it examined, those that it read as code, in their language."""
-
+    @abstractmethod
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Analyze the given paths below ``side.root``."""
 
 
-class ChangeAnalyzer(Protocol):
+class ChangeAnalyzer(Analyzer, Protocol):
     """Analyzes both sides at once; all of its findings are introduced by the change."""
 
-    name: str
-    needs: Needs
-
-    def wants(self, path: str) -> bool:
-        """Whether this analyzer reads files of this name."""
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """Of the files that it examined, those that it read as code, in their language."""
-
+    @abstractmethod
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
     ) -> AnalyzerReport:

@@ -21,7 +21,7 @@ from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
 from orchestrator.code_review.repository_guidance import check_instructions
 from orchestrator.code_review.rule_table import RuleTable, load_rules
-from orchestrator.code_review.tools.registry import TOOLS
+from orchestrator.code_review.tools.registry import TOOLS, TOPICS
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 
@@ -75,7 +75,7 @@ def read_policy(
 
 def read_catalog(layers: Sequence[Layer]) -> Catalog:
     """Read the catalog, checked against the tools and report contracts of a review."""
-    return load_catalog(layers, tools=TOOLS.keys(), contracts=contracts())
+    return load_catalog(layers, tools=TOOLS.keys(), analyzers=TOPICS, contracts=contracts())
 
 
 def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]) -> None:

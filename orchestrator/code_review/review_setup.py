@@ -11,14 +11,8 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
+from orchestrator.code_review.analyzer_types import ResultCache
 from orchestrator.code_review.analyzers import check_data_files
-from orchestrator.code_review.analyzers.check_data_files import (
-    FIXES,
-    INFRASTRUCTURE,
-    PATTERNS,
-    TAINT,
-)
-from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
@@ -124,12 +118,12 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
-        inputs = ReviewInputs(
+        given_to_review = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
-            fix_templates=check_data_files.write(FIXES, policy.layers, workspace.root),
+            fix_templates=inputs.data["fixes"],
             handed_over=handed_over, patches=patches,
         )  # fmt: skip
-        yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
+        yield ReviewState(given_to_review, runtime, focus, written=dict(patches or {}))
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
@@ -198,9 +192,7 @@ def _tool_inputs(
         settings=policy.settings,
         focus=focus,
         required_checks=[rule.name for rule in checks],
-        taint_models=check_data_files.write(TAINT, policy.layers, workspace.root),
-        pattern_files=check_data_files.write(PATTERNS, policy.layers, workspace.root),
-        infrastructure_files=check_data_files.write(INFRASTRUCTURE, policy.layers, workspace.root),
+        data=check_data_files.write_all(policy.layers, workspace.root),
         given=given,
         cache=cache,
         run_tests=policy.run_tests,

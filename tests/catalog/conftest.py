@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
-from orchestrator.code_review.tools.registry import TOOLS
+from orchestrator.code_review.tools.registry import TOOLS, TOPICS
 
 NAVIGATION = frozenset(
     {"read_file", "glob", "search", "git_diff", "git_log", "git_blame", "run_snippet"}
@@ -27,7 +27,7 @@ def loaded() -> Callable[..., Catalog]:
     """Load some layers."""
 
     def build(*sources: Layer) -> Catalog:
-        return load_catalog(sources, tools=TOOLS.keys(), contracts=CONTRACTS)
+        return load_catalog(sources, tools=TOOLS.keys(), analyzers=TOPICS, contracts=CONTRACTS)
 
     return build
 
@@ -45,7 +45,9 @@ def faults_of() -> Callable[[Mapping[str, str]], list[str]]:
     def find(files: Mapping[str, str]) -> list[str]:
         return [
             str(fault)
-            for fault in find_problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)
+            for fault in find_problems(
+                _layers(files), tools=TOOLS.keys(), analyzers=TOPICS, contracts=CONTRACTS
+            )
         ]
 
     return find

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from orchestrator.code_review.tools.analyzer_entries import SideEntry
 
 from diffchecks import PREFIX
 from diffchecks.check_io import RawFinding
@@ -25,7 +26,6 @@ from orchestrator.code_review.analyzers.result_cache import (
 )
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.analyzer_entries import SideEntry
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict

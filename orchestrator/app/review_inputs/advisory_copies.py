@@ -17,11 +17,11 @@ from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzers.comparison_checks import SECONDS, as_job
-from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
 from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.tools.tool_inputs import CopiedAdvisories
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, SandboxError, StoreError
 from orchestrator.sandbox.worker_pool import WorkerPool

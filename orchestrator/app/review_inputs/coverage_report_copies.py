@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
+from orchestrator.code_review.tools.tool_inputs import CoverageReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 

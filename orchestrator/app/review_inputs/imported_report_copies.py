@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec import to_builtins
 
 from diffchecks.imported_reports.formats import FORMATS
-from orchestrator.code_review.analyzers.imported_reports import ImportedReport
+from orchestrator.code_review.tools.tool_inputs import ImportedReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 

@@ -148,6 +148,11 @@ def write(kind: DataKind, sources: Sequence[Layer], root: Path) -> list[str]:
     return paths
 
 
+def write_all(sources: Sequence[Layer], root: Path) -> dict[str, list[str]]:
+    """``write`` for each kind; returns the directory's name → the paths of its files."""
+    return {PurePosixPath(kind.directory).name: write(kind, sources, root) for kind in KINDS}
+
+
 def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
     """Check that the checks can read a repository's own files."""
     for kind in KINDS:

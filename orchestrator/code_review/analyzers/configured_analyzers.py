@@ -13,9 +13,10 @@ import anyio.to_thread
 from msgspec import to_builtins
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.declarations import Needs
 from diffchecks.safe_paths import read_safely
-from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram, Imports
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
+from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
 from orchestrator.code_review.analyzers.analyzed_trees import AnalyzedTree
 from orchestrator.code_review.analyzers.configured_programs import (
     REPORT_NAME,
@@ -23,58 +24,35 @@ from orchestrator.code_review.analyzers.configured_programs import (
     PreparedRun,
     error_of,
 )
-from orchestrator.code_review.analyzers.imported_reports import ImportedReport
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.analyzers.program_execution import batches
-from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
+from orchestrator.code_review.tools.tool_inputs import ImportedReport, ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.run_program import CompletedProgram
-from orchestrator.sandbox.worker_pool import WorkerPool
 
 MAX_REPORT_BYTES = 64 << 20  # bytes of one report
 SECONDS = 100.0  # for reading a report
 
 
-class ConfiguredAnalyzer:
-    """A program of base's configuration, as a ``SideAnalyzer``.
+class ConfiguredAnalyzer(SideAnalyzer):
+    """A program of base's configuration.
 
     Args:
         program_name: its name in the configuration.
-        imports: which results count and how much, as for imported reports.
-        allowed: the user who runs the review allows it.
-        private: absolute paths that it may not read, besides those of the system.
-        checkout: the repository's directory, where dependencies are installed.
     """
 
     name = CONFIGURED_ANALYZERS
-    needs: Needs = "tree"
-    identity: str | None = None  # it may read every file of the tree
+    needs: Needs = "tree"  # it may read every file
 
-    def __init__(
-        self,
-        program_name: str,
-        program: ConfiguredProgram,
-        imports: Imports,
-        *,
-        allowed: bool,
-        private: Sequence[Path],
-        checkout: Path | None,
-        pool: WorkerPool,
-        workspace: ReviewWorkspace,
-    ) -> None:
-        self._name, self._program, self._imports = program_name, program, imports
-        self._pool, self._workspace = pool, workspace
-        self._confined = ConfinedProgram(
-            f"analyzers.{program_name}",
-            program,
-            allowed=allowed,
-            private=private,
-            checkout=checkout,
-            workspace=workspace,
-        )
+    def __init__(self, program_name: str, program: ConfiguredProgram, inputs: ToolInputs) -> None:
+        self._name, self._program = program_name, program
+        self._imports = inputs.settings.imports
+        self._pool, self._workspace = inputs.pool, inputs.workspace
+        self._confined = ConfinedProgram(f"analyzers.{program_name}", program, inputs)
+        self.seconds = len(SIDES) * program.timeout
         names = any(pattern.strip("*/") for pattern in program.files)
         self._reads_code = names  # a pattern for every file names no language
 
@@ -183,29 +161,3 @@ def _read(directory: Path, done: CompletedProgram) -> bytes:
     if len(data) > MAX_REPORT_BYTES:
         raise SandboxError(f"its report is larger than {MAX_REPORT_BYTES >> 20} MiB")
     return data
-
-
-def configured_analyzers(
-    programs: Mapping[str, ConfiguredProgram],
-    imports: Imports,
-    *,
-    allowed: bool,
-    private: Sequence[Path],
-    checkout: Path | None,
-    pool: WorkerPool,
-    workspace: ReviewWorkspace,
-) -> list[ConfiguredAnalyzer]:
-    """The analyzers that base configures."""
-    return [
-        ConfiguredAnalyzer(
-            name,
-            program,
-            imports,
-            allowed=allowed,
-            private=private,
-            checkout=checkout,
-            pool=pool,
-            workspace=workspace,
-        )
-        for name, program in programs.items()
-    ]

@@ -22,8 +22,8 @@ from orchestrator.code_review.analyzers.analyzed_trees import (
 from orchestrator.code_review.analyzers.installed_programs import InstalledProgram, find_installed
 from orchestrator.code_review.analyzers.program_execution import one_line
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import ConfigError, InputError, SandboxError
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
@@ -58,23 +58,12 @@ class ConfinedProgram:
 
     Args:
         key: where the configuration names it, such as ``analyzers.mypy``.
-        allowed: the user who runs the review allows it.
-        private: absolute paths that it may not read, besides those of the system.
-        checkout: the repository's directory, where dependencies are installed.
     """
 
-    def __init__(
-        self,
-        key: str,
-        program: ConfiguredProgram,
-        *,
-        allowed: bool,
-        private: Sequence[Path],
-        checkout: Path | None,
-        workspace: ReviewWorkspace,
-    ) -> None:
-        self._key, self._program, self._workspace = key, program, workspace
-        self._allowed, self._private, self._checkout = allowed, private, checkout
+    def __init__(self, key: str, program: ConfiguredProgram, inputs: ToolInputs) -> None:
+        self._key, self._program, self._workspace = key, program, inputs.workspace
+        self._allowed, self._private = inputs.run_analyzers, inputs.private_paths
+        self._checkout = inputs.checkout
         self._files = [path_matcher(pattern) for pattern in program.files]
         self._config = [path_matcher(glob) for glob in (*CONFIG_FILES, *program.config_files)]
         self._trees: dict[SideName, AnalyzedTree] = {}

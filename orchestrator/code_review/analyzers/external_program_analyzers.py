@@ -8,7 +8,7 @@ suppression comments can be removed from the copy. Its findings are mapped back 
 import codecs
 import os
 import tempfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +18,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, RawFinding
+from diffchecks.declarations import Needs
 from diffchecks.fixes.smallest_edit import Position, are_apart, smallest_edit
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
 from orchestrator.code_review.analyzers.program_execution import (
     LIMITS,
     MAX_FILES,
@@ -117,7 +118,7 @@ class ProgramReport(Struct, frozen=True):
     gaps: Mapping[str, str]
 
 
-class ProgramAnalyzer(ABC):
+class ProgramAnalyzer(SideAnalyzer):
     """A `SideAnalyzer` around one program.
 
     Args:
@@ -147,10 +148,6 @@ class ProgramAnalyzer(ABC):
         with suppress(SandboxError, OSError):
             return f"{type(self).__name__} {self.program.identity()} {sorted(self.codes)}"
         return None
-
-    @abstractmethod
-    def wants(self, path: str) -> bool:
-        """Whether this analyzer reads files of this name."""
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
         """Of the files that it examined, those that it read as code: it parses every file."""

@@ -1,17 +1,15 @@
 """Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
 
 from diffchecks import PREFIX
-from diffchecks.check_io import CANNOT_PARSE, CheckReply, RawFinding
-from diffchecks.file_patterns import matches, may_be_script
-from diffchecks.path_kinds import is_helm_template, path_kinds
+from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.declarations import Check
 from orchestrator import __version__
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, time_limit
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer, time_limit
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError
@@ -104,87 +102,66 @@ def _without_moved_copies(findings: Sequence[RawFinding]) -> list[RawFinding]:
     return kept
 
 
-class SideCheck:
-    """A check module as a ``SideAnalyzer``.
+class SideCheck(SideAnalyzer):
+    """One of our checks of a side.
 
     Args:
-        name: the analyzer's name in the rule table.
-        module: the check's module below ``diffchecks``.
-        patterns: file names that it examines.
-        reads: those of them that it reads as code, in their language.
-        tree: what its job holds of the rest of the side: nothing, the names of all files, or those
-            of all files that it reads, which are packed.
-        beside: paths of further files that its tree then holds.
-        both_sides: its job says which files differ on the other side, and has these on disk.
-        reads_others_code: it also searches vendored and generated files, for severe findings.
-        extra: further parts of its job.
-        depends: stands for ``extra`` in the identity: digests of contents instead of paths.
+        options: further parts of its job.
+        depends: stands for ``options`` in the identity: digests of contents instead of paths.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of its job, most of them by keyword
+    def __init__(
         self,
-        name: str,
-        module: str,
-        patterns: Sequence[str],
-        needs: Needs,
-        reads: Sequence[str],
-        *,
+        check: Check,
         pool: WorkerPool,
         workspace: ReviewWorkspace,
-        tree: Literal["nothing", "names", "files"] = "nothing",
-        beside: re.Pattern[str] = re.compile("(?!)"),
-        both_sides: bool = False,
-        reads_others_code: bool = False,
-        extra: Mapping[str, Any] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
-        self.name, self.needs = name, needs
-        self._function, self._patterns = f"{module}:run", tuple(patterns)
+        self.check, self.name, self.needs = check, check.reporter, check.needs
+        self.vendored = check.vendored
         self._pool, self._workspace = pool, workspace
-        self.reads_others_code = reads_others_code
-        self._reads, self._beside, self._both_sides = tuple(reads), beside, both_sides
-        self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
+        self._options, self._depends = dict(options or {}), depends
         self._found: dict[str, list[str]] = {}
 
     @property
     def identity(self) -> str | None:
         """The check and its settings; None where its job holds other files."""
-        return f"{self._function} {self._depends}" if self._tree == "nothing" else None
+        return None if self.needs_tree else f"{self.check.function} {self._depends}"
 
-    @property
-    def reads_tree(self) -> bool:
-        """Whether its report depends on the contents of all files that it could examine."""
-        return self._tree == "files"
-
-    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str:
+    async def tree_identity(self, side: Side, paths: Sequence[str]) -> str | None:
         """What its report on these paths depends on, where it reads the tree; all files included.
 
         Args:
             paths: as ``run`` takes them.
         """
+        if self.needs != "tree":
+            return None
         listed = await self._workspace.contents.paths(side.name)
-        parts: list[Any] = [self._function, self._depends, sorted(paths)]
+        parts: list[Any] = [self.check.function, self._depends, sorted(paths)]
         parts += [[name, *listed[name]] for name in await self._tree_files(side)]
-        if self._both_sides:
+        if self.check.differs:
             there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
             parts += [[*pair, there.get(pair[1] or "")] for pair in self._changed_files(side)]
         return digest(parts)
 
     def wants(self, path: str) -> bool:
-        """Whether the file's name matches the check's patterns."""
-        return matches(path, self._patterns)
+        """Whether the check examines files of this name."""
+        return path in self.check.files
 
     def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it examined, where it reads such files as code."""
-        return frozenset(path for path in report.examined if matches(path, self._reads))
+        """What it examined and could read, where it reads such files as code."""
+        broken = {raw.path for raw in report.findings if raw.code in self.check.unread}
+        return frozenset(path for path in report.examined if path in self.check.code) - broken
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
-        job = {"root": str(side.root), **self._extra}
-        if paths and self._both_sides:  # before a tree is written, behind which it would wait
+        job = {"root": str(side.root), **self._options}
+        if paths and self.check.differs:  # before a tree is written, behind which it would wait
             job["change"] = await self._change(side)
-        if paths and self._tree != "nothing":
-            if self.reads_tree:
+        if paths and self.needs_tree:
+            if self.needs == "tree":
                 names = await self._tree_files(side)
                 await self._workspace.packing.add(side.name, names)
             else:
@@ -193,10 +170,10 @@ class SideCheck:
         findings: list[RawFinding] = []
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
-        size = WHOLE_TREE_BATCH if self._tree == "files" else BATCH
+        size = WHOLE_TREE_BATCH if self.needs == "tree" else BATCH
         seconds = time_limit(SECONDS, min(size, len(paths)))
         replies, gaps = await call_check_in_batches(
-            self._pool, self._function, job, paths, seconds, CheckReply, size=size
+            self._pool, self.check.function, job, paths, seconds, CheckReply, size=size
         )
         for reply in replies:
             findings += reply.findings
@@ -215,9 +192,7 @@ class SideCheck:
         """Those of a side's files that it reads, found once: a tree may have very many."""
         if side.name not in self._found:
             listed = await self._workspace.contents.paths(side.name)
-            self._found[side.name] = [
-                name for name in listed if self.wants(name) or self._beside.search(name)
-            ]
+            self._found[side.name] = [name for name in listed if self.wants(name)]
         return self._found[side.name]
 
     def _changed_files(self, side: Side) -> list[tuple[str | None, str | None]]:
@@ -238,45 +213,3 @@ class SideCheck:
         )
         await self._workspace.side(side.name, [here for here, _ in files if here])
         return {"root": str(other.root), "files": files}
-
-
-class ParseCheck(SideCheck):
-    """The check ``parse_check``: to report that a file does not parse is not to read it."""
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it could parse, where it reads such files as code."""
-        broken = {raw.path for raw in report.findings if raw.code in CANNOT_PARSE}
-        return super().files_read(report) - broken
-
-
-class TaintCheck(SideCheck):
-    """The check ``taint``: it also follows values to the templates that its tree holds."""
-
-    def wants(self, path: str) -> bool:
-        """Whether it is a module, or a template that one may fill in."""
-        return super().wants(path) or self._beside.search(path) is not None
-
-
-class InfrastructureCheck(SideCheck):
-    """The check ``infrastructure``: of templates it reads only what is the same once filled in."""
-
-    def wants(self, path: str) -> bool:
-        """Whether the name fits; what a package manager writes describes no infrastructure."""
-        return super().wants(path) and "lock_files" not in path_kinds(path.lower())
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it could parse, without the templates of Helm charts."""
-        return frozenset(path for path in super().files_read(report) if not is_helm_template(path))
-
-
-class PatternCheck(SideCheck):
-    """The check ``patterns``: it also reads scripts that only their first line names."""
-
-    def wants(self, path: str) -> bool:
-        """Whether its name is that of a language, or it may be a script."""
-        return super().wants(path) or may_be_script(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it examined in its language; a script that it examined is in one that it reads."""
-        scripts = (path for path in report.examined if may_be_script(path))
-        return super().files_read(report).union(scripts)

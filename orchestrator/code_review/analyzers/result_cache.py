@@ -12,31 +12,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from diffchecks import DATA
 from diffchecks.check_io import RawFinding
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator import __version__
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzer_types import AnalyzerReport, ResultCache, Side, SideAnalyzer
 from orchestrator.engine.canonical_json import digest
-
-A = TypeVar("A", bound=SideAnalyzer)
-
-
-class ResultCache(Protocol):
-    """Bytes by key. It may drop entries, but never alters one."""
-
-    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The cached entries of these keys; keys without one are left out."""
-
-    def put(self, entries: Mapping[bytes, bytes]) -> None:
-        """Add or replace entries."""
 
 
 @cache
@@ -90,109 +78,95 @@ def _are_sound(findings: Sequence[RawFinding], paths: frozenset[str]) -> bool:
     return all(raw.path in paths and raw.line >= 1 and not raw.redact for raw in findings)
 
 
-class _BehindCache(Generic[A]):
-    """An analyzer whose results are cached."""
+async def run_cached(
+    analyzer: SideAnalyzer, cache: ResultCache | None, side: Side, paths: Sequence[str]
+) -> AnalyzerReport:
+    """The analyzer's report, made of cached results where there are some.
 
-    def __init__(self, analyzer: A, cache: ResultCache) -> None:
-        self.reads_others_code = getattr(analyzer, "reads_others_code", False)
-        self.name: str = analyzer.name
-        self.needs: Needs = analyzer.needs
-        self._analyzer, self._cache = analyzer, cache
-
-    @property
-    def identity(self) -> str | None:
-        """The identity of the analyzer behind the cache."""
-        return self._analyzer.identity
-
-    def wants(self, path: str) -> bool:
-        """Whether the analyzer behind the cache reads files of this name."""
-        return self._analyzer.wants(path)
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What the analyzer behind the cache read as code."""
-        return self._analyzer.files_read(report)
+    Args:
+        cache: None: all of the paths are analyzed.
+    """
+    if cache is None or not paths:
+        return await analyzer.run(side, paths)
+    if analyzer.needs_tree:
+        identity = await analyzer.tree_identity(side, paths)
+        if identity is None:
+            return await analyzer.run(side, paths)
+        return await _run_on_tree(analyzer, cache, identity, side, paths)
+    identity = analyzer.identity
+    if identity is None:
+        return await analyzer.run(side, paths)
+    return await _run_on_files(analyzer, cache, identity, side, paths)
 
 
-class CachingAnalyzer(_BehindCache[SideAnalyzer]):
-    """A ``SideAnalyzer`` that runs another one only on files without a cached result."""
-
-    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
-        """The same report as the analyzer's own, made of cached results and new ones."""
-        identity = self.identity
-        if identity is None or not paths:
-            return await self._analyzer.run(side, paths)
-        keys, cached = await anyio.to_thread.run_sync(self._look_up, identity, side.root, paths)
-        missing = [path for path in paths if path not in cached]
-        if not missing:
-            report = AnalyzerReport(self.name, next(iter(cached.values())).version)
-        else:
-            report = await self._analyzer.run(side, missing)
-            if report.error is not None or report.facts:
-                return report
-            entries = cacheable_entries(report, missing)
-            new = {keys[path]: entry for path, entry in entries.items() if path in keys}
-            await anyio.to_thread.run_sync(self._cache.put, new)
-        known = [raw for result in cached.values() for raw in result.findings]
-        return AnalyzerReport(
-            report.tool,
-            report.version,
-            tuple(sorted((*known, *report.findings), key=lambda raw: raw.path)),
-            report.examined | {path for path, result in cached.items() if result.examined},
-            report.gaps,
-        )
-
-    def _look_up(
-        self, identity: str, root: Path, paths: Sequence[str]
-    ) -> tuple[dict[str, bytes], dict[str, _FileResult]]:
-        """Path → key, for files that can be read, and path → cached result."""
-        keys: dict[str, bytes] = {}
-        with SafeDirectory(root) as side:
-            for path in paths:
-                try:
-                    content = hashlib.sha256(side.read(path)).digest()
-                except OSError:
-                    continue  # the analyzer reports it
-                about = f"{build_digest()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
-                keys[path] = hashlib.sha256(hashlib.sha256(about).digest() + content).digest()
-        entries = self._cache.get(list(keys.values()))
-        results = {
-            path: result
-            for path, key in keys.items()
-            if key in entries and (result := _read_entry(entries[key], path)) is not None
-        }
-        return keys, results
+async def _run_on_files(
+    analyzer: SideAnalyzer, cache: ResultCache, identity: str, side: Side, paths: Sequence[str]
+) -> AnalyzerReport:
+    """Run an analyzer only on files without a cached result."""
+    keys, cached = await anyio.to_thread.run_sync(_look_up, cache, identity, side.root, paths)
+    missing = [path for path in paths if path not in cached]
+    if not missing:
+        report = AnalyzerReport(analyzer.name, next(iter(cached.values())).version)
+    else:
+        report = await analyzer.run(side, missing)
+        if report.error is not None or report.facts:
+            return report
+        entries = cacheable_entries(report, missing)
+        new = {keys[path]: entry for path, entry in entries.items() if path in keys}
+        await anyio.to_thread.run_sync(cache.put, new)
+    known = [raw for result in cached.values() for raw in result.findings]
+    return replace(
+        report,
+        findings=tuple(sorted((*known, *report.findings), key=lambda raw: raw.path)),
+        examined=report.examined | {path for path, result in cached.items() if result.examined},
+    )
 
 
-class CachingTreeCheck(_BehindCache[SideCheck]):
-    """A check that reads a whole tree, run only where one of the files that it reads has changed.
+def _look_up(
+    cache: ResultCache, identity: str, root: Path, paths: Sequence[str]
+) -> tuple[dict[str, bytes], dict[str, _FileResult]]:
+    """Path → key, for files that can be read, and path → cached result."""
+    keys: dict[str, bytes] = {}
+    with SafeDirectory(root) as side:
+        for path in paths:
+            try:
+                content = hashlib.sha256(side.read(path)).digest()
+            except OSError:
+                continue  # the analyzer reports it
+            about = f"{build_digest()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
+            keys[path] = hashlib.sha256(hashlib.sha256(about).digest() + content).digest()
+    entries = cache.get(list(keys.values()))
+    results = {
+        path: result
+        for path, key in keys.items()
+        if key in entries and (result := _read_entry(entries[key], path)) is not None
+    }
+    return keys, results
+
+
+async def _run_on_tree(
+    analyzer: SideAnalyzer, cache: ResultCache, identity: str, side: Side, paths: Sequence[str]
+) -> AnalyzerReport:
+    """Run a check that reads a whole tree only where one of the files that it reads has changed.
 
     Two reviews of the same commits share its report, and so do pushes that touch other files alone.
     """
-
-    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
-        """The same report as the check's own, cached or new."""
-        if not paths:
-            return await self._analyzer.run(side, paths)
-        identity = await self._analyzer.tree_identity(side, paths)
-        key = hashlib.sha256(f"{build_digest()}\0{identity}".encode()).digest()
-        entries = await anyio.to_thread.run_sync(self._cache.get, [key])
-        known = _read_tree_entry(entries[key], frozenset(paths)) if key in entries else None
-        if known is not None:
-            return AnalyzerReport(
-                self.name,
-                known.version,
-                known.findings,
-                frozenset(known.examined),
-                facts=known.facts,
-            )
-        report = await self._analyzer.run(side, paths)
-        if report.error is None and not report.gaps and not any(f.redact for f in report.findings):
-            result = _TreeResult(
-                report.version, sorted(report.examined), report.findings, dict(report.facts)
-            )
-            entry = json.dumps(to_builtins(result)).encode("ascii")
-            await anyio.to_thread.run_sync(self._cache.put, {key: entry})
-        return report
+    key = hashlib.sha256(f"{build_digest()}\0{identity}".encode()).digest()
+    entries = await anyio.to_thread.run_sync(cache.get, [key])
+    known = _read_tree_entry(entries[key], frozenset(paths)) if key in entries else None
+    if known is not None:
+        examined = frozenset(known.examined)
+        return AnalyzerReport(
+            analyzer.name, known.version, known.findings, examined, facts=known.facts
+        )
+    report = await analyzer.run(side, paths)
+    if report.error is None and not report.gaps and not any(f.redact for f in report.findings):
+        result = _TreeResult(
+            report.version, sorted(report.examined), report.findings, dict(report.facts)
+        )
+        entry = json.dumps(to_builtins(result)).encode("ascii")
+        await anyio.to_thread.run_sync(cache.put, {key: entry})
+    return report
 
 
 def _read_tree_entry(data: bytes, paths: frozenset[str]) -> _TreeResult | None:
@@ -216,14 +190,3 @@ def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[s
         for path, found in findings.items()
         if not any(raw.redact for raw in found)
     }
-
-
-def with_cache(analyzer: SideAnalyzer, cache: ResultCache | None) -> SideAnalyzer:
-    """The analyzer behind the cache; itself where there is none, or it reads more than is known."""
-    if cache is None:
-        return analyzer
-    if isinstance(analyzer, SideCheck) and analyzer.reads_tree:
-        return CachingTreeCheck(analyzer, cache)
-    if analyzer.needs == "tree":
-        return analyzer
-    return CachingAnalyzer(analyzer, cache)

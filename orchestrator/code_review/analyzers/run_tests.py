@@ -9,17 +9,15 @@ from typing import Any
 import anyio.to_thread
 from msgspec import Struct
 
-from diffchecks.file_patterns import NOTHING
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.test_run_influences import (
     find_test_infrastructure,
     find_test_setup_files,
 )
 from orchestrator.catalog.settings import Tests
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
@@ -46,41 +44,32 @@ class _Part(Struct, frozen=True):
     executable: Sequence[str]
 
 
-class RunTests(ComparisonCheck):
-    """The check ``failed_tests`` over runs of the configured command, each in its own sandbox.
+class TestRuns:
+    """The runs of the configured tests, each in its own sandbox: a part of a check's job.
 
     Args:
-        patterns: names of files that tests may depend on.
-        tests: the command; None: nothing is run.
-        allowed: the user who runs the review allows it.
-        private: absolute paths that it may not read, besides those of the system.
+        tests: the command.
     """
 
-    def __init__(
-        self,
-        patterns: Sequence[str],
-        tests: Tests | None,
-        *,
-        allowed: bool,
-        private: Sequence[Path],
-        pool: Any,
-        workspace: ReviewWorkspace,
-    ) -> None:
-        files = patterns if tests else ()
-        super().__init__(
-            "run_tests", "test_quality.failed_tests", files, NOTHING, pool=pool, workspace=workspace
-        )
-        self._tests, self._allowed, self._private = tests, allowed, private
+    __test__ = False
+
+    def __init__(self, tests: Tests, inputs: ToolInputs) -> None:
+        self._tests, self._inputs, self._workspace = tests, inputs, inputs.workspace
         self._job: Mapping[str, Any] | None = None
 
-    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+    @property
+    def seconds(self) -> float:
+        """What all of them may take together."""
+        return MAX_RUNS * self._tests.seconds
+
+    async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The outcomes of the runs; the tests run once, however often the check is called."""
-        if self._job is None and self._tests is not None:
+        if self._job is None:
             self._job = await self._run_all(self._tests, change)
-        return self._job or {}
+        return self._job
 
     async def _run_all(self, tests: Tests, change: Change) -> Mapping[str, Any]:
-        if not self._allowed:
+        if not self._inputs.run_tests:
             return _refused(NOT_ALLOWED)
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
@@ -88,7 +77,7 @@ class RunTests(ComparisonCheck):
         job |= {"own_tests": [], "infrastructure": []}
         try:
             reads = [Path(path) for path in tests.reads]
-            await anyio.to_thread.run_sync(require_shareable, reads, self._private)
+            await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
             for side in ORDER:
                 runs.append(await self._run(tests, [await self._part(side, unwritten)], len(runs)))
                 if runs[-1]["code"] == 0:

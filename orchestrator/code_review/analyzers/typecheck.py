@@ -3,77 +3,47 @@
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
-from diffchecks.file_patterns import NOTHING
 from orchestrator.catalog.settings import TypeCheck
-from orchestrator.code_review.analyzer_types import AnalyzerReport
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.configured_programs import ConfinedProgram, error_of
-from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.change.contents import SIDES, SideName
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.worker_pool import WorkerPool
 
 _NO_CACHE = {"MYPY_CACHE_DIR": os.devnull}
 """mypy would write a cache into the tree, which it may not."""
 
 
-class TypeChecks(ComparisonCheck):
-    """The check ``type_errors`` over runs of the configured command.
+class TypeCheckRuns:
+    """The runs of the configured type checker: a part of a check's job.
 
     It runs over head and, where that has errors, over base.
-
-    Args:
-        settings: None: nothing is run.
-        allowed: the user who runs the review allows it.
-        private: absolute paths that it may not read, besides those of the system.
-        checkout: the repository's directory, where dependencies are installed.
     """
 
-    def __init__(
-        self,
-        settings: TypeCheck | None,
-        *,
-        allowed: bool,
-        private: Sequence[Path],
-        checkout: Path | None,
-        pool: WorkerPool,
-        workspace: ReviewWorkspace,
-    ) -> None:
-        super().__init__(
-            "typecheck", "type_errors", NOTHING, NOTHING, pool=pool, workspace=workspace
-        )
-        self._settings, self._confined = settings, None
-        if settings is not None:
-            self._confined = ConfinedProgram(
-                "typecheck",
-                settings.program,
-                allowed=allowed,
-                private=private,
-                checkout=checkout,
-                workspace=workspace,
-            )
+    def __init__(self, settings: TypeCheck, inputs: ToolInputs) -> None:
+        self._settings, self._workspace = settings, inputs.workspace
+        self._confined = ConfinedProgram("typecheck", settings.program, inputs)
         self._job: Mapping[str, Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What both may take together."""
+        return len(SIDES) * self._settings.seconds
 
     def wants(self, path: str) -> bool:
         """Whether one of its globs matches."""
-        return self._confined is not None and self._confined.wants(path)
+        return self._confined.wants(path)
 
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it examined."""
-        return frozenset(filter(self.wants, report.examined))
-
-    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+    async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The output of the runs; it runs once per side, however often the check is called."""
-        if self._job is None and self._settings and self._confined:
+        if self._job is None:
             self._job = await self._run_both(self._settings, self._confined)
-        return self._job or {}
+        return self._job
 
     async def _run_both(self, settings: TypeCheck, confined: ConfinedProgram) -> Mapping[str, Any]:
         job: dict[str, Any] = {"refused": "", "base_refused": "", "base_run": None}

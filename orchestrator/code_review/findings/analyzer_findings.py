@@ -7,7 +7,6 @@ from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
@@ -36,11 +35,10 @@ MAX_SEARCHED = 200
 """Findings whose texts are searched for in base: for more, all of base is analyzed instead."""
 
 
-class IntroducedFindings(Struct, frozen=True):
-    """The findings that a change introduces, those without a text to quote apart."""
+Introduced = tuple[tuple[LocatedFinding, ...], tuple[RejectedFinding, ...]]
+"""The findings that a change introduces, those without a text to quote apart."""
 
-    findings: tuple[LocatedFinding, ...] = ()
-    rejected: tuple[RejectedFinding, ...] = ()
+NO_FINDINGS: Introduced = ((), ())
 
 
 class _SideReader:
@@ -138,7 +136,7 @@ async def introduced_findings(
     sides: tuple[Side, Side],
     *,
     base_unknown: frozenset[str] = frozenset(),
-) -> IntroducedFindings:
+) -> Introduced:
     """The findings of head's report that base's does not have.
 
     Args:
@@ -168,7 +166,7 @@ def _is_vendored(finding: RuledFinding) -> bool:
 
 async def all_findings(
     workspace: ReviewWorkspace, pool: WorkerPool, report: AnalyzerReport, head: Side
-) -> IntroducedFindings:
+) -> Introduced:
     """The findings of a report that compares both sides itself: all are introduced."""
     reader = _SideReader(workspace, head, pool)
     findings = await _classify(workspace, report, reader)
@@ -219,7 +217,7 @@ def _comparable(
     return replace(raw, key=text, scope=scope)
 
 
-async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> IntroducedFindings:
+async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> Introduced:
     quoted: list[LocatedFinding] = []
     rejected: list[RejectedFinding] = []
     quotes, errors = await files.quotes(findings)
@@ -232,7 +230,7 @@ async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> In
         else:
             reason = f"there is no text at {raw.path}:{raw.line} in head that it could quote"
             rejected.append(RejectedFinding(located, reason))
-    return IntroducedFindings(tuple(quoted), tuple(rejected))
+    return tuple(quoted), tuple(rejected)
 
 
 def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in its order

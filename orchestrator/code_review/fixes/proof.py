@@ -21,8 +21,6 @@ MakeTools = Callable[[ReviewWorkspace], Mapping[str, Tool]]
 
 PROGRAMS = frozenset({"run_tests", "typecheck"})
 """Tools that run what base configures over the whole tree."""
-COMPARED_BY_FILE = frozenset({"complexity", "docstrings", "protections"})
-"""Tools that compare both sides of one file, and look at no other file."""
 FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines"})
 """Tools that cannot say what they would find in other contents."""
 
@@ -60,7 +58,7 @@ async def prove(
     results: dict[str, AnalysisResult] = {}
 
     async def ask(name: str) -> None:
-        whole = name not in COMPARED_BY_FILE and wanted[name].compares_sides
+        whole = wanted[name].compares_sides and not wanted[name].by_file
         here = [path for path in looked if path in patched.files]
         arguments: dict[str, Json] = {} if whole else {"paths": list(here)}
         seen = await wanted[name].run(arguments, context)
@@ -112,8 +110,7 @@ def _choose(
             or not isinstance(tool, Analysis)
         ):
             continue
-        of_files = name in COMPARED_BY_FILE or not (tool.compares_sides or tool.needs_tree)
-        if name in reporters or (of_files and any(map(tool.concerns, paths))):
+        if name in reporters or (tool.by_file and any(map(tool.concerns, paths))):
             chosen[name] = tool
     return chosen
 

@@ -2,9 +2,9 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from msgspec import Struct, field
@@ -15,15 +15,18 @@ from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.template_marks import describe_template
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.analyzer_types import (
+    Analyzer,
     AnalyzerReport,
     ChangeAnalyzer,
+    ResultCache,
     Side,
     SideAnalyzer,
     time_limit,
 )
+from orchestrator.code_review.analyzers.result_cache import run_cached
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
-    IntroducedFindings,
+    NO_FINDINGS,
     all_findings,
     files_to_compare,
     introduced_findings,
@@ -40,6 +43,8 @@ A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 TEMPLATE = "it looks like a template"
 SECONDS = 120.0
+AROUND_PROGRAMS = 120.0
+"""Seconds for what is around programs of base: exporting both sides, and the check."""
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
 SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
@@ -74,9 +79,7 @@ class _Scope(Struct, frozen=True):
     searched_only: set[str] = field(default_factory=set)
 
 
-def select(
-    workspace: ReviewWorkspace, requested: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
-) -> _Scope:
+def select(workspace: ReviewWorkspace, requested: Sequence[str] | None, by: Analyzer) -> _Scope:
     """The files that an analyzer can look at, of those that were requested."""
     scope = _Scope()
     for path in workspace.files if requested is None else dict.fromkeys(requested):
@@ -91,7 +94,7 @@ def select(
             if not (by.needs == "file" and not file.whole):
                 scope.files.append(file)
                 scope.searched_only.add(path)
-        elif by.needs == "tree" and not workspace.change.has_tree:
+        elif by.needs_tree and not workspace.change.has_tree:
             scope.gaps[path] = "needs the whole tree, and only a patch is known"
         elif by.needs == "file" and not file.whole:
             scope.gaps[path] = "needs the whole file, and only the patch's hunks are known"
@@ -100,12 +103,10 @@ def select(
     return scope
 
 
-def _left_out(
-    workspace: ReviewWorkspace, file: ChangedFile, by: SideAnalyzer | ChangeAnalyzer
-) -> bool:
-    if getattr(by, "reads_others_code", False) and workspace.searched_only(file):
+def _left_out(workspace: ReviewWorkspace, file: ChangedFile, by: Analyzer) -> bool:
+    if by.vendored and workspace.searched_only(file):
         return False
-    if getattr(by, "reads_lock_files", False):
+    if by.lock_files:
         return not workspace.reviewable(file)
     return workspace.left_out(file) is not None
 
@@ -137,75 +138,40 @@ def _without_minor(
     )
 
 
-class AnalyzerOutcome(Struct, frozen=True, kw_only=True):
-    """What analyzers say of the files that a call asks for.
+def _observation(result: AnalysisResult, max_characters: int) -> Observation:
+    """For a model, in at most so many characters, and for code (all of it)."""
+    shown = _fitting_json(_shown(result), max_characters - RESERVED_FOR_REDACTION)
+    return Observation(shown, result.to_json(), ok=not result.error)
 
-    Attributes:
-        gaps: path → why it could not be looked at; the name of an analyzer for all of its files.
-        read: paths of the files that were read as code.
-        known_gaps: path → why it could not be read, in base neither, or could not be compared with
-            base's version, which does not parse.
-        compares: it looks at both sides itself, and cannot tell which one it cannot read.
-    """
 
-    report: AnalyzerReport
-    found: IntroducedFindings = IntroducedFindings()
-    gaps: Mapping[str, str] = {}
-    given: Sequence[ChangedFile] = ()
-    leads: Sequence[Lead] = ()
-    read: frozenset[str] = frozenset()
-    known_gaps: Mapping[str, str] = {}
-    compares: bool = False
-
-    def as_observation(self, max_characters: int) -> Observation:
-        """For a model, in at most so many characters, and for code (all of it)."""
-        report, found = self.report, self.found
-        result = AnalysisResult(
-            tool=report.tool,
-            version=report.version,
-            findings=found.findings,
-            rejected=found.rejected,
-            examined=tuple(sorted(report.examined)),
-            read=tuple(sorted(self.read)),
-            given=tuple(sorted(file.path for file in self.given)),
-            gaps=dict(self.gaps),
-            known_gaps=dict(self.known_gaps),
-            compares=self.compares,
-            error=report.error or "",
-            facts=dict(report.facts),
-            leads=tuple(sorted(set(self.leads))[:MAX_LEADS]),
-        )
-        shown = _fitting_json(self._shown(), max_characters - RESERVED_FOR_REDACTION)
-        return Observation(shown, result.to_json(), ok=report.error is None)
-
-    def _shown(self) -> dict[str, Json]:
-        report, found = self.report, self.found
-        shown = [
-            {name: getattr(finding, name) for name in SHOWN_FIELDS}
-            for finding in found.findings[:SHOWN_FINDINGS]
-        ]
-        left = len(found.findings) - len(shown)
-        if report.examined or found.findings:
-            count = len(report.examined)
-            files = "1 file" if count == 1 else f"{count} files"
-            summary = f"{report.tool}: {len(found.findings)} new in {files}"
-        else:
-            why = report.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
-            summary = f"{report.tool}: looked at no file: {why}"
-        gaps = sorted(self.gaps.items())
-        content: dict[str, Json] = {
-            "summary": summary + (f", {left} of them not shown here" if left else ""),
-            "findings": shown,
-            "checked": sorted(report.examined),
-            "gaps": [{"path": path, "tool": report.tool, "why": why} for path, why in gaps],
-        }
-        if self.known_gaps:
-            content["unreadable_in_base"] = dict(self.known_gaps)
-        if report.error:
-            content = {"error": report.error}
-        if report.facts:
-            content["facts"] = dict(report.facts)
-        return content
+def _shown(result: AnalysisResult) -> dict[str, Json]:
+    if result.error:
+        content: dict[str, Json] = {"error": result.error}
+        return {**content, "facts": dict(result.facts)} if result.facts else content
+    shown = [
+        {name: getattr(finding, name) for name in SHOWN_FIELDS}
+        for finding in result.findings[:SHOWN_FINDINGS]
+    ]
+    left = len(result.findings) - len(shown)
+    if result.examined or result.findings:
+        count = len(result.examined)
+        files = "1 file" if count == 1 else f"{count} files"
+        summary = f"{result.tool}: {len(result.findings)} new in {files}"
+    else:
+        why = result.facts.get(NOTHING_TO_COMPARE, "none of these files is for it")
+        summary = f"{result.tool}: looked at no file: {why}"
+    gaps = sorted(result.gaps.items())
+    content = {
+        "summary": summary + (f", {left} of them not shown here" if left else ""),
+        "findings": shown,
+        "checked": list(result.examined),
+        "gaps": [{"path": path, "tool": result.tool, "why": why} for path, why in gaps],
+    }
+    if result.known_gaps:
+        content["unreadable_in_base"] = dict(result.known_gaps)
+    if result.facts:
+        content["facts"] = dict(result.facts)
+    return content
 
 
 def _fitting_json(content: dict[str, Json], max_characters: int) -> str:
@@ -233,37 +199,38 @@ def _fitting_json(content: dict[str, Json], max_characters: int) -> str:
     return text
 
 
-def _join(tool: str, outcomes: Sequence[AnalyzerOutcome]) -> AnalyzerOutcome:
+def _join(tool: str, results: Sequence[AnalysisResult]) -> AnalysisResult:
     """What several analyzers say, under the name of their tool; no error of one is all theirs."""
-    if len(outcomes) == 1:
-        return outcomes[0]
+    if len(results) == 1:
+        return results[0]
     gaps: dict[str, str] = {}
-    for outcome in outcomes:
-        for path, why in outcome.gaps.items():
+    for result in results:
+        for path, why in result.gaps.items():
             gaps[path] = f"{gaps[path]}; {why}" if path in gaps else why
-    return AnalyzerOutcome(
-        report=AnalyzerReport(
-            tool,
-            "",
-            examined=frozenset[str]().union(*(outcome.report.examined for outcome in outcomes)),
-        ),
-        found=IntroducedFindings(
-            tuple(finding for outcome in outcomes for finding in outcome.found.findings),
-            tuple(finding for outcome in outcomes for finding in outcome.found.rejected),
-        ),
+
+    def all_of(field: str) -> tuple[Any, ...]:
+        return tuple(item for result in results for item in getattr(result, field))
+
+    return AnalysisResult(
+        tool=tool,
+        findings=all_of("findings"),
+        rejected=all_of("rejected"),
+        examined=tuple(sorted({*all_of("examined")})),
+        read=tuple(sorted({*all_of("read")})),
+        given=tuple(sorted({*all_of("given")})),
         gaps=gaps,
-        given=list(dict.fromkeys(file for outcome in outcomes for file in outcome.given)),
-        read=frozenset[str]().union(*(outcome.read for outcome in outcomes)),
     )
 
 
-def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> Iterator[Lead]:
-    """The hits at changed lines for which no rule is on."""
-    for raw in report.findings:
-        counts = workspace.rules.find_for(report.tool, raw) is not None
-        changed = raw.removed_line or raw.line in workspace.added(raw.path)
-        if not counts and changed:
-            yield Lead(raw.path, raw.line, report.tool, raw.code)
+def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> tuple[Lead, ...]:
+    """The hits at changed lines for which no rule is on, some of very many."""
+    leads = {
+        Lead(raw.path, raw.line, report.tool, raw.code)
+        for raw in report.findings
+        if (raw.removed_line or raw.line in workspace.added(raw.path))
+        and workspace.rules.find_for(report.tool, raw) is None
+    }
+    return tuple(sorted(leads)[:MAX_LEADS])
 
 
 class Analysis(ABC, Generic[A]):
@@ -271,7 +238,12 @@ class Analysis(ABC, Generic[A]):
 
     Two agents may look at the same files with the same tool; both get the one observation. A
     failure is not kept, so that a further iteration does try again.
+
+    Attributes:
+        compares_sides: it looks at both sides at once.
     """
+
+    compares_sides: bool
 
     def __init__(
         self,
@@ -280,22 +252,21 @@ class Analysis(ABC, Generic[A]):
         analyzers: Sequence[A],
         workspace: ReviewWorkspace,
         pool: WorkerPool,
+        *,
+        tags: Collection[str] = (),
     ) -> None:
-        timeout = time_limit(SECONDS, len(workspace.change.files))
-        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=timeout)
+        programs = [one.seconds for one in analyzers if one.seconds is not None]
+        seconds = sum(programs, AROUND_PROGRAMS)
+        timeout = seconds if programs else time_limit(SECONDS, len(workspace.change.files))
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=timeout, tags=frozenset(tags))
         self._analyzers, self._workspace, self._pool = analyzers, workspace, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
     @property
-    def needs_tree(self) -> bool:
-        """Whether it must have all files of the tree."""
-        return any(analyzer.needs == "tree" for analyzer in self._analyzers)
-
-    @property
-    def compares_sides(self) -> bool:
-        """Whether it looks at both sides at once."""
-        return isinstance(self, ChangeTool)
+    def by_file(self) -> bool:
+        """Whether what it says of a file depends on no other file."""
+        return all(analyzer.needs in {"lines", "file"} for analyzer in self._analyzers)
 
     def concerns(self, path: str) -> bool:
         """Whether it looks into files of this name."""
@@ -311,7 +282,7 @@ class Analysis(ABC, Generic[A]):
         )
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Analyze the asked-for files; see ``AnalyzerOutcome``."""
+        """Analyze the asked-for files; see ``AnalysisResult``."""
         paths = arguments.get("paths")
         key = None if paths is None else tuple(sorted(paths))
         async with self._lock:
@@ -332,30 +303,34 @@ class SideTool(Analysis[SideAnalyzer]):
 
     Most changes leave most analyzers nothing to say: of base only those files are looked at that
     may hold what an analyzer finds in head.
+
+    Attributes:
+        cache: results of earlier reviews; None: every file is analyzed.
     """
 
+    compares_sides = False
+    cache: ResultCache | None = None
+
     async def _analyze(self, paths: Sequence[str] | None) -> Observation:
-        outcomes: dict[int, AnalyzerOutcome] = {}
+        results: dict[int, AnalysisResult] = {}
 
         async def compare(number: int, analyzer: SideAnalyzer) -> None:
-            outcomes[number] = await self._compare(analyzer, paths)
+            results[number] = await self._compare(analyzer, paths)
 
         async with task_group() as group:
             for number, analyzer in enumerate(self._analyzers):
                 group.start_soon(compare, number, analyzer)
-        joined = _join(self.spec.name, [outcomes[number] for number in sorted(outcomes)])
-        return joined.as_observation(self.spec.max_output)
+        joined = _join(self.spec.name, [results[number] for number in sorted(results)])
+        return _observation(joined, self.spec.max_output)
 
-    async def _compare(
-        self, analyzer: SideAnalyzer, paths: Sequence[str] | None
-    ) -> AnalyzerOutcome:
+    async def _compare(self, analyzer: SideAnalyzer, paths: Sequence[str] | None) -> AnalysisResult:
         """What one analyzer finds in head that it does not find in base."""
         workspace = self._workspace
         scope = select(workspace, paths, analyzer)
         head_paths = [file.path for file in scope.files if file.in_head]
         head_side, unwritten = await workspace.side("head", head_paths)
         written = [path for path in head_paths if path not in unwritten]
-        found = IntroducedFindings()
+        found, rejected = NO_FINDINGS
         # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
         # wait again behind all others.
         async with workspace.slots:
@@ -371,25 +346,28 @@ class SideTool(Analysis[SideAnalyzer]):
         unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
         if head.findings:
             sides = base_side, head_side
-            found = await introduced_findings(
+            found, rejected = await introduced_findings(
                 workspace, self._pool, base, head, sides, base_unknown=unread
             )
         error = head.error or (base.error if head.findings else None)
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
         examined = frozenset[str]() if error else head.examined | deleted
-        whole = AnalyzerReport(
-            head.tool, head.version, examined=examined, error=error, facts=head.facts
-        )
         gaps, known = self._split_gaps(analyzer, head, head_side, unread)
-        return AnalyzerOutcome(
-            report=whole,
-            found=found,
+        given = [file.path for file in scope.files if file.path not in scope.searched_only]
+        return AnalysisResult(
+            tool=head.tool,
+            version=head.version,
+            findings=found,
+            rejected=rejected,
+            examined=tuple(sorted(examined)),
+            read=tuple(sorted(analyzer.files_read(replace(head, examined=examined)))),
+            given=tuple(sorted(given)),
             gaps={**scope.gaps, **unwritten, **gaps},
-            given=[file for file in scope.files if file.path not in scope.searched_only],
-            leads=list(find_leads(workspace, head)),
-            read=analyzer.files_read(replace(whole, findings=head.findings)),
             # What is no path of base is the analyzer itself, which failed there.
             known_gaps={**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known},
+            error=error or "",
+            facts=dict(head.facts),
+            leads=find_leads(workspace, head),
         )
 
     def _split_gaps(
@@ -423,7 +401,8 @@ class SideTool(Analysis[SideAnalyzer]):
         self, analyzer: SideAnalyzer, side: Side, paths: Sequence[str]
     ) -> AnalyzerReport:
         try:
-            return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
+            wanted = [path for path in paths if analyzer.wants(path)]
+            return await run_cached(analyzer, self.cache, side, wanted)
         except SandboxError as error:
             return AnalyzerReport(analyzer.name, "", error=str(error))
 
@@ -435,6 +414,8 @@ def lies_among_templates(path: str) -> bool:
 
 class ChangeTool(Analysis[ChangeAnalyzer]):
     """A tool over an analyzer that looks at both sides itself."""
+
+    compares_sides = True
 
     async def _analyze(self, paths: Sequence[str] | None) -> Observation:
         (analyzer,), workspace = self._analyzers, self._workspace
@@ -451,7 +432,7 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         cited = {raw.path for raw in report.findings}
         tree = await workspace.contents.paths("head")
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
-        found = await all_findings(workspace, self._pool, report, head)
+        found, rejected = await all_findings(workspace, self._pool, report, head)
         # With base's version of a file that it mends, a change has nothing to be compared.
         known = {
             path: why
@@ -459,13 +440,19 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             if path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE)
         }
         gaps = {path: why for path, why in report.gaps.items() if path not in known}
-        return AnalyzerOutcome(
-            report=report,
-            found=found,
+        result = AnalysisResult(
+            tool=report.tool,
+            version=report.version,
+            findings=found,
+            rejected=rejected,
+            examined=tuple(sorted(report.examined)),
+            read=tuple(sorted(analyzer.files_read(report))),
+            given=tuple(sorted(file.path for file in scope.files)),
             gaps={**scope.gaps, **unwritten, **gaps},
-            given=scope.files,
-            leads=list(find_leads(workspace, report)),
-            read=analyzer.files_read(report),
             known_gaps=known,
             compares=True,
-        ).as_observation(self.spec.max_output)
+            error=report.error or "",
+            facts=dict(report.facts),
+            leads=find_leads(workspace, report),
+        )
+        return _observation(result, self.spec.max_output)

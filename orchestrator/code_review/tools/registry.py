@@ -1,62 +1,41 @@
 """Which tools a review has: one table from a tool's name to what stands behind it.
 
-A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its rules in
-``config/rules/``, and its name in the agents and playbooks that use it.
+Our own checks are declared in ``diffchecks.declarations``, analyzers that run programs below.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.file_patterns import (
-    ANY,
-    CHANGELOG_FILES,
-    DATA,
-    MARKDOWN,
-    NOTHING,
-    PARSED_DATA,
-    PYTHON,
-    PYTHON_MODULES,
-    REFERENCING_FILES,
-    SCRIPTS,
-    SQL,
-    TEMPLATES,
-    TESTABLE_CODE,
-)
+from diffchecks.declarations import CHECKS, NOTHING, Check, Files, Topic
+from diffchecks.declarations import TOPICS as TOPIC_NAMES
+from diffchecks.file_patterns import PYTHON_MODULES
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.code_review.analyzers.comparison_checks import Layering
-from orchestrator.code_review.analyzers.configured_analyzers import configured_analyzers
-from orchestrator.code_review.analyzers.dependency_check import DependencyCheck
-from orchestrator.code_review.analyzers.executed_files import ExecutedFiles
+from orchestrator.code_review.analyzer_types import ChangeAnalyzer, SideAnalyzer
+from orchestrator.code_review.analyzers import job_options
+from orchestrator.code_review.analyzers.check_data_files import (
+    added_file_patterns,
+    contents_digest,
+    extends,
+)
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.imported_reports import ImportedResults
-from orchestrator.code_review.analyzers.one_side_checks import ParseCheck
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.protections import Protections
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.run_tests import RunTests
+from orchestrator.code_review.analyzers.run_tests import TestRuns
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.typecheck import TypeChecks
+from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
-from orchestrator.code_review.tools.analyzer_entries import (
-    ChangeEntry,
-    Entry,
-    SideEntry,
-    SidesEntry,
-    make_check,
-    make_comparison,
-    make_infrastructure,
-    make_patterns,
-    make_taint,
-    make_tool,
-)
+from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
 from orchestrator.code_review.tools.limited_tools import with_limits
@@ -70,261 +49,82 @@ from orchestrator.engine.ports import Tool
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
-SECURITY: Mapping[str, Entry] = {
-    "secrets": make_check(
-        "secrets.secret_scan",
-        ANY,
-        "lines",
-        "Hardcoded secrets, by kind and by file format.",
-        reads=NOTHING,
-        reads_others_code=True,
-        name="secrets",
+class ProgramCheck(Struct, frozen=True, kw_only=True):
+    """Analyzers that run programs; the attributes that a ``Check`` has as well mean the same.
+
+    Attributes:
+        make: its analyzers; none where base configures none.
+    """
+
+    name: str
+    topic: Topic
+    about: str
+    make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
+
+
+PROGRAMS = (
+    ProgramCheck(
+        name="ruff_security",
+        topic="security",
+        about="Security defects in Python, by ruff's rules.",
+        make=lambda inputs: [Ruff(inputs.codes("ruff", "security"), RUFF)],
     ),
-    "invisible_characters": make_check(
-        "invisible_characters",
-        ANY,
-        "lines",
-        "Invisible and bidirectional characters, and text that addresses a reviewing model.",
-        reads=NOTHING,
-        reads_others_code=True,
+    ProgramCheck(
+        name="zizmor",
+        topic="security",
+        about="Hazards in GitHub workflows and actions.",
+        make=lambda inputs: [Zizmor(inputs.codes("zizmor"))],
     ),
-    "active_content": make_check(
-        "active_content",
-        ANY,
-        "file",
-        "Scripts in images and prose, commands in settings, and settings that run a program.",
-        reads=NOTHING,
-        reads_others_code=True,
+    ProgramCheck(
+        name="shellcheck",
+        topic="security",
+        about="Defects and hazards in shell scripts.",
+        make=lambda inputs: [ShellCheck(inputs.codes("shellcheck"))],
     ),
-    "ruff_security": SideEntry(
-        "Security defects in Python, by ruff's rules.",
-        lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
+    ProgramCheck(
+        name="hadolint",
+        topic="security",
+        about="Hazards in Dockerfiles.",
+        make=lambda inputs: [Hadolint(inputs.codes("hadolint"))],
     ),
-    "taint": SideEntry(
-        "Data flow from untrusted input to dangerous operations, in Python.", make_taint
+    ProgramCheck(
+        name=CONFIGURED_ANALYZERS,
+        topic="security",
+        about="Findings of the analyzers that the base branch configures.",
+        make=lambda inputs: [
+            ConfiguredAnalyzer(name, program, inputs)
+            for name, program in inputs.settings.analyzers.items()
+        ],
     ),
-    "patterns": make_patterns(
-        "security",
-        "Dangerous calls in languages other than Python, and unsafe configuration in Python.",
+    ProgramCheck(
+        name="ruff_bugs",
+        topic="qa",
+        about="Likely bugs in Python, by ruff's rules.",
+        make=lambda inputs: [Ruff(inputs.codes("ruff", "qa"), RUFF)],
     ),
-    "regular_expressions": make_check(
-        "regular_expressions",
-        (*PYTHON_MODULES, *SCRIPTS),
-        "file",
-        "Regular expressions in Python and JavaScript that take exponential or cubic time.",
-        reads=NOTHING,
+    ProgramCheck(
+        name="oxlint",
+        topic="qa",
+        about="Likely bugs in JavaScript and TypeScript.",
+        make=lambda inputs: [Oxlint(inputs.codes("oxlint"))],
     ),
-    "sql": make_check(
-        "sql", SQL, "file", "Hazards and bugs in SQL: migrations, routines and scripts.", reads=SQL
+    ProgramCheck(
+        name="typos",
+        topic="docs",
+        about="Known misspellings in prose and comments.",
+        make=lambda inputs: [Typos(inputs.codes("typos"))],
     ),
-    "templates": make_check(
-        "templates",
-        TEMPLATES,
-        "file",
-        "Values that HTML templates print without the escaping that their context needs.",
-        reads=TEMPLATES,
-    ),
-    "zizmor": SideEntry(
-        "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
-    ),
-    "infrastructure": SideEntry(
-        "Dangerous settings in Kubernetes, Helm, Compose, GitLab CI and CloudFormation files.",
-        make_infrastructure,
-    ),
-    "shellcheck": SideEntry(
-        "Defects and hazards in shell scripts.",
-        lambda inputs: ShellCheck(inputs.codes("shellcheck")),
-    ),
-    "hadolint": SideEntry(
-        "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
-    ),
-    "imported_reports": ChangeEntry(
-        "Findings from reports of other analyzers that were passed to the review.",
-        lambda inputs: ImportedResults(
-            inputs.given.imported,
-            inputs.settings.imports,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-        ),
-    ),
-    CONFIGURED_ANALYZERS: SidesEntry(
-        "Findings of the analyzers that the base branch configures.",
-        lambda inputs: configured_analyzers(
-            inputs.settings.analyzers,
-            inputs.settings.imports,
-            allowed=inputs.run_analyzers,
-            private=inputs.private_paths,
-            checkout=inputs.checkout,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-        ),
-        lambda inputs: inputs.analyzers_seconds,
-    ),
-    "dependencies": ChangeEntry(
-        "Dependencies that are added, loosened, unverified, vulnerable, or from another source.",
-        lambda inputs: DependencyCheck(
-            inputs.given.advisories, pool=inputs.pool, workspace=inputs.workspace
-        ),
-    ),
-    "executed_files": ChangeEntry(
-        "Changed files that programs run although their names are those of texts or data.",
-        lambda inputs: ExecutedFiles(pool=inputs.pool, workspace=inputs.workspace),
-    ),
-    "route_guards": make_comparison(
-        "python.route_guards",
-        PYTHON_MODULES,
-        "Leads: Python routes without the guard or owner check of the routes beside them.",
-        reads=NOTHING,
-    ),
-    "protections": ChangeEntry(
-        "Removed access control, escaping and security fixes; leads: removed checks.",
-        lambda inputs: Protections(
-            inputs.fix_history, pool=inputs.pool, workspace=inputs.workspace
-        ),
-    ),
+)
+
+ANALYZERS: Mapping[str, Check | ProgramCheck] = {
+    one.name: one for topic in TOPIC_NAMES for one in (*CHECKS, *PROGRAMS) if one.topic == topic
 }
+"""All analyzers, by the name of their tool."""
 
-QA: Mapping[str, Entry] = {
-    "parse_check": make_check(
-        "syntax_and_duplicates",
-        PARSED_DATA,
-        "file",
-        "Python, JSON, YAML and TOML that does not parse, and unreachable Python code.",
-        reads=DATA,
-        kind=ParseCheck,
-        name="parse_check",
-    ),
-    "conflict_markers": make_check(
-        "conflict_markers", ANY, "lines", "Committed merge conflict markers.", reads=NOTHING
-    ),
-    "ruff_bugs": SideEntry(
-        "Likely bugs in Python, by ruff's rules.",
-        lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF),
-    ),
-    "oxlint": SideEntry(
-        "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
-    ),
-    "pattern_bugs": make_patterns("qa", "Likely bugs in languages other than Python."),
-    "complexity": make_comparison(
-        "python.complexity",
-        PYTHON_MODULES,
-        "Python functions that became hard to follow.",
-        reads=PYTHON_MODULES,
-    ),
-    "tests_touched": make_comparison(
-        "test_quality.weakened_tests",
-        ANY,
-        "Removed or weakened tests, and source changes without a test.",
-        reads=NOTHING,
-        name="tests_touched",
-    ),
-    "uncovered_lines": ChangeEntry(
-        "Changed lines that no test executes, from a coverage report that was passed in.",
-        lambda inputs: UncoveredLines(
-            TESTABLE_CODE, inputs.given.coverage, pool=inputs.pool, workspace=inputs.workspace
-        ),
-    ),
-    "run_tests": ChangeEntry(
-        "The change's tests, run in a sandbox with the command that base configures.",
-        lambda inputs: RunTests(
-            ANY,
-            inputs.settings.tests,
-            allowed=inputs.run_tests,
-            private=inputs.private_paths,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-        ),
-        lambda inputs: inputs.tests_seconds,
-    ),
-    "typecheck": ChangeEntry(
-        "Type errors that the change introduces in any file, by the checkers that base names.",
-        lambda inputs: TypeChecks(
-            inputs.settings.typecheck,
-            allowed=inputs.run_analyzers,
-            private=inputs.private_paths,
-            checkout=inputs.checkout,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-        ),
-        lambda inputs: inputs.typecheck_seconds,
-    ),
+TOPICS: Mapping[Topic, Sequence[str]] = {
+    topic: [one.name for one in ANALYZERS.values() if one.topic == topic] for topic in TOPIC_NAMES
 }
-
-DOCS: Mapping[str, Entry] = {
-    "docstrings": make_comparison(
-        "doc_quality.docstrings",
-        PYTHON_MODULES,
-        "Missing docstrings, and docstrings that name removed parameters.",
-        reads=PYTHON_MODULES,
-    ),
-    "links": make_check(
-        "doc_quality.markdown_links",
-        MARKDOWN,
-        "tree",
-        "Broken relative links and anchors in Markdown.",
-        reads=MARKDOWN,
-        tree="names",
-        name="links",
-    ),
-    "typos": SideEntry(
-        "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
-    ),
-    "stale_references": make_comparison(
-        "doc_quality.stale_references",
-        REFERENCING_FILES,
-        "Documentation that mentions a removed public name.",
-        reads=NOTHING,
-        whole_tree=True,
-    ),
-    "changelog": make_comparison(
-        "doc_quality.changelog",
-        CHANGELOG_FILES,
-        "Source changes without a changelog entry.",
-        reads=NOTHING,
-        whole_tree=True,
-    ),
-}
-
-ARCHITECTURE: Mapping[str, Entry] = {
-    "duplicated_blocks": make_comparison(
-        "python.duplicated_blocks",
-        PYTHON_MODULES,
-        "Added Python code blocks that already exist elsewhere.",
-        reads=PYTHON_MODULES,
-        whole_tree=True,
-    ),
-    "api_breakage": make_comparison(
-        "api.api_breakage",
-        PYTHON,
-        "Public Python API that the change breaks.",
-        reads=PYTHON,
-        whole_tree=True,
-    ),
-    "import_graph": make_comparison(
-        "imports.import_graph_changes",
-        PYTHON_MODULES,
-        "New import cycles, coupling, and the modules that depend on the change.",
-        reads=PYTHON_MODULES,
-        whole_tree=True,
-        name="import_graph",
-    ),
-    "layering": ChangeEntry(
-        "Imports that violate the repository's import contracts (import-linter).",
-        lambda inputs: Layering(
-            "layering",
-            "imports.broken_contracts",
-            PYTHON_MODULES,
-            PYTHON_MODULES,
-            pool=inputs.pool,
-            workspace=inputs.workspace,
-        ),
-    ),
-}
-
-TOPICS = {"security": SECURITY, "qa": QA, "docs": DOCS, "architecture": ARCHITECTURE}
-"""The tag of each analyzer."""
-
-ANALYZERS: Mapping[str, Entry] = {**SECURITY, **QA, **DOCS, **ARCHITECTURE}
+"""Topic → the names of its analyzers."""
 
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description
@@ -338,21 +138,90 @@ OTHERS: Mapping[str, str] = {
     )
 }
 
-TOOLS: Mapping[str, str] = {
-    **{name: entry.description for name, entry in ANALYZERS.items()},
-    **OTHERS,
-}
+TOOLS: Mapping[str, str] = {**{name: one.about for name, one in ANALYZERS.items()}, **OTHERS}
 """Every tool: name → description."""
+
+
+OPTIONS = {
+    "dependencies": job_options.dependencies,
+    "executed_files": job_options.executed_files,
+    "protections": job_options.protections,
+    "imported_reports": job_options.imported_reports,
+    "uncovered_lines": job_options.uncovered_lines,
+    "layering": job_options.layering,
+}
+"""Name of a check → what its job holds besides the two sides."""
+
+
+def make_tool(declared: Check | ProgramCheck, inputs: ToolInputs) -> Tool:
+    """The tool of an analyzer, with the topic as its tag."""
+    tool: Analysis[SideAnalyzer] | Analysis[ChangeAnalyzer]
+    place = inputs.workspace, inputs.pool
+    name, about, tags = declared.name, declared.about, [declared.topic]
+    if isinstance(declared, Check) and declared.compares:
+        compared = make_comparison(declared, inputs)
+        return ChangeTool(name, about, [compared], *place, tags=tags)
+    analyzers = (
+        [make_side_check(declared, inputs)]
+        if isinstance(declared, Check)
+        else declared.make(inputs)
+    )
+    tool = SideTool(name, about, analyzers, *place, tags=tags)
+    tool.cache = inputs.cache
+    return tool
+
+
+def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
+    """A check of one side, with the data and the rules of the repository."""
+    options: dict[str, object] = {}
+    depends = ""
+    if check.data:
+        options["data"] = list(inputs.data[check.data])
+        depends = contents_digest(inputs.data[check.data])
+    if check.selects:
+        options["codes"] = codes = sorted(inputs.codes(check.reporter, check.topic))
+        depends = f"{codes} {depends}"
+    if check.data == "patterns":
+        check = _with_own_languages(check, inputs.data["patterns"])
+    return SideCheck(check, inputs.pool, inputs.workspace, options=options, depends=depends)
+
+
+def _with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
+    """The check of patterns, for the languages that a repository adds as well."""
+    own = tuple(added_file_patterns(pattern_files))
+    python = PYTHON_MODULES if extends("python", pattern_files) else ()
+    files, code = check.files, check.code
+    return replace(
+        check,
+        files=replace(files, names=(*files.names, *own, *python)),
+        code=replace(code, names=(*code.names, *own)),
+    )
+
+
+def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
+    """A check that compares both sides; it wants no file where it is given nothing to judge."""
+    pool, workspace, settings = inputs.pool, inputs.workspace, inputs.settings
+    if check.name == "run_tests" and settings.tests:
+        tests = TestRuns(settings.tests, inputs)
+        return ComparisonCheck(check, pool, workspace, tests.options, seconds=tests.seconds)
+    if check.name == "typecheck" and settings.typecheck:
+        types = TypeCheckRuns(settings.typecheck, inputs)
+        wanted = Files(also=types.wants)
+        check = replace(check, files=wanted, code=wanted)
+        return ComparisonCheck(check, pool, workspace, types.options, seconds=types.seconds)
+    reports = {"imported_reports": inputs.given.imported, "uncovered_lines": inputs.given.coverage}
+    if check.given and not reports.get(check.name):
+        return ComparisonCheck(replace(check, files=NOTHING), pool, workspace)
+    if check.name not in OPTIONS:
+        return ComparisonCheck(check, pool, workspace)
+    options = partial(OPTIONS[check.name], inputs)
+    return ComparisonCheck(check, pool, workspace, options)
 
 
 def _analyzers_over(inputs: ToolInputs, workspace: ReviewWorkspace) -> Mapping[str, Tool]:
     """The same analyzers over another change."""
     own = replace(inputs, workspace=workspace)
-    return {
-        name: make_tool(name, entry, own, topic)
-        for topic, entries in TOPICS.items()
-        for name, entry in entries.items()
-    }
+    return {name: make_tool(one, own) for name, one in ANALYZERS.items()}
 
 
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
@@ -362,11 +231,7 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ConfigError: a plugin cannot be loaded.
     """
     workspace = inputs.workspace
-    tools: list[Tool] = [
-        make_tool(name, entry, inputs, topic)
-        for topic, entries in TOPICS.items()
-        for name, entry in entries.items()
-    ]
+    tools = [make_tool(one, inputs) for one in ANALYZERS.values()]
     tools += Navigation(workspace).tools()
     tools += [
         ChangeSummary(workspace),

@@ -1,23 +1,61 @@
 """The inputs from which the tools of a review are built."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.analyzers.dependency_check import CopiedAdvisories
-from orchestrator.code_review.analyzers.imported_reports import ImportedReport
-from orchestrator.code_review.analyzers.result_cache import ResultCache
-from orchestrator.code_review.analyzers.run_tests import MAX_RUNS
-from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
-from orchestrator.code_review.change.contents import SIDES
+from orchestrator.code_review.analyzer_types import ResultCache
 from orchestrator.code_review.change.security_fixes import FixHistory
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
-AROUND_PROGRAMS = 120.0
-"""Seconds for what is around tests and analyzers: exporting both sides, and the check."""
+
+class CopiedAdvisories(Struct, frozen=True):
+    """The advisories of the changed packages, copied for the run.
+
+    Attributes:
+        path: where the copy is; empty: there is none.
+        gaps: the dump's name → what of it could not be read.
+    """
+
+    path: str
+    gaps: Mapping[str, str]
+
+
+class ImportedReport(Struct, frozen=True):
+    """A report of an analyzer, copied because a resumed run reads it again.
+
+    Attributes:
+        name: its name in messages.
+        path: where the copy is.
+        format: as given with ``--import``; empty: detected from the content.
+        error: why there is no copy; empty: there is one.
+        tool: which tool wrote it, if its format does not say; empty: unknown.
+        made_in: the directory prefix of its absolute paths; empty: unknown.
+    """
+
+    name: str
+    path: str
+    format: str = ""
+    error: str = ""
+    tool: str = ""
+    made_in: str = ""
+
+
+class CoverageReport(Struct, frozen=True):
+    """A coverage report, copied because a resumed run reads it again.
+
+    Attributes:
+        name: its name in messages.
+        path: where the copy is.
+        made: modification time, in seconds since the epoch.
+    """
+
+    name: str
+    path: str
+    made: float
 
 
 class GivenFiles(Struct, frozen=True):
@@ -42,9 +80,8 @@ class ToolInputs(Struct, frozen=True):
 
     Attributes:
         required_checks: names of the checks that the policy requires of this change.
-        taint_models: paths of the files that describe libraries to the taint check.
-        pattern_files: paths of the files of patterns in other languages.
-        infrastructure_files: paths of the files of dangerous values in infrastructure files.
+        data: the data of checks: the name of a directory of ``diffchecks.DATA`` → the paths of its
+            files, a repository's own among them.
         cache: results of earlier reviews; None: every file is analyzed.
         run_analyzers: the user who runs the review allows the settings' analyzers and type checker.
         run_tests: the user who runs the review allows the settings' tests, and agents' snippets.
@@ -59,9 +96,7 @@ class ToolInputs(Struct, frozen=True):
     settings: ReviewSettings
     focus: IterationFocus
     required_checks: Sequence[str]
-    taint_models: Sequence[str]
-    pattern_files: Sequence[str]
-    infrastructure_files: Sequence[str] = ()
+    data: Mapping[str, Sequence[str]]
     given: GivenFiles = NO_FILES
     cache: ResultCache | None = None
     run_analyzers: bool = False
@@ -69,24 +104,6 @@ class ToolInputs(Struct, frozen=True):
     private_paths: Sequence[Path] = ()
     checkout: Path | None = None
     fix_history: FixHistory = field(default_factory=FixHistory)
-
-    @property
-    def tests_seconds(self) -> float:
-        """Seconds that all runs of the tests may take together, with what is around them."""
-        tests = self.settings.tests
-        return (MAX_RUNS * tests.seconds if tests else 0.0) + AROUND_PROGRAMS
-
-    @property
-    def analyzers_seconds(self) -> float:
-        """Seconds that the configured analyzers may take together, with what is around them."""
-        runs = sum(len(SIDES) * one.timeout for one in self.settings.analyzers.values())
-        return runs + AROUND_PROGRAMS
-
-    @property
-    def typecheck_seconds(self) -> float:
-        """Seconds that both runs of the type checker may take, with what is around them."""
-        checker = self.settings.typecheck
-        return (len(SIDES) * checker.seconds if checker else 0.0) + AROUND_PROGRAMS
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyzer that the rule table turns on."""

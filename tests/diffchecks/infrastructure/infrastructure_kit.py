@@ -62,7 +62,7 @@ def look(root: Path, files: Mapping[str, str | bytes]) -> CheckReply:
         place = root / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text if isinstance(text, bytes) else text.encode())
-    job = {"root": str(root), "paths": list(files), "patterns": FILES}
+    job = {"root": str(root), "paths": list(files), "data": FILES}
     return as_received(infrastructure.run(job))
 
 

@@ -38,9 +38,7 @@ CODES = [pattern.code for pattern, _ in PATTERNS]
 def look(root: Path, files: Mapping[str, str | bytes]) -> CheckReply:
     for name, text in files.items():
         (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return patterns.run(
-        {"root": str(root), "paths": list(files), "languages": FILES, "codes": CODES}
-    )
+    return patterns.run({"root": str(root), "paths": list(files), "data": FILES, "codes": CODES})
 
 
 def codes(root: Path, name: str, text: str | bytes) -> list[str]:
@@ -75,7 +73,7 @@ def test_every_kind_of_script_is_read(tmp_path: Path, suffix: str) -> None:
 def test_a_file_without_words_of_the_requested_patterns_is_not_examined(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text("eval(x)")
     (tmp_path / "a.rb").write_text("eval(x)")
-    job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "languages": FILES}
+    job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "data": FILES}
     reply = patterns.run({**job, "codes": ["ruby-swallowed"]})
     assert reply == CheckReply(examined=["a.rb"])
 
@@ -288,7 +286,7 @@ def test_the_time_of_a_search_grows_with_the_length_of_a_file_alone(
     def seconds(count: int) -> float:
         text = frame.format("".join(line.format(number) for number in range(count)))
         (tmp_path / f"a{suffix}").write_text(text)
-        job = {"root": str(tmp_path), "paths": [f"a{suffix}"], "languages": FILES}
+        job = {"root": str(tmp_path), "paths": [f"a{suffix}"], "data": FILES}
         start = time.process_time()
         reply = patterns.run({**job, "codes": [code]})
         elapsed = time.process_time() - start

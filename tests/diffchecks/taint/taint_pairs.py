@@ -63,13 +63,7 @@ def trace(root: Path, files: Mapping[str, str], *, paths: Sequence[str] = (), **
     write(root, files)
     tree = list(files)
     return run(
-        {
-            "root": str(root),
-            "paths": paths or tree,
-            "tree": tree,
-            "library_models": LIBRARY_MODELS,
-            **job,
-        }
+        {"root": str(root), "paths": paths or tree, "tree": tree, "data": LIBRARY_MODELS, **job}
     )
 
 

@@ -155,12 +155,7 @@ def test_what_cannot_be_read_is_a_named_gap(text: str, why: str, tmp_path: Path)
 
 
 def test_a_missing_file_is_a_named_gap(tmp_path: Path) -> None:
-    job = {
-        "root": str(tmp_path),
-        "paths": ["gone.py"],
-        "tree": [],
-        "library_models": LIBRARY_MODELS,
-    }
+    job = {"root": str(tmp_path), "paths": ["gone.py"], "tree": [], "data": LIBRARY_MODELS}
     assert "cannot be read" in run(job).gaps["gone.py"]
 
 
@@ -213,9 +208,7 @@ def test_a_user_file_extends_the_models(tmp_path: Path) -> None:
         "sanitizers: [{match: shop.known, clears: [sql]}]\n"
     )
     assert trace(tmp_path / "a", program).findings == []
-    (finding,) = trace(
-        tmp_path / "b", program, library_models=[*LIBRARY_MODELS, str(extra)]
-    ).findings
+    (finding,) = trace(tmp_path / "b", program, data=[*LIBRARY_MODELS, str(extra)]).findings
     assert (finding.path, finding.code) == ("app.py", "sql")
 
 
@@ -243,7 +236,7 @@ def test_an_error_in_a_model_file_names_what_is_allowed(
     extra = tmp_path / "extra.yaml"
     extra.write_text(text)
     with pytest.raises(DataFileError, match=why) as caught:
-        trace(tmp_path, {"a.py": ""}, library_models=[*LIBRARY_MODELS, str(extra)])
+        trace(tmp_path, {"a.py": ""}, data=[*LIBRARY_MODELS, str(extra)])
     assert caught.value.file == extra.name
 
 

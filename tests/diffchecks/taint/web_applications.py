@@ -83,7 +83,7 @@ def _places(root: Path, files: dict[str, str]) -> set[Place]:
     replies = [trace(root, files)]
     languages = (str(DATA / "patterns" / "python.yaml"),)
     codes = [pattern.code for language in load(languages) for pattern in language.patterns]
-    job = {"root": str(root), "paths": list(files), "languages": languages, "codes": codes}
+    job = {"root": str(root), "paths": list(files), "data": languages, "codes": codes}
     replies += [check.run(job) for check in (patterns, regular_expressions, secret_scan)]
     assert not any(reply.gaps for reply in replies), replies
     return {

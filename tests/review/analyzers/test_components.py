@@ -95,5 +95,5 @@ def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, 
 
 def _patterns(root: Path, name: str) -> CheckReply:
     files = sorted(str(file) for file in (DATA / "patterns").glob("*.yaml"))
-    job = {"root": str(root), "paths": [name], "languages": files, "codes": ["js-eval"]}
+    job = {"root": str(root), "paths": [name], "data": files, "codes": ["js-eval"]}
     return patterns.run(job)
