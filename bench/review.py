@@ -91,16 +91,15 @@ from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.code_review.tools.analyzer_entries import make_tool
-from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.review_workspace import IterationFocus
+from orchestrator.code_review.tools.registry import ANALYZERS, make_tool
+from orchestrator.code_review.review_workspace import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):
     change = await from_refs(Path(repo), "HEAD~1", "HEAD")
     rules = load_rules([read_shipped_layer()])
     settings = read_catalog([read_shipped_layer()]).settings
-    for name, entry in ANALYZERS.items():
+    for name, declared in ANALYZERS.items():
         took = []
         for warm in (False, True):
             modules = ["diffchecks.worker_preload"] if warm else []
@@ -111,12 +110,9 @@ async def main(repo):
                 if warm:
                     nothing = {"root": ".", "paths": []}
                     await pool.call("diffchecks.conflict_markers:run", nothing, seconds=30)
-                files = [
-                    check_data_files.write(kind, [read_shipped_layer()], workspace.root)
-                    for kind in (check_data_files.TAINT, check_data_files.PATTERNS, check_data_files.INFRASTRUCTURE)
-                ]
-                inputs = ToolInputs(workspace, pool, settings, IterationFocus(), (), *files)
-                tool = make_tool(name, entry, inputs, "qa")
+                data = check_data_files.write_all([read_shipped_layer()], workspace.root)
+                inputs = ToolInputs(workspace, pool, settings, IterationFocus(), (), data)
+                tool = make_tool(declared, inputs)
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)

@@ -118,12 +118,12 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
-        given_to_review = ReviewInputs(
+        inputs = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
-            fix_templates=inputs.data["fixes"],
+            fix_templates=tool_inputs.data["fixes"],
             handed_over=handed_over, patches=patches,
         )  # fmt: skip
-        yield ReviewState(given_to_review, runtime, focus, written=dict(patches or {}))
+        yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:

@@ -106,6 +106,22 @@ def test_digests_follow_content_not_layout(with_files):
     assert changed == {"agents/perf.md", "skills_catalog/hot/SKILL.md"}
 
 
+def test_an_agent_has_the_analyzers_of_its_topics_and_a_step_can_name_them(with_files, faults_of):
+    skill = SKILL.replace("2. Read on.", "2. Get the rest: `docs`.")
+    agent = AGENT.replace("model: strong", "analyzers: docs\nmodel: strong")
+    agent = agent.replace("disallowedTools: [search]", "disallowedTools: [typos]")
+    files = {**FILES, "agents/perf.md": agent, "skills_catalog/hot/SKILL.md": skill}
+    spec = with_files(files).agents["perf"]
+    docs = ["docstrings", "links", "stale_references", "changelog"]
+    assert spec.tools == (*docs, "complexity", "read_file", "search")
+    (hot,) = spec.skills
+    assert "2. Get the rest: `docstrings`, `links`, `stale_references`, `changelog`.\n" in hot.text
+    assert hot.tools == {"complexity", *docs}
+    without = {**files, "agents/perf.md": agent.replace("analyzers: docs", "analyzers: qa")}
+    (fault,) = faults_of(without)
+    assert "the skill 'hot' calls docs, which this agent may not" in fault
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -123,7 +139,7 @@ def test_digests_follow_content_not_layout(with_files):
             "4: unknown tool 'read_fil'; did you mean",
         ),
         ("disallowedTools: [search]", "disallowedTools: [serch]", "5: unknown tool 'serch'; did"),
-        ("maxTurns", "maxTurn", "7: unknown key 'maxTurn'; did you mean 'maxTurns'? allowed: des"),
+        ("maxTurns", "maxTurn", "7: unknown key 'maxTurn'; did you mean 'maxTurns'? allowed: ana"),
         ("maxTurns: 7", "maxTurns: 0", "7: maxTurns must be a whole number of at least 1, not 0"),
         ("skills: [hot]", "skills: [hut]", "8: unknown skill 'hut'; did you mean 'hot'? allowed: "),
         (
@@ -147,6 +163,16 @@ def test_digests_follow_content_not_layout(with_files):
             "[strong, human]",
             "[strong, strong]",
             "12: the stage 'strong' is out of order; allowed: each once, as in fast, fast-retry, st",
+        ),
+        (
+            "disallowedTools: [search]",
+            "analyzers: [docs, doc]",
+            "5: unknown topic 'doc'; did you mean 'docs'? allowed: ",
+        ),
+        (
+            "disallowedTools: [search]",
+            "analyzers: [docs, docs]",
+            "5: 'docs' appears twice in analyzers; name it once",
         ),
         ("model: strong", "model: human", "6: 'human' is a person, not a model; name it last in"),
         ("Find slow code.\n", "", "2: has no prompt; write it below the front matter"),

@@ -9,24 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from orchestrator.code_review.tools.analyzer_entries import SideEntry
 
 from diffchecks import PREFIX
 from diffchecks.check_io import RawFinding
+from diffchecks.declarations import CHECKS, Check
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck, TaintCheck
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.result_cache import (
-    CachingAnalyzer,
-    CachingTreeCheck,
-    cacheable_entries,
-    with_cache,
-)
+from orchestrator.code_review.analyzers.result_cache import cacheable_entries, run_cached
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.code_review.tools.registry import ANALYZERS, make_side_check
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
@@ -83,16 +78,9 @@ def side(tmp_path: Path) -> Side:
 async def asked(
     pool: WorkerPool, memory: MemoryCache, side: Side, paths: list[str]
 ) -> AnalyzerReport:
-    check = SideCheck(
-        "parse_check",
-        "syntax_and_duplicates",
-        ("*",),
-        "file",
-        ("*",),
-        pool=pool,
-        workspace=None,  # type: ignore[arg-type]
-    )
-    return await CachingAnalyzer(check, memory).run(side, paths)
+    (declared,) = (check for check in CHECKS if check.name == "parse_check")
+    check = SideCheck(declared, pool, workspace=None)  # type: ignore[arg-type]
+    return await run_cached(check, memory, side, paths)
 
 
 async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
@@ -147,13 +135,14 @@ def test_a_whole_tree_is_traced_again_only_where_a_file_that_was_read_has_change
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     traced = list[str]()
-    run = TaintCheck.run
+    run = SideCheck.run
 
-    async def noted(self: TaintCheck, side: Side, paths: Sequence[str]) -> AnalyzerReport:
-        traced.append(side.name)
+    async def noted(self: SideCheck, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        if self.name == "taint":
+            traced.append(side.name)
         return await run(self, side, paths)
 
-    monkeypatch.setattr(TaintCheck, "run", noted)
+    monkeypatch.setattr(SideCheck, "run", noted)
     view = "import os\nfrom flask import request\nfrom lib import clean\n\n\ndef view():\n"
     view += "    os.system(clean(request.args['x']))\n"
     base = {"lib.py": "import shlex\n\n\ndef clean(x):\n    return shlex.quote(x)\n", "view.py": ""}
@@ -194,18 +183,17 @@ def test_which_analyzers_are_cached() -> None:
 
     nothing: Any = None
     workspace: Any = SimpleNamespace(rules=rules)
-    inputs = ToolInputs(workspace, nothing, nothing, nothing, (), (), (), cache=MemoryCache())
-    made = {
-        name: with_cache(entry.make(inputs), inputs.cache)
-        for name, entry in ANALYZERS.items()
-        if isinstance(entry, SideEntry)
+    data = dict.fromkeys(("taint", "patterns", "infrastructure"), ())
+    inputs = ToolInputs(workspace, nothing, nothing, nothing, (), data, cache=MemoryCache())
+    made: dict[str, SideAnalyzer] = {
+        name: make_side_check(one, inputs) if isinstance(one, Check) else one.make(inputs)[0]
+        for name, one in ANALYZERS.items()
+        if not (one.compares if isinstance(one, Check) else one.name == "configured_analyzers")
     }
-    kept = {name for name, one in made.items() if isinstance(one, CachingAnalyzer)}
-    assert made.keys() - kept == {"taint", "links"}  # they read other files as well
-    assert isinstance(made["taint"], CachingTreeCheck)
-    identities = [made[name].identity for name in kept]
-    assert None not in identities
-    assert len(set(identities)) == len(kept)
+    by_file = {name: one.identity for name, one in made.items() if not one.needs_tree}
+    assert made.keys() - by_file.keys() == {"taint", "links"}  # they read other files as well
+    assert None not in by_file.values()
+    assert len(set(by_file.values())) == len(by_file)
 
 
 def test_a_secret_is_not_cached() -> None:

@@ -17,7 +17,7 @@ from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.change import file_packing
 from orchestrator.code_review.findings.analyzer_findings import MAX_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
-from orchestrator.code_review.tools.analyzer_tools import AnalyzerOutcome, SideTool
+from orchestrator.code_review.tools.analyzer_tools import SideTool, make_observation
 from orchestrator.engine.ports import CallContext
 from tests.review.review_kit import change, review, workspace_of
 
@@ -89,10 +89,14 @@ async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_pat
 def test_a_list_of_many_files_for_a_model_stays_valid_json() -> None:
     paths = [f"package/module_{number}.py" for number in range(400)]
     reached = {path: {"importers": paths[:9]} for path in paths}
-    report = AnalyzerReport(
-        "graph", "1", examined=frozenset(paths), facts={"reached": reached, "not_listed": 3}
+    result = AnalysisResult(
+        "graph",
+        "1",
+        examined=tuple(paths),
+        gaps={paths[0]: "too large"},
+        facts={"reached": reached, "not_listed": 3},
     )
-    seen = AnalyzerOutcome(report=report, gaps={paths[0]: "too large"}).as_observation(8_000)
+    seen = make_observation(result, 8_000)
     shown = json.loads(seen.content)
     assert len(seen.content) <= 8_000
     assert [gap["path"] for gap in shown["gaps"]] == [paths[0]]

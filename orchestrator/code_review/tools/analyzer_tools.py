@@ -138,7 +138,7 @@ def _without_minor(
     )
 
 
-def _observation(result: AnalysisResult, max_characters: int) -> Observation:
+def make_observation(result: AnalysisResult, max_characters: int) -> Observation:
     """For a model, in at most so many characters, and for code (all of it)."""
     shown = _fitting_json(_shown(result), max_characters - RESERVED_FOR_REDACTION)
     return Observation(shown, result.to_json(), ok=not result.error)
@@ -321,7 +321,7 @@ class SideTool(Analysis[SideAnalyzer]):
             for number, analyzer in enumerate(self._analyzers):
                 group.start_soon(compare, number, analyzer)
         joined = _join(self.spec.name, [results[number] for number in sorted(results)])
-        return _observation(joined, self.spec.max_output)
+        return make_observation(joined, self.spec.max_output)
 
     async def _compare(self, analyzer: SideAnalyzer, paths: Sequence[str] | None) -> AnalysisResult:
         """What one analyzer finds in head that it does not find in base."""
@@ -455,4 +455,4 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             facts=dict(report.facts),
             leads=find_leads(workspace, report),
         )
-        return _observation(result, self.spec.max_output)
+        return make_observation(result, self.spec.max_output)

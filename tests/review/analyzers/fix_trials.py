@@ -52,11 +52,10 @@ CHECKS: Mapping[str, Callable[[dict[str, object]], CheckReply]] = {
     "templates": templates.run,
     "taint": taint.run,
 }
-_JOB: Mapping[str, object] = {
-    "languages": test_pattern_files.FILES,
-    "codes": test_pattern_files.CODES,
-    "patterns": infrastructure_kit.FILES,
-    "library_models": LIBRARY_MODELS,
+_OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "patterns": {"data": test_pattern_files.FILES, "codes": test_pattern_files.CODES},
+    "infrastructure": {"data": infrastructure_kit.FILES},
+    "taint": {"data": LIBRARY_MODELS},
 }
 
 
@@ -213,8 +212,8 @@ def _run_program(
 
 def _run_check(root: Path, number: int, sample: Sample) -> Sequence[RawFinding] | None:
     put(root / str(number), {sample.path: sample.text})
-    job = {**_JOB, "root": str(root / str(number)), "paths": [sample.path], "tree": [sample.path]}
-    reply = CHECKS[sample.tool](job)
+    job = {"root": str(root / str(number)), "paths": [sample.path], "tree": [sample.path]}
+    reply = CHECKS[sample.tool]({**job, **_OPTIONS.get(sample.tool, {})})
     return None if reply.gaps else reply.findings
 
 
@@ -258,9 +257,9 @@ def _said_by_all(side: Side, files: Mapping[str, str]) -> Mapping[int, Counter[s
         report = anyio.run(analyzer.run, side, [path for path in files if analyzer.wants(path)])
         assert report.error is None
         add(tool, report.findings, report.gaps)
-    job = {**_JOB, "root": str(side.root), "paths": list(files)}
+    job = {"root": str(side.root), "paths": list(files)}
     for tool in ("patterns", "infrastructure", "templates", "sql"):
-        reply = CHECKS[tool](job)
+        reply = CHECKS[tool]({**job, **_OPTIONS.get(tool, {})})
         add(tool, reply.findings, reply.gaps)
     reply = syntax_and_duplicates.run(job)
     add("parse_check", reply.findings, reply.gaps)
