@@ -92,7 +92,7 @@ from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.tools.registry import ANALYZERS, make_tool
-from orchestrator.code_review.review_workspace import Focus
+from orchestrator.code_review.review_workspace import IterationFocus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):

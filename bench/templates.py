@@ -18,10 +18,11 @@ from pathlib import Path
 from diffchecks import DATA, taint, templates
 from diffchecks.check_io import RawFinding
 from diffchecks.file_patterns import PYTHON, TEMPLATE_DIRECTORIES, TEMPLATES, matches
+from diffchecks.rules import Rule
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.analyzers.one_side_checks import WHOLE_TREE_BATCH
-from orchestrator.code_review.rule_table import Rule, load_rules
+from orchestrator.code_review.rule_table import load_rules
 
 BELOW = re.compile(r"security\.(?:template-(?!injection)|form-without-token).*")
 GRAVE = SEVERITIES[: SEVERITIES.index("medium") + 1]

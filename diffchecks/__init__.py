@@ -8,12 +8,21 @@ tracking, dialects of templates, dangerous values of infrastructure files, templ
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from diffchecks.trees import Finding as Finding
+    from diffchecks.trees import check_trees as check_trees
 
 PREFIX = "diffchecks."
 """The prefix of the dotted name of every check."""
 
 DATA = Path(__file__).resolve().parent / "data"
 """The directory of the data, a directory in it for each kind."""
+
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+"""How much harm a finding does, the most first."""
 
 
 class DataFileError(Exception):
@@ -33,3 +42,12 @@ def name_some(names: Sequence[str], most: int) -> str:
     """``a, b and 3 more``: names in a message, at most so many of them."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def __getattr__(name: str) -> Any:
+    """``check_trees`` and ``Finding``, imported with all that they need when they are used."""
+    if name in {"check_trees", "Finding"}:
+        from diffchecks import trees  # noqa: PLC0415 - it imports what reviews import in workers
+
+        return getattr(trees, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

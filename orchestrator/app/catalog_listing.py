@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from diffchecks.rules import Rule
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.types import CatalogListing
@@ -17,7 +18,7 @@ from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import check_references, read_catalog
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
-from orchestrator.code_review.rule_table import Rule, load_rules
+from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS, build
 from orchestrator.code_review.tools.tool_inputs import ToolInputs

@@ -1,6 +1,8 @@
 """Values that config, reports and verdicts share: environments, severities, outcomes."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
+
+import diffchecks
 
 Environment = Literal["ci", "local"]
 """Where a run takes place: in CI there is no person to ask."""
@@ -8,7 +10,7 @@ Environment = Literal["ci", "local"]
 OFFLINE = "offline"
 """The provider that needs no key, no network and no entry in ``config/models.yaml``."""
 
-Severity = Literal["critical", "high", "medium", "low", "info"]
+Severity: TypeAlias = diffchecks.Severity
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Most severe first."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.rules import RuleTable
 from orchestrator.catalog.catalog import Catalog, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import ReviewSettings
@@ -20,7 +21,7 @@ from orchestrator.code_review.analyzers.configured_programs import check_program
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
 from orchestrator.code_review.repository_guidance import check_instructions
-from orchestrator.code_review.rule_table import RuleTable, load_rules
+from orchestrator.code_review.rule_table import load_rules, rules_digest
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
@@ -59,7 +60,7 @@ class Policy(Struct, frozen=True):
     def digests(self) -> Mapping[str, str]:
         """SHA-256 digests of the files by name; a resumed run must find the same ones."""
         data = check_data_files.digests(self.layers)
-        return {**self.catalog.digests, "config/rules": self.rules.digest, **data}
+        return {**self.catalog.digests, "config/rules": rules_digest(self.rules), **data}
 
 
 def read_policy(

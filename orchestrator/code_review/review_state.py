@@ -27,6 +27,7 @@ from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
+from orchestrator.code_review.rule_table import rules_digest
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.agents import AgentShare, Assignment, PendingApproval
@@ -238,7 +239,7 @@ class ReviewState:
             sorted(
                 {
                     **self.given.catalog.digests,
-                    "config/rules": self.given.workspace.rules.digest,
+                    "config/rules": rules_digest(self.given.workspace.rules),
                 }.items()
             )
         )

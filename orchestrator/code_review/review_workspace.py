@@ -17,6 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from diffchecks.file_patterns import LOCK_FILES, matches
+from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode, split_lines
@@ -34,7 +35,6 @@ from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import FindingTarget
 from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
-from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.task_groups import run_both
 from orchestrator.sandbox import scratch_directory

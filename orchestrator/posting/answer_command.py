@@ -9,13 +9,13 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from diffchecks.rules import Rule
 from orchestrator.app.memory.dismissals import (
     DISMISSAL_FILE,
     Reason,
     make_dismissal,
     render_dismissal,
 )
-from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting.comment_commands import (
     SERVICE_USAGE,

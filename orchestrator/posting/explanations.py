@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.code_review.rule_table import Rule
+from diffchecks.rules import Rule
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import format_location
 from orchestrator.report.formats.markdown import MAX_CHARACTERS, describe_finding, describe_patch

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from diffchecks.rules import Rule
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.rule_table import Rule
 from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, TextLayout
 
 TOPICS = ("security", "qa", "docs", "architecture")

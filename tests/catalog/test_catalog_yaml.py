@@ -8,6 +8,7 @@ import pytest
 import yaml
 from msgspec import Meta, field
 
+from diffchecks.rules import RuleFile
 from orchestrator.catalog import yaml_parsing
 from orchestrator.catalog.data_file_layers import find_files, read_shipped_layer
 from orchestrator.catalog.guard_policy import GuardsFile
@@ -22,7 +23,6 @@ from orchestrator.catalog.yaml_validation import (
     read_yaml,
     split_front_matter,
 )
-from orchestrator.code_review.rule_table import RuleFile
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError

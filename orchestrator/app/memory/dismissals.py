@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from diffchecks.rules import IMPORTED
 from orchestrator.app.catalog_listing import list_rules
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.memory.waiver_files import (
@@ -20,7 +21,6 @@ from orchestrator.app.memory.waiver_files import (
     render_entry,
 )
 from orchestrator.catalog.repository_memory import Dismissal, DismissalFile, DismissedFinding
-from orchestrator.code_review.rule_table import IMPORTED
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import DISMISSED, OVERLAY
 from orchestrator.errors import InputError

@@ -9,13 +9,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from diffchecks.new_findings import remove_white_space
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import MIN_QUOTE, contains_quote
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError

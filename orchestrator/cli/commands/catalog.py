@@ -15,8 +15,8 @@ from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 
 if TYPE_CHECKING:
+    from diffchecks.rules import Rule
     from orchestrator.app.types import CatalogListing
-    from orchestrator.code_review.rule_table import Rule
 
 PARTS = ("agents", "skills", "tools", "rubrics")
 

@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from diffchecks import DATA, DataFileError
+from diffchecks.rules import IMPORTED, RuleTable
 from orchestrator.catalog.data_file_layers import Layer, find_files
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import parse_yaml
-from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
 

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Needs
+from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
@@ -27,7 +28,6 @@ from orchestrator.code_review.analyzers.configured_programs import (
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.code_review.tools.tool_inputs import ImportedReport, ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.code_review.agent_report_contracts import (
     ReportedFinding,
@@ -14,7 +15,6 @@ from orchestrator.code_review.agent_report_contracts import (
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import default_rule
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.engine.canonical_json import digest
 
 MAX_TITLE = 120

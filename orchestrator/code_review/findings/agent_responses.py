@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Se
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from diffchecks.rules import RuleTable
 from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import FindingMark, FindingResponse
@@ -22,7 +23,6 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.findings.located_findings import FindingTarget, LocatedFinding
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
-from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.finding_parts import Objection
 
 EVIDENCE_SOURCES = ("file", "diff", "tool")

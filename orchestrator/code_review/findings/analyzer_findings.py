@@ -10,20 +10,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
+from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
 from diffchecks.path_kinds import vendored_directory
+from diffchecks.rules import ImportedRule, Rule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
-from orchestrator.code_review.findings.new_findings import (
-    CitedTexts,
-    RuledFinding,
-    assign_fingerprints,
-    find_new,
-    remove_white_space,
-)
+from orchestrator.code_review.findings.new_findings import CitedTexts, assign_fingerprints
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import ImportedRule, Rule
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.sandbox.worker_pool import WorkerPool
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from diffchecks.new_findings import remove_white_space
 from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.findings.guidelines import guidance_texts, hold_guideline
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import (
     MIN_QUOTE,
     NEAR_LINES,

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.waivers import matching_waivers
 from orchestrator.code_review.findings.weakness_kinds import names_other_weakness
 from orchestrator.code_review.verdict.decision import weight

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.code_review.verdict.previous import (

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-from orchestrator.code_review.findings.new_findings import remove_white_space
+from diffchecks.new_findings import remove_white_space
 from orchestrator.engine.untrusted_text import escape_markers
 
 MIN_QUOTE = 5

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from diffchecks.rules import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
@@ -47,7 +48,6 @@ from orchestrator.code_review.findings.merging import (
 from orchestrator.code_review.findings.replaced_lines import replacement_pairs
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS, IMPORTED_RESULTS, RuleTable
 from orchestrator.code_review.verdict.depth import Checked
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 from orchestrator.code_review.verdict.policy_effects import MemoryUse, WaiverUse

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from diffchecks.rules import IMPORTED, RuleTable
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.repository_memory import Dismissal, Preference
@@ -15,7 +16,6 @@ from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal, why_reopened
-from orchestrator.code_review.rule_table import IMPORTED, RuleTable
 from orchestrator.code_review.verdict.decision import matches
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.code_review.verdict.policy_effects import WaiverState, WaiverUse

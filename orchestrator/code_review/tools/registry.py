@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from diffchecks.declarations import CHECKS, NOTHING, Check, Files, Topic
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
 from diffchecks.file_patterns import PYTHON_MODULES
+from diffchecks.rules import CONFIGURED_ANALYZERS
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, SideAnalyzer
@@ -34,7 +35,6 @@ from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.rule_table import CONFIGURED_ANALYZERS
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan

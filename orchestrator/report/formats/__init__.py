@@ -10,8 +10,8 @@ from typing import cast
 
 from msgspec import Struct
 
+from diffchecks.rules import Rule
 from orchestrator.app.finding_excerpts import ExcerptLine
-from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Verdict
 
 

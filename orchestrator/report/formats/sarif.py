@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from diffchecks.check_io import FlowStep
+from diffchecks.rules import Rule
 from orchestrator import __version__
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.fixes.patch_lines import (
@@ -19,7 +20,6 @@ from orchestrator.code_review.fixes.patch_lines import (
     patched_files,
     split_line_ends,
 )
-from orchestrator.code_review.rule_table import Rule
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import name_provers, open_findings
 from orchestrator.report.formats import FormatInputs

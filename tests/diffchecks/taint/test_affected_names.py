@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply
+from diffchecks.new_findings import RuledFinding, find_new
 from diffchecks.python import partial_syntax_trees
+from diffchecks.rules import Rule
 from diffchecks.taint import module_index
 from diffchecks.taint.affected_names import affected_names
-from orchestrator.code_review.findings.new_findings import RuledFinding, find_new
-from orchestrator.code_review.rule_table import Rule
 from tests.diffchecks.taint.taint_pairs import Pair, pairs, trace, write
 
 MODULE = '''"""A module."""

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.rules import RuleTable
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.rule_table import RuleTable, load_rules
+from orchestrator.code_review.rule_table import load_rules
 
 Content = str | bytes
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from diffchecks import DATA
 from diffchecks.patterns.pattern_loading import load
-from orchestrator.code_review.rule_table import Rule
+from diffchecks.rules import Rule
 from tests.diffchecks import sql_samples
 from tests.diffchecks.infrastructure import infrastructure_kit
 from tests.diffchecks.taint.taint_pairs import pairs

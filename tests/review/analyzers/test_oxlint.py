@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.rule_table import RuleTable
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

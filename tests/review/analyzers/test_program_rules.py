@@ -6,13 +6,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.rule_table import RuleTable
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,

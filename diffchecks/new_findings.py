@@ -1,0 +1,81 @@
+"""Which findings a change introduces: those of head that base does not have.
+
+A finding is told from others by its rule, the cited text and the enclosing scope, without line
+numbers or indentation, so that moved code causes no new finding. A finding is new if these occur
+more often in head than in base. The rest is compared again without the scope, for code that was
+moved or whose function was renamed. Finally, uncertain findings (of tools that recognize calls by
+name only) are compared by message: the same call in the same function, written differently, is not
+new. Taint analysis reports new data that flows into it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from diffchecks.check_io import RawFinding
+from diffchecks.rules import Rule
+
+_BLANK = re.compile(r"\s+")
+
+RuledFinding = tuple[Rule, RawFinding]
+"""A finding under its rule, comparable between base and head: ``key`` is the cited text without
+white space, unless the reporter has its own, and ``scope`` is known."""
+
+
+def identity(finding: RuledFinding) -> tuple[str, ...]:
+    """Equal for the same finding in base and head."""
+    rule, raw = finding
+    return rule.id, raw.key or "", raw.scope or ""
+
+
+def remove_white_space(lines: Iterable[str]) -> str:
+    """Text without any white space: code that was indented or wrapped differently is equal."""
+    return _BLANK.sub("", "".join(lines))
+
+
+def find_new(
+    base: Sequence[RuledFinding],
+    head: Sequence[RuledFinding],
+    added_lines: Callable[[str], frozenset[int]],
+) -> list[RuledFinding]:
+    """The findings of head that have no counterpart in base.
+
+    Args:
+        added_lines: path in head → 1-based numbers of the lines that the change adds. Of several
+            equal findings, those on added lines are the new ones.
+    """
+    new, rest = _unmatched(base, head, added_lines, identity)
+    new, rest = _unmatched(rest, new, added_lines, lambda finding: identity(finding)[:2])
+    return _unmatched(rest, new, added_lines, _message_identity)[0]
+
+
+def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
+    """The key of an uncertain finding that does not depend on how its statement is written."""
+    rule, raw = finding
+    if raw.confidence == 1 or not raw.scope:
+        return identity(finding)
+    return "message", rule.id, raw.path, raw.scope, raw.message
+
+
+def _unmatched(
+    base: Iterable[RuledFinding],
+    head: Iterable[RuledFinding],
+    added_lines: Callable[[str], frozenset[int]],
+    key: Callable[[RuledFinding], tuple[str, ...]],
+) -> tuple[list[RuledFinding], list[RuledFinding]]:
+    """Match findings with equal keys one to one; the rest of head, and the rest of base."""
+    known: dict[tuple[str, ...], list[RuledFinding]] = {}
+    for finding in base:
+        known.setdefault(key(finding), []).append(finding)
+
+    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
+        raw = finding[1]
+        return raw.line in added_lines(raw.path), raw.path, raw.line
+
+    unmatched: list[RuledFinding] = []
+    for finding in sorted(head, key=unchanged_lines_first):
+        counterparts = known.get(key(finding))
+        if counterparts:
+            counterparts.pop()
+        else:
+            unmatched.append(finding)
+    return unmatched, [finding for rest in known.values() for finding in rest]

@@ -1,0 +1,316 @@
+"""Checking two directory trees in this process: what the second one introduces."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from diffchecks import DATA, PREFIX, Severity, enclosing_scopes
+from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.declarations import CHECKS, Check
+from diffchecks.executed_files import PROGRAMS, choose_texts
+from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
+from diffchecks.path_kinds import path_kinds
+from diffchecks.rules import Rule, shipped_rules
+
+_START = 8000
+"""Bytes of a file in which a zero byte says that it is no text."""
+
+
+class Finding(Struct, frozen=True):
+    """A defect that the second tree introduces.
+
+    Attributes:
+        rule: the rule's id, such as ``security.eval``; ``data/rules`` describes it.
+        check: the name of the check in ``declarations.CHECKS``.
+        path: of the file, below ``head``.
+        line, end_line: 1-based and inclusive.
+        message: one sentence without a secret.
+        fix: what to do.
+        cwe: numbers of weaknesses.
+        confidence: 0 to 1; below 1 where a name or a place is all there is to go by.
+    """
+
+    rule: str
+    check: str
+    severity: Severity
+    title: str
+    path: str
+    line: int
+    end_line: int
+    message: str
+    fix: str
+    cwe: tuple[int, ...]
+    confidence: float
+
+
+class _ChangedFile(Struct, frozen=True):
+    """A file that differs, as checks that compare two sides get it."""
+
+    path: str
+    old_path: str | None
+    status: str
+    added: list[int]
+    removed: list[int]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Its paths on both sides."""
+        return (self.path, self.old_path) if self.old_path else (self.path,)
+
+
+def check_trees(
+    base: Path | str,
+    head: Path | str,
+    *,
+    paths: Collection[str] | None = None,
+    gaps: dict[str, str] | None = None,
+) -> list[Finding]:
+    """Check what differs between two directories, and return what ``head`` introduces.
+
+    All checks of ``declarations.CHECKS`` run but those that judge reports or outputs of programs.
+    Nothing of the trees is run or imported. Files in directories of vendored code, generated files,
+    files with a zero byte and symbolic links are left out. The checks run in this process; a file
+    that is made to break a parser can end it. A review runs them in confined workers instead.
+
+    Args:
+        base, head: directories before and after the change.
+        paths: of the files that differ, those to check, below ``head`` (of deleted ones, below
+            ``base``); None: all of them.
+        gaps: is filled with path → why a check could not read the file.
+
+    Returns:
+        The findings by path and line.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from diffchecks import check_trees
+        >>> with TemporaryDirectory() as root:
+        ...     base, head = Path(root, "base"), Path(root, "head")
+        ...     for tree in (base, head):
+        ...         tree.mkdir()
+        ...     written = (base / "app.js").write_text("export const f = (x) => x;\\n")
+        ...     written = (head / "app.js").write_text("export const f = (x) => eval(x);\\n")
+        ...     for finding in check_trees(base, head):
+        ...         print(f"{finding.path}:{finding.line}: {finding.severity}: {finding.rule}")
+        app.js:1: medium: security.text-as-code
+    """
+    change = _Change.between(str(base), str(head), paths)
+    found = [
+        (check, finding)
+        for check in CHECKS
+        if not check.given
+        for finding in _introduced(check, change, {} if gaps is None else gaps)
+    ]
+    made = [_finding(check, *each) for check, each in found]
+    return sorted(set(made), key=lambda one: (one.path, one.line, one.rule, one.message))
+
+
+class _Change(Struct, frozen=True):
+    """Two trees: the names of their files, and those that differ."""
+
+    roots: tuple[str, str]
+    trees: tuple[list[str], list[str]]
+    files: list[_ChangedFile]
+
+    @classmethod
+    def between(cls, base: str, head: str, paths: Collection[str] | None) -> "_Change":
+        trees = sorted(_walk(base)), sorted(_walk(head))
+        files = [
+            file
+            for file in _compare(base, head, *map(frozenset, trees))
+            if paths is None or file.path in paths
+        ]
+        return cls((base, head), trees, files)
+
+
+def _walk(root: str) -> Iterator[str]:
+    """The paths of all regular files but those of git."""
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        with os.scandir(f"{root}/{above}") as entries:
+            for entry in entries:
+                path = f"{above}{entry.name}"
+                if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+                    waiting.append(f"{path}/")
+                elif entry.is_file(follow_symlinks=False):
+                    yield path
+
+
+def _compare(
+    base: str, head: str, before: frozenset[str], after: frozenset[str]
+) -> Iterator[_ChangedFile]:
+    """The files that differ and are text."""
+    gone = {path: data for path in before - after if (data := _text(base, path)) is not None}
+    places = {data: path for path, data in sorted(gone.items(), reverse=True) if data}
+    for path in sorted(after):
+        now = _text(head, path)
+        was = _text(base, path) if path in before else None
+        if now is None or now == was:
+            continue
+        if was is not None:
+            yield _ChangedFile(path, path, "modified", *_differing_lines(was, now))
+        elif (moved := places.pop(now, None)) is not None:
+            del gone[moved]
+            yield _ChangedFile(path, moved, "renamed", [], [])
+        else:
+            yield _ChangedFile(path, None, "added", _all_lines(now), [])
+    for path, was in sorted(gone.items()):
+        yield _ChangedFile(path, path, "deleted", [], _all_lines(was))
+
+
+def _text(root: str, path: str) -> bytes | None:
+    """The contents of a text that is to be checked."""
+    if not path_kinds(path).isdisjoint({"vendored", "generated"}):
+        return None
+    try:
+        data = read(root, path)
+    except Gap:
+        return None
+    return None if b"\0" in data[:_START] else data
+
+
+def _all_lines(data: bytes) -> list[int]:
+    return list(range(1, data.count(b"\n") + (not data.endswith(b"\n")) + 1)) if data else []
+
+
+def _differing_lines(was: bytes, now: bytes) -> tuple[list[int], list[int]]:
+    """The added and the removed lines."""
+    added, removed = list[int](), list[int]()
+    old, new = (data.split(b"\n") for data in (was, now))
+    for kind, start, end, first, last in SequenceMatcher(None, old, new).get_opcodes():
+        if kind != "equal":
+            removed += range(start + 1, end + 1)
+            added += range(first + 1, last + 1)
+    return added, removed
+
+
+def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[RuledFinding]:
+    """What a check finds that is new, with its rules."""
+    files = [
+        file
+        for file in change.files
+        if any(path in check.files for path in file.paths)
+        if check.lock_files or "lock_files" not in path_kinds(file.path)
+    ]
+    if not files:
+        return []
+    if check.compares:
+        reply = _run(check, _comparison_job(check, change, files))
+        gaps |= reply.gaps
+        return _with_rules(check, reply.findings)
+    head = [file.path for file in files if file.status != "deleted" and file.path in check.files]
+    now = _run(check, _side_job(check, change, 1, head))
+    gaps |= now.gaps
+    findings = _with_rules(check, now.findings)
+    if not findings:
+        return []
+    old = [file.old_path for file in files if file.old_path and file.old_path in check.files]
+    was = _run(check, _side_job(check, change, 0, old))
+    known = _comparable(change.roots[0], _with_rules(check, was.findings))
+    lines = {file.path: frozenset(file.added) for file in files}
+    return find_new(
+        known, _comparable(change.roots[1], findings), lambda path: lines.get(path, frozenset())
+    )
+
+
+def _run(check: Check, job: Mapping[str, Any]) -> CheckReply:
+    module = import_module(f"{PREFIX}{check.module}")
+    reply: CheckReply = module.run(job)
+    return reply
+
+
+def _options(check: Check) -> dict[str, Any]:
+    """The parts of a job that do not depend on the trees."""
+    options: dict[str, Any] = {}
+    if check.data:
+        options["data"] = sorted(map(str, (DATA / check.data).glob("*.yaml")))
+    if check.selects:
+        options["codes"] = sorted(shipped_rules().codes(check.reporter, check.topic))
+    return options
+
+
+def _side_job(check: Check, change: _Change, side: int, paths: Sequence[str]) -> dict[str, Any]:
+    job = {"root": change.roots[side], "paths": list(paths), **_options(check)}
+    if check.needs in {"names", "tree"}:
+        tree = change.trees[side]
+        job["tree"] = tree if check.needs == "names" else [p for p in tree if p in check.files]
+    return job
+
+
+def _comparison_job(check: Check, change: _Change, files: Sequence[_ChangedFile]) -> dict[str, Any]:
+    job: dict[str, Any] = {"files": [_as_dict(file) for file in files], **_options(check)}
+    for name, root, tree in zip(("base", "head"), change.roots, change.trees, strict=True):
+        job |= {f"{name}_root": root, f"{name}_tree": tree, f"{name}_links": []}
+    if check.name == "executed_files":
+        texts, is_any_unusual = choose_texts(f.path for f in files if f.status != "deleted")
+        job["texts"] = texts
+        job["programs"] = [p for p in change.trees[1] if p in PROGRAMS] if is_any_unusual else []
+    return job
+
+
+def _as_dict(file: _ChangedFile) -> dict[str, Any]:
+    return {name: getattr(file, name) for name in file.__struct_fields__}
+
+
+def _with_rules(check: Check, findings: Sequence[RawFinding]) -> list[RuledFinding]:
+    find = partial(shipped_rules().find_for, check.reporter)
+    return [(rule, raw) for raw in findings if (rule := find(raw)) is not None]
+
+
+def _comparable(root: str, findings: Sequence[RuledFinding]) -> list[RuledFinding]:
+    """Findings with what they are compared by: the cited text and its scope, or their own key."""
+    lines_of = cache(partial(_lines, root))
+    scope_of = _scopes(root, [raw for _, raw in findings])
+
+    def comparable(raw: RawFinding) -> RawFinding:
+        if raw.key is not None:
+            return replace(raw, scope="")
+        cited = lines_of(raw.path)[raw.line - 1 : raw.end_line]
+        return replace(raw, key=remove_white_space(cited), scope=scope_of(raw))
+
+    return [(rule, comparable(raw)) for rule, raw in findings]
+
+
+def _lines(root: str, path: str) -> list[str]:
+    try:
+        return Source(path, read(root, path)).lines
+    except Gap:
+        return []
+
+
+def _scopes(root: str, findings: Sequence[RawFinding]) -> Callable[[RawFinding], str]:
+    lines: dict[str, list[int]] = {}
+    for raw in findings:
+        lines.setdefault(raw.path, []).append(raw.line)
+    found = enclosing_scopes.run({"root": root, "paths": list(lines), "lines": lines})
+    known = {
+        (path, line): scope
+        for path, scopes in found.items()
+        for line, scope in zip(lines[path], scopes, strict=True)
+    }
+    return lambda raw: known.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
+
+
+def _finding(check: Check, rule: Rule, raw: RawFinding) -> Finding:
+    return Finding(
+        rule=rule.id,
+        check=check.name,
+        severity=rule.severity_of(raw),
+        title=rule.title,
+        path=raw.path,
+        line=raw.line,
+        end_line=raw.end_line,
+        message=raw.message,
+        fix=rule.advice(raw.code),
+        cwe=rule.cwe,
+        confidence=raw.confidence,
+    )

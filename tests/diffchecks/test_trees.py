@@ -1,0 +1,104 @@
+"""The library's own door: two directories in, what the second one introduces out."""
+
+import doctest
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+from diffchecks import PREFIX, check_trees, trees
+from diffchecks.declarations import CHECKS
+from diffchecks.rules import Rule, shipped_rules
+from tests.review.analyzers.rule_cases import WHOLE_RULES, Case, case_of, placed
+
+RULES = shipped_rules().rules
+IN_REVIEWS = {*WHOLE_RULES, "security.fix-reverted", "security.malicious-dependency"}
+"""Rules about a whole change, and those that need a history or advisories."""
+
+
+def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
+    root.mkdir(exist_ok=True)
+    for name, content in files.items():
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def one_rule_of_each_check() -> dict[str, tuple[Rule, Case]]:
+    found: dict[str, tuple[Rule, Case]] = {}
+    for check in CHECKS:
+        for rule in RULES.values():
+            ours = rule.codes[0].partition(":")[0] == check.reporter
+            case = case_of(rule) if ours and rule.category == check.topic else None
+            if case and not check.given and rule.id not in IN_REVIEWS:
+                found.setdefault(check.name, (rule, case))
+    return found
+
+
+def test_each_check_is_declared_once_and_can_be_called() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    for check in CHECKS:
+        assert callable(import_module(f"{PREFIX}{check.module}").run), check.name
+
+
+def test_each_check_finds_its_defect_and_not_the_case_that_differs_by_one_thing(
+    tmp_path: Path,
+) -> None:
+    chosen = one_rule_of_each_check()
+    base: dict[str, str] = {}
+    head: dict[str, str] = {}
+    for rule, case in chosen.values():
+        for kind, files in (("bad", case.bad), ("good", case.good)):
+            base |= placed(rule.id, kind, case.base)
+            head |= placed(rule.id, kind, files)
+    found = check_trees(write(tmp_path / "base", base), write(tmp_path / "head", base | head))
+    for name, (rule, case) in chosen.items():
+        paths = {finding.path for finding in found if finding.rule == rule.id}
+        assert paths & placed(rule.id, "bad", {**case.base, **case.bad}).keys(), name
+        assert not paths & placed(rule.id, "good", {**case.base, **case.good}).keys(), name
+    # All but these have a rule whose case lies in two trees alone.
+    assert {check.name for check in CHECKS if not check.given} - chosen.keys() == {
+        "executed_files",
+        "changelog",
+    }
+
+
+def test_what_moved_or_was_there_is_not_new_and_what_is_left_out_is_not_read(
+    tmp_path: Path,
+) -> None:
+    danger = "export const run = (x) => eval(x);\n"
+    lines = "".join(f"export const v{n} = {n};\n" for n in range(30))
+    base = write(
+        tmp_path / "base",
+        {"moved.js": danger, "same.js": danger, "edited.js": lines + danger, "into.js": lines},
+    )
+    head = write(
+        tmp_path / "head",
+        {
+            "lib/moved.js": danger,
+            "same.js": danger,
+            "edited.js": f"// more\n{lines}{danger}",
+            "into.js": lines + danger,
+            "other.js": danger,
+            "node_modules/a/index.js": danger,
+            "image.js": b"\0" + danger.encode(),
+        },
+    )
+    (head / "link.js").symlink_to("other.js")
+    found = check_trees(base, head)
+    assert [(finding.path, finding.line) for finding in found] == [("into.js", 31), ("other.js", 1)]
+    assert {finding.check for finding in found} == {"patterns"}
+    assert [one.path for one in check_trees(base, head, paths=["other.js"])] == ["other.js"]
+
+
+def test_a_file_that_a_check_cannot_read_is_named(tmp_path: Path) -> None:
+    gaps: dict[str, str] = {}
+    head = write(tmp_path / "head", {"a.py": "def (\n"})
+    found = check_trees(write(tmp_path / "base", {}), head, gaps=gaps)
+    assert [finding.check for finding in found] == ["parse_check"]
+    assert set(gaps) == {"a.py"}
+
+
+def test_the_example_in_its_documentation_runs() -> None:
+    assert doctest.testmod(trees).attempted > 0
+    assert doctest.testmod(trees).failed == 0
