@@ -98,9 +98,9 @@ def check_trees(
         ...         tree.mkdir()
         ...     written = (base / "app.js").write_text("export const f = (x) => x;\\n")
         ...     written = (head / "app.js").write_text("export const f = (x) => eval(x);\\n")
-        ...     for finding in check_trees(base, head):
-        ...         print(f"{finding.path}:{finding.line}: {finding.severity}: {finding.rule}")
-        app.js:1: medium: security.text-as-code
+        ...     found = check_trees(base, head)
+        >>> [(finding.path, finding.line, finding.severity, finding.rule) for finding in found]
+        [('app.js', 1, 'medium', 'security.text-as-code')]
     """
     change = _Change.between(str(base), str(head), paths)
     found = [

@@ -125,18 +125,18 @@ def _load(
         errors += plugins.find_problems(policy[0], plugins.TOOL_PLUGINS, policy[1].plugins, tools)
     own = tools
     tools = tools.union(mcp[1].names() if mcp else (), policy[1].plugins if policy else ())
-    skill_files = find_files(layers, "skills_catalog/*/SKILL.md")
-    agent_files = find_files(layers, "agents/*.md")
-    rubric_files = find_files(layers, "rubrics/*.yaml")
-    skills = {
-        file.directory: load_skill(file, tools, analyzers, errors) for file in skill_files.values()
-    }
+    skill_files = find_files(layers, "skills_catalog/*/SKILL.md").values()
+    agent_files = find_files(layers, "agents/*.md").values()
+    skills = {one.directory: load_skill(one, tools, analyzers, errors) for one in skill_files}
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
     stages = models.stage_names if models else None
     known = KnownNames(tools, analyzers, skills, contracts, stages)
-    agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
-    rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
+    agents = {file.stem: load_agent(file, known, errors) for file in agent_files}
+    rubrics = {
+        file.stem: load_rubric(file, errors)
+        for file in find_files(layers, "rubrics/*.yaml").values()
+    }
     settings = check_merged(layers, SETTINGS, ReviewSettings, errors)
     verdict = _check_verdict_policy(layers, own, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
@@ -145,10 +145,8 @@ def _load(
     prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
         errors += check_settings(*settings, agents, rubrics)
-    if settings and guards:
-        errors += check_tiers(*settings, guards[1].tiers)
-    if settings and models:
-        errors += check_provider(*settings, models.providers)
+        errors += check_tiers(*settings, guards[1].tiers) if guards else ()
+        errors += check_provider(*settings, models.providers) if models else ()
     if prices:
         errors += find_lowered_prices(prices[1].prices, layers)
     if policy:

@@ -121,7 +121,7 @@ ANALYZERS: Mapping[str, Check | ProgramCheck] = {
 }
 """All analyzers, by the name of their tool."""
 
-TOPICS: Mapping[Topic, Sequence[str]] = {
+TOPICS: Mapping[str, Sequence[str]] = {
     topic: [one.name for one in ANALYZERS.values() if one.topic == topic] for topic in TOPIC_NAMES
 }
 """Topic → the names of its analyzers."""
