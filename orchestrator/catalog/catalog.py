@@ -125,14 +125,11 @@ def _load(
         errors += plugins.find_problems(policy[0], plugins.TOOL_PLUGINS, policy[1].plugins, tools)
     own = tools
     tools = tools.union(mcp[1].names() if mcp else (), policy[1].plugins if policy else ())
-    skill_files = find_files(layers, "skills_catalog/*/SKILL.md").values()
-    agent_files = find_files(layers, "agents/*.md").values()
-    skills = {one.directory: load_skill(one, tools, analyzers, errors) for one in skill_files}
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
     stages = models.stage_names if models else None
-    known = KnownNames(tools, analyzers, skills, contracts, stages)
-    agents = {file.stem: load_agent(file, known, errors) for file in agent_files}
+    known = KnownNames(tools, analyzers, {}, contracts, stages)
+    skills, agents = _load_agents(layers, known, errors)
     rubrics = {
         file.stem: load_rubric(file, errors)
         for file in find_files(layers, "rubrics/*.yaml").values()
@@ -175,6 +172,19 @@ def _load(
         languages=languages[1],
         digests=_digests(whole_agents, whole_skills, whole_rubrics, {**files, **memory}),
     )
+
+
+def _load_agents(
+    layers: Sequence[Layer], known: KnownNames, errors: list[ConfigError]
+) -> tuple[Mapping[str, Skill | None], Mapping[str, AgentSpec | None]]:
+    """The skills and the agents, None for those with errors."""
+    files = find_files(layers, "skills_catalog/*/SKILL.md").values()
+    skills = {
+        file.directory: load_skill(file, known.tools, known.analyzers, errors) for file in files
+    }
+    known = replace(known, skills=skills)
+    files = find_files(layers, "agents/*.md").values()
+    return skills, {file.stem: load_agent(file, known, errors) for file in files}
 
 
 def _check_verdict_policy(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.result_cache import with_cache
+from orchestrator.code_review.analyzers.result_cache import run_cached
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
@@ -103,8 +103,8 @@ async def test_the_column_of_a_misspelling_in_a_comment_is_that_of_the_file(expo
 
 async def test_edits_are_cached_with_their_finding(export: Export) -> None:
     side, kept = export({"a.py": "import array\n"}), MemoryCache()
-    first = await with_cache(Ruff({"F401"}), kept).run(side, ["a.py"])
-    second = await with_cache(Ruff({"F401"}), kept).run(side, ["a.py"])
+    first = await run_cached(Ruff({"F401"}), kept, side, ["a.py"])
+    second = await run_cached(Ruff({"F401"}), kept, side, ["a.py"])
     assert len(kept.entries) == 1
     assert first.findings[0].edits
     assert second.findings == first.findings
