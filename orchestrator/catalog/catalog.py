@@ -127,8 +127,7 @@ def _load(
     tools = tools.union(mcp[1].names() if mcp else (), policy[1].plugins if policy else ())
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
-    stages = models.stage_names if models else None
-    known = KnownNames(tools, analyzers, {}, contracts, stages)
+    known = KnownNames(tools, analyzers, {}, contracts, models.stage_names if models else None)
     skills, agents = _load_agents(layers, known, errors)
     rubrics = {
         file.stem: load_rubric(file, errors)
