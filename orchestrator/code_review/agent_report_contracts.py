@@ -135,13 +135,13 @@ class ReportedGap(Strict, frozen=True):
     tool: str = ""
 
 
-class SpecialistReport(Strict, frozen=True):
-    """A specialist's report."""
+class SpecialistReport(Strict, frozen=True, kw_only=True):
+    """A specialist's report. An empty object is none: what was found and checked must be said."""
 
     summary: str = ""
-    findings: list[ReportedFinding] = field(default_factory=list)
+    findings: list[ReportedFinding]
     responses: list[FindingResponse] = field(default_factory=list)
-    checked: list[str] = field(default_factory=list)
+    checked: list[str]
     gaps: list[ReportedGap] = field(default_factory=list)
 
 
@@ -188,11 +188,11 @@ class WrittenPatch(Strict, frozen=True):
     patch: Annotated[str, Meta(description="a unified diff against head")]
 
 
-class FixReport(Strict, frozen=True):
+class FixReport(Strict, frozen=True, kw_only=True):
     """The fixer's report."""
 
     summary: str = ""
-    fixes: list[WrittenPatch] = field(default_factory=list)
+    fixes: list[WrittenPatch]
 
 
 FORMS: Mapping[str, type[Strict]] = {

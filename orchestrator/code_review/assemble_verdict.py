@@ -219,7 +219,8 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
 
 def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
-    form = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
+    empty = SpecialistReport(findings=[], checked=[])
+    form = as_form(SpecialistReport, report) if "checked" in report else empty
     known = state.synthesis.ids
     ids = [
         known.get(finding.fingerprint) or known.get(claim_fingerprint(finding))

@@ -9,7 +9,6 @@ back with its errors at most twice, one that is the same again not even that, an
 contents once. Before turns, tokens, money or time run out, the agent is told to report what it has.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from orchestrator.engine.agent_context import NO_CONTRACTS, Context, add_skill_tool
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.common_contract import contract_name, unwrap, wrap
+from orchestrator.engine.common_contract import contract_name
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
@@ -29,6 +28,7 @@ from orchestrator.engine.model_call_events import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model
+from orchestrator.engine.report_reading import read_report, text_of
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import (
@@ -36,7 +36,6 @@ from orchestrator.engine.types import (
     Json,
     Request,
     Response,
-    Text,
     ToolCall,
     ToolResult,
     Usage,
@@ -266,12 +265,10 @@ class _Work:
     async def _checked(self, response: Response) -> tuple[Json, list[str]]:
         """The report, or the errors to send back."""
         kind = contract_name(self._spec.contract, self._runtime.contracts)
-        report, errors = _read_report(response, self._errors_of, kind)
+        report, errors = read_report(response, self._errors_of, self._spec.contract, kind)
         if errors:
-            text = _text_of(response)
+            text = text_of(response)
             self._malformed += 1
-            if self._spec.contract and "{" not in text:
-                errors = [*errors, _show_form(self._spec.contract, kind)]
             if text and text == self._last_malformed:  # it would only say so again
                 self._malformed = MAX_REPORT_CORRECTIONS + 1
             self._last_malformed = text
@@ -370,59 +367,6 @@ async def _act(
             for position, call in enumerate(calls, 1):
                 group.start_soon(one, position, call)
     return [results[position] for position in sorted(results)]
-
-
-def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _read_report(
-    response: Response, errors_of: Callable[[Json], list[str]] | None, kind: str
-) -> tuple[Json, list[str]]:
-    """The final report, or what is wrong with it.
-
-    Args:
-        kind: the name of its contract, under which the report may be wrapped.
-    """
-    text = _text_of(response)
-    if response.stop == "max_tokens":
-        return None, ["the answer was cut off at its token limit; report more briefly"]
-    if not text:
-        return None, ["the answer was empty"]
-    if errors_of is None:
-        return text, []
-    try:
-        report = unwrap(_first_json(text), kind)
-    except (ValueError, RecursionError) as error:
-        return None, [f"not valid JSON: {error}"]
-    return report, errors_of(report)
-
-
-def _text_of(response: Response) -> str:
-    return "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
-
-
-def _show_form(contract: Mapping[str, Json], kind: str) -> str:
-    """What a report with nothing in it looks like, for a model that answers in prose."""
-    fields = contract.get("properties", {})
-    form: Json = {name: "..." if fields[name].get("type") == "string" else [] for name in fields}
-    return f"a report with nothing in it is {json.dumps(wrap(form, kind))}"
-
-
-def _first_json(text: str) -> Json:
-    """The JSON of an answer: all of it, or the first object if prose or a fence surrounds it.
-
-    Raises:
-        ValueError: there is none.
-    """
-    decoder = json.JSONDecoder(parse_constant=_reject_constant)
-    try:
-        return decoder.decode(text)
-    except ValueError:
-        start = text.find("{")
-        if start < 0:
-            raise
-        return decoder.raw_decode(text, start)[0]
 
 
 def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:

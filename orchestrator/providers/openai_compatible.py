@@ -13,6 +13,7 @@ from openai import BaseModel, Stream
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
 
+from orchestrator.engine.report_reading import split_thinking
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -49,7 +50,6 @@ from orchestrator.providers.request_normalization import (
 _STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 _TEXT_KEYS = ("content", "refusal", *_REASONING_KEYS)
-_THINK_START, _THINK_END = "<think>", "</think>"
 
 
 class CompatibleModel(ApiModel):
@@ -200,9 +200,9 @@ class CompatibleModel(ApiModel):
         if content is None:
             return []
         can, text, blocks = self.provider.can, expect_text(content, "its content"), list[Block]()
-        start = text.lstrip()
-        if can.think_tags and start.startswith(_THINK_START) and _THINK_END in start:
-            thought, _, text = start.removeprefix(_THINK_START).partition(_THINK_END)
+        thought, unsure, answer = split_thinking(text) if can.think_tags else ("", "", text)
+        if thought and not unsure:
+            text = answer
             blocks.append(self._reasoning(reasoning_content=thought))
         if can.tool_calls == "text":
             return [*blocks, *text_tool_calls.parse_calls(text, request, calls)]
