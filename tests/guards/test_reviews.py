@@ -15,6 +15,7 @@ from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import Repo, change, review
+from tests.review.team_kit import report
 from tests.torture.own_secrets import alone
 
 
@@ -36,6 +37,7 @@ REPORT = {
             "severity": "low",
         }
     ],
+    "checked": [],
 }
 
 
@@ -121,7 +123,7 @@ async def test_a_tier_has_rules_of_its_own(tmp_path: Path) -> None:
 async def test_repeated_calls_may_go_ahead_with_a_warning(tmp_path: Path) -> None:
     place = repo(tmp_path, tool={"repetition": {"local": "warn"}})
     same = [tool_call_reply(("read_file", {"path": "app.py"})) for _ in range(5)]
-    model = ScriptedModel({"generalist": [*same, text_reply(json.dumps({"summary": "looked"}))]})
+    model = ScriptedModel({"generalist": [*same, report()]})
     verdict = await review(place, model, adjust=alone)
     model.finish()
     assert ("tool", "repetition", "warn", 2) in {
@@ -131,7 +133,7 @@ async def test_repeated_calls_may_go_ahead_with_a_warning(tmp_path: Path) -> Non
 
 async def test_calls_that_are_blocked_are_counted(tmp_path: Path) -> None:
     same = [tool_call_reply(("read_file", {"path": "app.py"})) for _ in range(5)]
-    model = ScriptedModel({"generalist": [*same, text_reply(json.dumps({"summary": "looked"}))]})
+    model = ScriptedModel({"generalist": [*same, report()]})
     verdict = await review(repo(tmp_path), model, adjust=alone)
     last = [b for m in model.requests[-1].messages for b in m.blocks if isinstance(b, ToolResult)]
     assert unframe(last[-1].content, model.requests[-1].nonce).startswith("refused: repetition: ")

@@ -27,6 +27,7 @@ from tests.providers.whole_kit import (
     plans,
     reports,
     review,
+    says,
     serving,
 )
 from tests.review.review_kit import change
@@ -205,7 +206,7 @@ def run(
 def team_reports(said: Mapping[str, Json]) -> dict[str, Sequence[ServerReply]]:
     """Each agent reports once; further requests get the same reply."""
     ends = [reports(summary="Read it.", findings=[])]
-    lead: list[ServerReply] = [plans(), *[reports(summary="It changes records.", findings=[])] * 5]
+    lead: list[ServerReply] = [plans(), *[says(summary="It changes records.", findings=[])] * 5]
     return {
         "lead": lead,
         **{
@@ -353,7 +354,7 @@ def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
     def act(body: dict[str, Json]) -> Response:
         return reads(body, done)
 
-    ends = [reports(summary="It divides (F1).", findings=["F1"])]
+    ends = [says(summary="It divides (F1).", findings=["F1"])]
     lines: dict[str, Sequence[ServerReply]] = {
         "lead": [plans(), *ends * 9],
         "judge": [judges(None)] * 9,
@@ -376,7 +377,7 @@ SCRIPTS: dict[str, list[ServerReply]] = {
     "empty reports": [_report(summary="")] * 9,
     "no JSON": [LGTM] * 30,
     "a report with text around it": [
-        Response((Text('Here it is:\n```json\n{"summary": "Nothing."}\n```'),), "end")
+        Response((Text('Here it is:\n```json\n{"findings": [], "checked": []}\n```'),), "end")
     ]
     * 9,
     "tools that do not exist": [tool_call_reply(("lint", {})), *[_report(summary="")] * 9],

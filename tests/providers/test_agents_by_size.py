@@ -22,7 +22,7 @@ from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import ReceivedRequest
 from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
-from tests.providers.whole_kit import POLICY, TEAM, reports, review, serving, sums_up
+from tests.providers.whole_kit import POLICY, TEAM, reports, review, says, serving, sums_up
 from tests.review.review_kit import change, options
 from tests.review.review_kit import review as review_in_process
 
@@ -57,7 +57,7 @@ def by_size(settings: ReviewSettings) -> ReviewSettings:
 
 def plan(*questions: str) -> Response:
     """A lead that gives no files and asks security something."""
-    return reports(
+    return says(
         summary="It adds a shop.",
         tasks=[{"agent": "security", "paths": [], "why": text} for text in questions],
     )

@@ -18,7 +18,7 @@ from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import Refuse, ServerReply
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
 from tests.diffchecks.secret_samples import b64, rand
-from tests.providers.whole_kit import POLICY, PROVIDERS, asked, judges, reports, serving
+from tests.providers.whole_kit import POLICY, PROVIDERS, asked, judges, reports, says, serving
 from tests.review.review_kit import Repo
 
 STRIPE = "sk_live_" + rand(32, seed=1)
@@ -117,7 +117,7 @@ def test_a_secret_of_the_repository_is_never_sent_and_findings_about_it_are_held
             "score": None,
             "missing": [],
         }
-        again: dict[str, list[ServerReply]] = {"judge": [reports(criteria=[score])] * 3}
+        again: dict[str, list[ServerReply]] = {"judge": [says(criteria=[score])] * 3}
         with serving(portal, monkeypatch, name, again) as server:
             (run,) = rescore(repo, [], reworded(), JudgeOptions(name))
             assert isinstance(run, Rescored), run

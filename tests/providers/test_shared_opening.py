@@ -10,7 +10,17 @@ from anyio.from_thread import BlockingPortal
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.testing.model_server import ReceivedRequest
 from orchestrator.testing.scripted_model import tool_call_reply
-from tests.providers.whole_kit import HEAD, POLICY, judges, plans, reports, review, serving, sums_up
+from tests.providers.whole_kit import (
+    HEAD,
+    POLICY,
+    judges,
+    plans,
+    reports,
+    review,
+    says,
+    serving,
+    sums_up,
+)
 from tests.review.review_kit import change
 
 TEAM = ("security", "qa", "docs", "architecture")
@@ -105,7 +115,7 @@ def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_che
     tasks = [{"agent": "security", "paths": ["app.py"], "why": "Is text evaluated?"},
              {"agent": "qa", "paths": ["tests/test_app.py"], "why": ""},
              {"agent": "architecture", "paths": ["batch.cob", "drop.py"], "why": ""}]  # fmt: skip
-    script = {**silent(), "lead": [reports(tasks=tasks), sums_up("It adds.")], "judge": []}
+    script = {**silent(), "lead": [says(tasks=tasks), sums_up("It adds.")], "judge": []}
     with serving(portal, monkeypatch, "anthropic", script) as server:
         verdict = review(repo, "anthropic")
     content: Any = {seen.agent: seen.body["messages"][0]["content"] for seen in server.requests}

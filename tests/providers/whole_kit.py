@@ -50,16 +50,19 @@ FINDING = {
 }
 
 
-def reports(**report: Json) -> Response:
+def says(**report: Json) -> Response:
     """An agent's last word."""
     return Response((Text(json.dumps(report)),), "end")
 
 
+def reports(**report: Json) -> Response:
+    """A specialist's last word."""
+    return says(**{"findings": [], "checked": [], **report})
+
+
 def plans() -> Response:
     """The lead's plan: everybody looks at the one file."""
-    return reports(
-        tasks=[{"agent": name, "paths": ["app.py"], "why": "it is new"} for name in TEAM]
-    )
+    return says(tasks=[{"agent": name, "paths": ["app.py"], "why": "it is new"} for name in TEAM])
 
 
 SUMMARY = "It adds run(), which evaluates what it is given (F1). Look at F1 first."
@@ -67,14 +70,14 @@ SUMMARY = "It adds run(), which evaluates what it is given (F1). Look at F1 firs
 
 def sums_up(text: str = SUMMARY, *named: str) -> Response:
     """The lead's last word."""
-    return reports(summary=text, findings=list(named or ("F1",)))
+    return says(summary=text, findings=list(named or ("F1",)))
 
 
 def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
     """The judge's scores, all alike."""
     seen = {"source": "file", "name": "app.py", "quote": "return eval(text)"}
     one = {"why": "as read", "evidence": [seen], "score": score, "missing": list(missing)}
-    return reports(criteria=[{"id": name, **one} for name in JUDGED])
+    return says(criteria=[{"id": name, **one} for name in JUDGED])
 
 
 def team(**other: Sequence[ServerReply]) -> dict[str, Sequence[ServerReply]]:

@@ -18,7 +18,9 @@ from tests.review.team_kit import plan, report, sums
 
 def said(*findings: Mapping[str, object], **more: object) -> ScriptedReply:
     """A report with these findings."""
-    return text_reply(json.dumps({"summary": "Looked.", "findings": findings, **more}))
+    return text_reply(
+        json.dumps({"summary": "Looked.", "findings": findings, "checked": [], **more})
+    )
 
 
 def claims(quote: str, title: str, line: int = 1, **more: object) -> dict[str, object]:

@@ -18,7 +18,8 @@ def plan(*agents: str, **more: object) -> Response:
 
 
 def report(**more: object) -> Response:
-    return text_reply(json.dumps({"summary": "looked", **more}))
+    looked = {"summary": "looked", "findings": [], "checked": []}
+    return text_reply(json.dumps({**looked, **more}))
 
 
 def sums(text: str = "It names the app.", *named: str) -> Response:

@@ -169,7 +169,14 @@ async def test_it_is_called_like_any_other_tool_and_is_off_in_ci(
 
 async def test_http_get_is_off_if_no_host_is_listed(tmp_path: Path) -> None:
     base = {".diffcourt/agents/generalist.md": AGENT}
-    model = ScriptedModel({"generalist": [tool_call_reply(("links", {})), text_reply("{}")]})
+    model = ScriptedModel(
+        {
+            "generalist": [
+                tool_call_reply(("links", {})),
+                text_reply('{"findings": [], "checked": []}'),
+            ]
+        }
+    )
     await review(change(tmp_path, base, {"a.md": "A guide.\n"}), model, adjust=alone)
     assert "http_get" not in {tool.name for tool in model.requests[0].tools}
 

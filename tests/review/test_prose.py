@@ -45,7 +45,7 @@ def team(prose: list[str]) -> list[Work]:
     }
     return [
         Work(1, LoopResult(agent, "ok", {
-            "summary": next(words), "gaps": [{"why": next(words)}], **said,
+            "summary": next(words), "findings": [], "checked": [], "gaps": [{"why": next(words)}], **said,
         }))
         for agent, said in reports.items()
     ]  # fmt: skip

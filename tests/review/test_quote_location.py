@@ -166,7 +166,7 @@ async def test_a_corrected_finding_replaces_the_refused_one(tmp_path: Path) -> N
             "path": "app.py", "start_line": 5, "end_line": 5, "quote": quote,
             "title": "Wrong", "severity": "high",
         }  # fmt: skip
-        return Work(round_, LoopResult("qa", "ok", {"findings": [finding]}))
+        return Work(round_, LoopResult("qa", "ok", {"findings": [finding], "checked": []}))
 
     refused, held = work(1, "no such text here"), work(2, TOKEN)
     async with workspace_of(change(tmp_path, {"app.py": OLD}, {"app.py": NEW})) as workspace:

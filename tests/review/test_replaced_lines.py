@@ -46,7 +46,7 @@ async def number_of_findings(tmp_path: Path, *claims: tuple[str, dict[str, Any]]
     team = []
     for agent, claim in claims:
         whole = {"severity": "high", "end_line": claim["start_line"], "confidence": 0.9, **claim}
-        team.append(Work(1, LoopResult(agent, "ok", {"findings": [whole]})))
+        team.append(Work(1, LoopResult(agent, "ok", {"findings": [whole], "checked": []})))
     async with workspace_of(repo) as workspace:
         found = await build_findings(workspace, [], team, lambda _: (), POLICY)
     assert not found.rejected
@@ -100,7 +100,7 @@ async def test_defects_far_apart_in_one_rewritten_block_stay_apart(tmp_path: Pat
         {**one, "quote": "new_4()", "start_line": 5, "end_line": 5},
     ]
     team = [
-        Work(1, LoopResult(agent, "ok", {"findings": [claim]}))
+        Work(1, LoopResult(agent, "ok", {"findings": [claim], "checked": []}))
         for agent, claim in zip(("qa", "docs", "security"), claims, strict=True)
     ]
     async with workspace_of(repo) as workspace:

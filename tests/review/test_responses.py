@@ -36,14 +36,14 @@ def response(finding: str, action: str, **more: object) -> dict[str, object]:
 
 def works(*rounds: Mapping[str, Mapping[str, object]]) -> list[Work]:
     return [
-        Work(number, LoopResult(agent, "ok", said))
+        Work(number, LoopResult(agent, "ok", {"findings": [], "checked": [], **said}))
         for number, round_ in enumerate(rounds, 1)
         for agent, said in round_.items()
     ]
 
 
 def name_of(said: dict[str, object]) -> str:
-    (finding,) = as_form(SpecialistReport, {"findings": [said]}).findings
+    (finding,) = as_form(SpecialistReport, {"findings": [said], "checked": []}).findings
     return claim_fingerprint(finding)
 
 
