@@ -18,7 +18,7 @@ from orchestrator.engine.types import Json, Response, Text
 
 _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad)"
 _MARKER = re.compile(
-    r"(?P<object>\{)"
+    r"""(?P<object>\{(?=\s*["}]))"""
     # Tags; the brackets of Mistral and Kimi; the special tokens of Cohere, Gemma and gpt-oss.
     rf"|(?P<open><(?:\w+:)?{_THOUGHT}(?:\s[^<>]{{0,200}})?>|\[THINK\]|◁think▷"
     r"|<\|(?:START_THINKING|begin_of_thought)\|>|<\|channel>thought\b"
@@ -29,8 +29,8 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 
-_MAX_WASTE = 20
-"""How often an answer is read again for objects that have no end, before it is given up."""
+MAX_BROKEN = 200
+"""Objects that are no JSON, after which an answer is not read on: each may be as long as it is."""
 
 
 class _Piece(Struct, frozen=True):
@@ -86,9 +86,10 @@ def _choose(
         if re.search(rf"""["']{re.escape(name)}["']\s*:""", prose):
             return None, [f'its part with "{name}" is not valid JSON: {problem or "it has no end"}']
     report = (claims or reports)[-1]
-    drafts = [unwrap(piece.value, kind) for piece in _pieces(unsure) if piece.kind == "object"]
-    if any(_exceeds(draft, report) and not errors_of(draft) for draft in drafts):
-        return None, ["it has a longer report in front of a mark of thinking; give one, as JSON"]
+    drafts = (piece.value for piece in _pieces(unsure) if piece.kind == "object")
+    inner = (each for draft in drafts for each in _objects_in(draft))
+    if any(_exceeds(each, report) and not errors_of(each) for each in inner):
+        return None, ["it has a longer report between marks of thinking; give one, as JSON only"]
     return report, errors_of(report)
 
 
@@ -102,7 +103,7 @@ def split_thinking(text: str) -> tuple[str, str, str]:
 
     Markers in JSON are not markers. An opening marker may be missing, since the prompt's template
     has written it; but what stands before a closing one, or between two in the middle of a text,
-    may also be an answer that speaks of markers. Thinking that does not end stays in the text.
+    may also be an answer that speaks of markers. So may thinking without an end, which stays.
     """
     sure, unsure, answer = "", "", ""
     start, opened = 0, -1
@@ -114,11 +115,13 @@ def split_thinking(text: str) -> tuple[str, str, str]:
             if opened < 0:
                 unsure += before + text[start : piece.start]
                 before = ""
-            elif before.strip():
+            elif before.strip() or unsure:
                 unsure += text[thinks : piece.start]
             else:
                 sure += text[thinks : piece.start]
             answer, start, opened = before, piece.end, -1
+    if opened >= 0:
+        unsure += text[thinks:]
     return sure, unsure, answer + text[start:]
 
 
@@ -126,9 +129,9 @@ def _pieces(text: str) -> Iterator[_Piece]:
     """The outermost JSON objects, and the markers of thinking outside of them.
 
     Raises:
-        ValueError: the text has too many braces without an end.
+        ValueError: too many begin like an object and are none.
     """
-    at, waste = 0, 0
+    at = broken = 0
     while found := _MARKER.search(text, at):
         kind, at = found.lastgroup, found.end()
         if kind != "object":
@@ -138,9 +141,9 @@ def _pieces(text: str) -> Iterator[_Piece]:
             value, at = _DECODER.raw_decode(text, found.start())
         except (ValueError, RecursionError) as error:
             yield _Piece("broken", at, at, str(error))
-            waste += getattr(error, "pos", len(text)) - found.start()
-            if waste > _MAX_WASTE * (len(text) + 1_000):
-                raise ValueError("it has too many braces without an end") from None
+            broken += 1
+            if broken > MAX_BROKEN:
+                raise ValueError(f"it has over {MAX_BROKEN} objects that are none") from None
         else:
             yield _Piece("object", found.start(), at, value)
 
@@ -163,26 +166,32 @@ def _read_objects(answer: str) -> tuple[list[Json], str, str]:
     return found, prose + answer[start:], problem
 
 
+def _objects_in(value: Json) -> Iterator[dict[str, Json]]:
+    """The objects in a value, from the outside in."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    for each in value if isinstance(value, list) else ():
+        yield from _objects_in(each)
+
+
 def _claims(value: Json, contract: Json) -> bool:
-    """Whether a value has a required list of the contract, or any other required field, in it."""
-    if isinstance(value, list):
-        return any(_claims(each, contract) for each in value)
-    if not isinstance(value, dict):
-        return False
+    """Whether a value holds a required list of the contract, or any other required field."""
     fields = contract.get("properties", {})
     return any(
-        name in value
-        and (isinstance(value[name], list) or fields.get(name, {}).get("type") != "array")
+        name in each
+        and (isinstance(each[name], list) or fields.get(name, {}).get("type") != "array")
+        for each in _objects_in(value)
         for name in _required(contract)
-    ) or any(_claims(each, contract) for each in value.values())
+    )
 
 
-def _exceeds(draft: Json, report: Json) -> bool:
-    """Whether a list of a report in thinking has more entries than that of the report behind it."""
-    if not isinstance(draft, dict) or not isinstance(report, dict):
-        return False
+def _exceeds(draft: Mapping[str, Json], report: Json) -> bool:
+    """Whether a list of a report in thinking has more entries than that of the report."""
     entries = {name: each for name, each in draft.items() if isinstance(each, list)}
-    return any(len(each) > len(report.get(name) or ()) for name, each in entries.items())
+    return isinstance(report, dict) and any(
+        len(each) > len(report.get(name) or ()) for name, each in entries.items()
+    )
 
 
 def _required(contract: Json) -> list[str]:

@@ -74,13 +74,15 @@ def test_the_report_is_found_among_prose_thinking_and_other_json(texts: list[str
         (f'{{"summary": "the reply {LESS} counts", "findings": ["a"]}}', 'part with "findings"'),
         (f"{{'findings': ['a']}} {LESS}", 'part with "findings"'),
         ('{"findings": ["a"], "checked": [], "findings": []}', "the same key twice"),
-        (f"{MORE} is what the tag </think> hides: {LESS}", "longer report in front of"),
-        (f"See <think>: {MORE} and </think> {LESS}", "longer report in front of"),
+        (f"{MORE} is what the tag </think> hides: {LESS}", "longer report between"),
+        (f"See <think>: {MORE} and </think> {LESS}", "longer report between"),
+        (f"{LESS}[<think>{BARE}", "longer report between"),
         (f"<think>{BARE}", "thinking has no end"),
         (f"<think>{BARE}</think>", "there is no object"),
         (json.dumps(LESS), 'is not of type "object"'),
         (f"[{BARE}]", 'is not of type "object"'),
-        ('{"":' * 50_000 + BARE, "not valid JSON"),
+        ('{"":' * 50_000 + BARE, "over 200 objects"),
+        ("{" * 100_000, "not valid JSON"),
     ],
 )
 def test_an_answer_that_may_hold_another_report_is_sent_back(text: str, why: str) -> None:
@@ -93,7 +95,7 @@ def test_thinking_is_told_from_an_answer_that_names_its_marks() -> None:
     assert split_thinking(" <think>a</think><think>b</think> c") == ("ab", "", " " + " c")
     assert split_thinking(f"<think>a</think>{BARE}") == ("a", "", BARE)
     assert split_thinking("The tag <think> and </think> end.")[0] == ""
-    assert split_thinking("<think>on and on") == ("", "", "<think>on and on")
+    assert split_thinking("<think>on and on") == ("", "on and on", "<think>on and on")
 
 
 HOSTILE = st.lists(
