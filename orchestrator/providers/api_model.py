@@ -18,7 +18,14 @@ from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import call_costs
 from orchestrator.providers.circuit_breaker import CircuitBreaker, State
-from orchestrator.providers.provider_errors import TransientError, classify_status, error_kind
+from orchestrator.providers.provider_errors import (
+    ReportedError,
+    TransientError,
+    check_reported,
+    classify_reported,
+    classify_status,
+    server_message,
+)
 from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     Reply,
@@ -165,6 +172,15 @@ class ApiModel(ABC):
                 )
         except InvalidReplyError as error:
             raise ModelError(f"{caller} sent an invalid reply: {error}") from None
+        except ReportedError as error:
+            raise classify_reported(
+                self.name,
+                self.provider,
+                request.model,
+                error.body,
+                secret=self._secret,
+                lost=error.lost,
+            ) from None
         except TransientError:
             raise
         except (TimeoutError, sdk.APITimeoutError):
@@ -202,22 +218,22 @@ class ApiModel(ABC):
         """Decode a complete reply, streamed or not, by the SDK.
 
         Raises:
-            TransientError: the stream ended too early, or the server reports an error in it.
+            TransientError: the stream ended too early.
+            ReportedError: the server reports an error in it.
         """
         try:
             # A gateway that cannot stream sends the whole reply at once.
             if _EVENT_STREAM in response.headers.get("content-type", ""):
                 reply = self._accumulate(response)
             else:
-                reply = self.reply_type.construct(**expect_object(loads(response.content), "it"))
+                document = expect_object(_load(response.content), "it")
+                check_reported(document, lost=False)
+                reply = self.reply_type.construct(**document)
             return self._convert(reply, request)
-        except (TransientError, InvalidReplyError):
+        except (TransientError, InvalidReplyError, ReportedError):
             raise
         except self.sdk.APIError as error:
-            raise TransientError(
-                f"the server reported an error in the stream ({error_kind(error.body)!r:.60})",
-                lost=True,
-            ) from None
+            raise ReportedError(error.body, lost=True) from None
         except ValueError as error:
             raise InvalidReplyError(f"it is not valid JSON ({type(error).__name__})") from None
         except Exception as error:
@@ -272,6 +288,13 @@ class ApiModel(ABC):
 def incomplete_stream() -> TransientError:
     """The error of a stream that ended before the reply was complete."""
     return TransientError("the stream ended before the reply was complete", lost=True)
+
+
+def _load(data: bytes) -> Json:
+    if data.lstrip()[:1] == b"<":
+        said = server_message(data[:4_000].decode("utf-8", "replace"), "")
+        raise InvalidReplyError(f"it is not JSON, but {said or 'markup'}")
+    return loads(data)
 
 
 async def _read_all(chunks: AsyncGenerator[bytes], limit: int) -> bytes:

@@ -26,7 +26,7 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
-from orchestrator.providers.provider_errors import TransientError, error_kind
+from orchestrator.providers.provider_errors import ReportedError, check_reported
 from orchestrator.providers.reply_normalization import (
     InvalidReplyError,
     Reply,
@@ -34,7 +34,6 @@ from orchestrator.providers.reply_normalization import (
     dump,
     expect_list,
     expect_text,
-    object_or_empty,
     printable_name,
     read_openai_counts,
 )
@@ -54,8 +53,6 @@ _EXPLICIT = {"mode": "explicit"}
 _INCOMPLETE: dict[str, StopKind] = {"max_output_tokens": "max_tokens", "content_filter": "filtered"}
 _CARRIED = frozenset({"reasoning", "compaction"})
 _FINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_RETRYABLE_CODES = ("server_error", "rate_limit_exceeded")
-"""Without streaming, these are statuses 500 and 429."""
 
 
 class OpenAIModel(ApiModel):
@@ -127,11 +124,9 @@ class OpenAIModel(ApiModel):
         for event in Stream(cast_to=object, response=response, client=self.client):
             match event:
                 case {"type": "error"}:
-                    raise _server_error(event)
+                    raise ReportedError(event, lost=True)
                 case {"type": str(kind), "response": dict(document)} if kind in _FINAL_EVENTS:
-                    error = object_or_empty(document.get("error"))
-                    if error.get("code") in _RETRYABLE_CODES:
-                        raise _server_error(error)
+                    check_reported(document, lost=True)
                     return OpenAIResponse.construct(**document)
         raise incomplete_stream()
 
@@ -179,11 +174,6 @@ def _render_item(role: str, block: Block) -> Json:
             }
         case Opaque(_, payload):
             return payload
-
-
-def _server_error(error: Any) -> TransientError:
-    kind = error_kind(error)
-    return TransientError(f"the server reported an error in the stream ({kind!r:.60})", lost=True)
 
 
 def _read_message(item: ResponseOutputMessage) -> tuple[list[Text], bool]:

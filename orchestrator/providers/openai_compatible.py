@@ -26,6 +26,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers import text_tool_calls
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
+from orchestrator.providers.provider_errors import check_reported
 from orchestrator.providers.reply_normalization import (
     MAX_BLOCKS,
     InvalidReplyError,
@@ -225,6 +226,7 @@ class _ChunkAccumulator:
 
     def add(self, chunk: dict[str, Json]) -> None:
         """Add one chunk."""
+        check_reported(chunk, lost=True)
         self.document |= {key: chunk[key] for key in ("model", "usage") if chunk.get(key)}
         choices = chunk.get("choices")
         choice = object_or_empty(choices[0]) if isinstance(choices, list) and choices else {}

@@ -16,11 +16,77 @@ RETRYABLE_STATUSES = frozenset({408, 409, 429, *range(500, 600)})
 RATE_LIMIT_STATUSES = frozenset({409, 429})
 """Statuses of a healthy server: they do not count toward the circuit breaker."""
 
-FATAL_STATUSES = frozenset({401, 402, *range(300, 400)})
-"""Statuses that every call gets until a setting is changed."""
+FATAL_STATUSES = frozenset({401, 402, 403, 404, *range(300, 400)})
+"""Statuses that every call gets until a setting or the account is changed."""
+
+_ACCOUNT = re.compile(
+    r"insufficient[ _-]?(?:quota|credit|balance|fund)|exceeded_current_quota|credit balance"
+    r"|billing[ _](?:hard|soft)[ _]limit|billing_not_active|billing_error|payment[ _]required"
+    r"|\b(?:organization|account|project)\b.{0,40}\b(?:disabled|deactivated|suspended|not active)"
+    r"|(?:organization|account)_(?:disabled|deactivated|suspended)|access_terminated"
+    r"|reached your .{0,40}\b(?:usage|spend\w*) limit",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The account has no credit or is closed, whatever the status: waiting does not help."""
+
+_NO_MODEL = re.compile(
+    r"model_not_found|\bmodel\b.{0,80}(?:does not exist|not found|do not have access)",
+    re.IGNORECASE | re.DOTALL,
+)
+_FLAGGED = re.compile("flagged|moderat", re.IGNORECASE)
+"""A gateway's 403 about the contents of one request."""
+
+_STATUS_OF_KIND = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "service_unavailable": 503,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The status that an error reported in a reply would have had as a reply of its own."""
 
 _MAX_QUOTED = 200
 _LONG_TOKEN = re.compile(r"[A-Za-z0-9+/=_%-]{28,}")
+
+
+class ReportedError(Exception):
+    """A server reports an error in a reply of status 200, which ``classify_reported`` classifies.
+
+    Attributes:
+        body: the error, or an object with it as its ``error``.
+        lost: whether a part of the reply came before it.
+    """
+
+    def __init__(self, body: Any, *, lost: bool) -> None:
+        super().__init__("the server reported an error in its reply")
+        self.body, self.lost = body, lost
+
+
+def check_reported(document: Mapping[str, Any], *, lost: bool) -> None:
+    """Check that a reply, or a chunk of one, is no error, also none of its first choice.
+
+    Raises:
+        ReportedError: it is one.
+    """
+    choices = document.get("choices")
+    choice = object_or_empty(choices[0]) if isinstance(choices, list) and choices else {}
+    for error in (document.get("error"), choice.get("error")):
+        if error and isinstance(error, str | dict):
+            raise ReportedError({"error": error}, lost=lost)
+    if choice.get("finish_reason") == "error":
+        raise ReportedError("its finish_reason is error", lost=lost)
 
 
 class TransientError(Exception):
@@ -55,7 +121,14 @@ def classify_status(
     secret: str,
 ) -> TransientError | ModelError | ProviderRefused:
     """Turn an error status into the exception to raise."""
-    quote = _server_message(body, secret)
+    quote = server_message(body, secret)
+    said = f"{_kinds(body)} {quote}"
+    if status < 500 and _ACCOUNT.search(said):
+        status = 402
+    elif status in {400, 403} and _NO_MODEL.search(said):
+        status = 404
+    elif status == 403 and _FLAGGED.search(said):
+        return ModelError(f"{name} refused the contents of a request (403): {quote}", billed=False)
     if status in RETRYABLE_STATUSES:
         return TransientError(
             f"status {status}{f' ({quote})' if quote else ''}",
@@ -67,18 +140,46 @@ def classify_status(
     return ProviderRefused(line) if status in FATAL_STATUSES else ModelError(line, billed=False)
 
 
+def classify_reported(
+    name: str, provider: Provider, model: str, body: Any, *, secret: str, lost: bool
+) -> TransientError | ModelError | ProviderRefused:
+    """Turn an error that a server reports in a reply of status 200 into the exception to raise.
+
+    Args:
+        lost: whether a part of the reply, which may be billed, came before it.
+    """
+    codes = [code for code in _kinds(body) if code in _STATUS_OF_KIND or code.isdecimal()]
+    statuses = [_STATUS_OF_KIND.get(code) or int(code[:4]) for code in codes]
+    status = next((status for status in statuses if 400 <= status < 600), 0)
+    if not status and _ACCOUNT.search(f"{_kinds(body)} {server_message(body, secret)}"):
+        status = 402
+    if status:
+        error = classify_status(name, provider, model, status, {}, body, secret=secret)
+        if isinstance(error, ModelError):
+            error.billed = lost
+        if not isinstance(error, TransientError):
+            return error
+    kind = "".join(c for c in ", ".join(_kinds(body)) if c.isprintable())[:60]
+    detail = ": ".join(filter(None, (kind, server_message(body, secret))))
+    return TransientError(
+        f"the server reported an error in its reply ({detail or 'without a message'})",
+        server_down=status not in RATE_LIMIT_STATUSES,
+        lost=lost,
+    )
+
+
 def _describe_status(name: str, provider: Provider, model: str, status: int, quote: str) -> str:
     models = f"providers.{name}.models in {MODELS_FILE}"
-    quoted = f": {quote}" if quote else ""
+    quoted, said = (f": {quote}", f"; it says: {quote}") if quote else ("", "")
     lines = {
         400: f"{name} refused the request for {model} (400){quoted}; "
         f"choose another model under {models}, or lower providers.{name}.can there",
         401: f"{name} rejected the API key (401); set a valid key in {provider.key_env}",
         402: f"{name} requires payment (402){quoted}; check the account behind {provider.key_env}",
         403: f"the key in {provider.key_env} is not allowed to use {model} (403); "
-        f"use a key that is, or choose another model under {models}",
+        f"use a key that is, or choose another model under {models}{said}",
         404: f"{name} has no model {model} (404); choose another under {models}, "
-        f"or correct {provider.base_url_env}",
+        f"or correct {provider.base_url_env}{said}",
         413: f"{name} rejected the request as too large (413); "
         "lower max_output of tools in config/tools.yaml",
     }
@@ -104,12 +205,15 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
 
 
-def _server_message(body: Any, secret: str) -> str:
+def server_message(body: Any, secret: str) -> str:
     """Quote the server's error message: one short printable line without the API key."""
-    inner = object_or_empty(body).get("error", body)
+    inner = object_or_empty(body).get("error") or body
     message = object_or_empty(inner).get("message", inner)
     if not isinstance(message, str):
         return ""
+    if re.match(r"\s*<(?:!doctype|html)\b", message, re.IGNORECASE):
+        title = re.search(r"<title[^>]*>(.{0,200}?)</title>", message, re.IGNORECASE | re.DOTALL)
+        message = f"an HTML page{f': {title[1]}' if title else ''}"
     line = " ".join(
         "".join(c if c.isprintable() else " " for c in message[: 4 * _MAX_QUOTED]).split()
     )
@@ -117,10 +221,11 @@ def _server_message(body: Any, secret: str) -> str:
     return _LONG_TOKEN.sub("[...]", redact_key(line, secret))[:_MAX_QUOTED]
 
 
-def error_kind(body: Any) -> Any:
-    """The code or type of an error that a server reports in a JSON body, None without one."""
+def _kinds(body: Any) -> list[str]:
+    """What a server calls an error: its code and type, as text."""
     error = object_or_empty(object_or_empty(body).get("error") or body)
-    return error.get("code") or error.get("type")
+    found = (error.get(key) for key in ("code", "type", "status"))
+    return [str(kind) for kind in found if isinstance(kind, str | int)]
 
 
 def redact_key(text: str, secret: str) -> str:

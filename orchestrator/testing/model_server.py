@@ -154,8 +154,8 @@ class ModelServer:
                 return await self._reply(api, agent, delayed, body)
             case Refuse(status, message, headers):
                 return _json_reply(status, api.error(status, message), headers)
-            case Raw(data, kind):
-                return HttpReply(200, {"content-type": kind}, (data,))
+            case Raw(data, kind, status):
+                return HttpReply(status, {"content-type": kind}, (data,))
             case Trickle(size, seconds, inner):
                 reply = await self._reply(api, agent, inner, body)
                 data = b"".join(reply.parts)

@@ -23,10 +23,11 @@ class Refuse(Struct, frozen=True):
 
 
 class Raw(Struct, frozen=True):
-    """Replies with these bytes and status 200."""
+    """Replies with these bytes."""
 
     body: bytes
     kind: str = "application/json"
+    status: int = 200
 
 
 class Slow(Struct, frozen=True):

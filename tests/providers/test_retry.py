@@ -1,5 +1,6 @@
 """Retries, waits, deadlines and the circuit breaker, through the SDKs and directly."""
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -80,7 +81,7 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
     message = f"your key {SECRET} is wrong:\nfix it"
     async with open_session(name, [Refuse(status, message)], key="test-key") as used:
         used.model._secret = SECRET
-        kind = ProviderRefused if status == 401 else ModelError
+        kind = ProviderRefused if status in {401, 403, 404} else ModelError
         with pytest.raises(kind, match=rf"\({status}\)") as error:
             await used.model.respond(request(name))
         assert len(used.server.requests) == 1
@@ -89,6 +90,88 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
     assert "\n" not in text
     assert SECRET not in text
     assert error.value.__cause__ is None
+
+
+def failure(message, status=200, **kinds):
+    """An error in a vendor's form, in a reply of that status."""
+    body = json.dumps({"error": {"message": message, **kinds}}).encode()
+    return Raw(body, "application/json", status=status)
+
+
+CREDIT = "Your credit balance is too low to access the Anthropic API."
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (failure("Check your plan.", 429, type="insufficient_quota"), "Check your plan"),
+        (failure(CREDIT, 400, type="invalid_request_error"), "credit balance is too low"),
+        (failure("Billing hard limit has been reached", 400), "Billing hard limit"),
+        (failure("Insufficient Balance", 402), "Insufficient Balance"),
+        (failure("This organization has been disabled.", 400), "has been disabled"),
+        (failure("Your account is not active.", 429, code="billing_not_active"), "not active"),
+        (failure("You have reached your specified API usage limits.", 400), "usage limits"),
+        (failure("The model `m` does not exist or you do not have access.", 400), "not exist"),
+        (failure("no such thing", 404), "no such thing"),
+        (failure("your key may not use it", 403), "may not use it"),
+        (failure("No cookie auth credentials found", code=401), "_API_KEY"),
+        (failure("Insufficient credits", code=402), "Insufficient credits"),
+        (failure("You ran out.", code="insufficient_quota"), "You ran out"),
+        (failure("m is unknown", code="model_not_found"), "m is unknown"),
+    ],
+)
+async def test_an_error_of_the_account_ends_the_run_at_once_in_the_providers_words(
+    name, line, said
+):
+    async with open_session(name, [line]) as used:
+        with pytest.raises(ProviderRefused, match=said) as error:
+            await used.model.respond(request(name))
+        used.server.finish()
+    assert "\n" not in str(error.value)
+    assert not used.events
+
+
+IN_CHOICE = {"error": {"code": 502, "message": "full"}, "finish_reason": "error"}
+TYPED = b'{"type": "error", "error": {"type": "overloaded_error", "message": "full"}}'
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        failure("full", code=503),
+        failure("full", code="429"),
+        failure("full"),
+        Raw(b'{"error": "full", "choices": null}', "application/json"),
+        Raw(TYPED, "application/json"),
+        Raw(json.dumps({"choices": [IN_CHOICE]}).encode(), "application/json"),
+    ],
+)
+async def test_a_passing_error_in_a_reply_is_retried_and_its_message_shown(name, line):
+    async with open_session(name, [line, DONE]) as used:
+        assert (await used.model.respond(request(name))).blocks[0] == Text("done")
+        used.server.finish()
+    (event,) = used.events
+    assert "full" in event.detail
+    assert not event.lost
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_proxys_page_is_named_by_its_title(name):
+    page = b"<!DOCTYPE html><html><head><title>Sign in\nhere</title></head></html>"
+    lines = [Raw(page, "text/html", status=502), Raw(page, "text/html")]
+    async with open_session(name, lines) as used:
+        with pytest.raises(ModelError, match="not JSON, but an HTML page: Sign in here"):
+            await used.model.respond(request(name))
+    assert "HTML page: Sign in here" in used.events[0].detail
+
+
+async def test_a_gateways_refusal_of_contents_fails_one_attempt_only():
+    name = "openai-compatible"
+    async with open_session(name, [failure("Your input was flagged", 403)]) as used:
+        with pytest.raises(ModelError, match="flagged"):
+            await used.model.respond(request(name))
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

@@ -120,7 +120,7 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     assert answer.blocks[-1] == Text("done")
     assert [event.lost for event in used.events] == [True, True]
     assert "before the reply was complete" in used.events[0].detail
-    assert "reported an error in the stream" in used.events[1].detail
+    assert "reported an error in its reply" in used.events[1].detail
     assert re.search("overloaded|server_error", used.events[1].detail)
 
 
@@ -131,7 +131,7 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
     lines: list[ServerReply] = [told_failed, text_reply("done")]
     async with open_session("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
-            with pytest.raises(ModelError, match="error 'invalid_prompt'"):
+            with pytest.raises(ModelError, match=r"refused the request.*\(400\): no"):
                 await used.model.respond(request("openai"))
         else:
             await used.model.respond(request("openai"))
