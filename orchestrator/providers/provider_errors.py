@@ -122,7 +122,7 @@ def classify_status(
 ) -> TransientError | ModelError | ProviderRefused:
     """Turn an error status into the exception to raise."""
     quote = server_message(body, secret)
-    said = f"{_kinds(body)} {quote}"
+    said, sent = f"{_kinds(body)} {quote}", status
     if status < 500 and _ACCOUNT.search(said):
         status = 402
     elif status in {400, 403} and _NO_MODEL.search(said):
@@ -135,7 +135,7 @@ def classify_status(
             retry_after=parse_retry_after(headers),
             server_down=status not in RATE_LIMIT_STATUSES,
         )
-    line = _describe_status(name, provider, model, status, quote)
+    line = _describe_status(name, provider, model, status, quote, sent)
     # Neither another attempt nor another model of this provider would succeed.
     return ProviderRefused(line) if status in FATAL_STATUSES else ModelError(line, billed=False)
 
@@ -168,17 +168,21 @@ def classify_reported(
     )
 
 
-def _describe_status(name: str, provider: Provider, model: str, status: int, quote: str) -> str:
+def _describe_status(
+    name: str, provider: Provider, model: str, status: int, quote: str, sent: int
+) -> str:
+    """Say what is wrong; ``sent`` is the status as it was sent, ``status`` what it means."""
     models = f"providers.{name}.models in {MODELS_FILE}"
     quoted, said = (f": {quote}", f"; it says: {quote}") if quote else ("", "")
     lines = {
         400: f"{name} refused the request for {model} (400){quoted}; "
         f"choose another model under {models}, or lower providers.{name}.can there",
         401: f"{name} rejected the API key (401); set a valid key in {provider.key_env}",
-        402: f"{name} requires payment (402){quoted}; check the account behind {provider.key_env}",
+        402: f"{name} has no credit or open account ({sent}){quoted}; "
+        f"check the account behind {provider.key_env}",
         403: f"the key in {provider.key_env} is not allowed to use {model} (403); "
         f"use a key that is, or choose another model under {models}{said}",
-        404: f"{name} has no model {model} (404); choose another under {models}, "
+        404: f"{name} has no model {model} ({sent}); choose another under {models}, "
         f"or correct {provider.base_url_env}{said}",
         413: f"{name} rejected the request as too large (413); "
         "lower max_output of tools in config/tools.yaml",

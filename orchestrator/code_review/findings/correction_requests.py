@@ -69,7 +69,7 @@ class ReportCorrections(Struct, frozen=True):
             if isinstance(earlier, dict):
                 return _keep_scores(report, earlier), []
             return report, await self._mark_errors(report)
-        if not _is_specialists(report):
+        if "checked" not in report:  # no specialist's
             return report, []
         known = reported_fingerprints(self.journal, ANALYZERS)
         if isinstance(earlier, dict):
@@ -189,14 +189,6 @@ def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, A
     marked = {mark["finding"] for mark in added}
     kept = [mark for mark in earlier.get("marks", ()) if mark["finding"] not in marked]
     return {**report, "criteria": list(scores.values()), "marks": [*kept, *added]}
-
-
-def _is_specialists(report: dict[str, Any]) -> bool:
-    """Whether a report has findings; a summary only names some."""
-    if "responses" in report:
-        return True
-    findings = report.get("findings")
-    return isinstance(findings, list) and all(isinstance(finding, dict) for finding in findings)
 
 
 def _identity(finding: ReportedFinding) -> tuple[str, str]:
