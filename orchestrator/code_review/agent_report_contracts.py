@@ -76,7 +76,7 @@ class ReportedFinding(Strict, frozen=True):
     quote: Annotated[
         str, Meta(description="verbatim text of these lines; from base if the change removes them")
     ]
-    title: str
+    title: Annotated[str, Meta(description="at most 120 characters")]
     severity: Severity
     detail: str = ""
     category: str = ""

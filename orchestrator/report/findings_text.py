@@ -242,7 +242,7 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
     for report in finding.reports:
         words = [
             text.rstrip(".")
-            for text in (report.title, report.detail)
+            for text in (report.title, report.detail, report.reason)
             if text and text not in {finding.title, finding.detail}
         ]
         if words and not report.proved:
@@ -256,7 +256,7 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
 
 def _contradictions(finding: Finding) -> list[tuple[str, str]]:
     """Reporters who rate it differently or dispute it."""
-    if not finding.contested:
+    if not finding.objections:
         return []
     texts = [
         f"{report.by} rates it {report.severity}"
@@ -264,7 +264,7 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
         if report.severity != finding.severity
     ]
     texts += [
-        f"{objection.by} disputes it: {objection.reason} (kept: {objection.why_not})"
+        f"{objection.by} {objection.verb} it: {objection.reason} (kept: {objection.why_not})"
         for objection in finding.objections
     ]
     return [("but", text) for text in texts]

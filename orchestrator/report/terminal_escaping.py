@@ -8,6 +8,8 @@ from typing import Any, TextIO
 from orchestrator.errors import OutputError
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+_CODE = re.compile(r"(`[^`]*`)")
+_BLANKS = re.compile(" {2,}")
 _OUR_STYLE = re.compile(r"(\x1b\[(?:[012]|1;3[1-4])m)")
 _COMMAND_AT_LINE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 
@@ -31,9 +33,14 @@ def _escape_character(char: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Prose on one line: white space becomes single spaces, other unprintable text is escaped."""
+    """Prose on one line: white space becomes single spaces, other unprintable text is escaped.
+
+    Blanks in code between backticks stay: there they may be what a finding is about.
+    """
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
-    return escape_unprintable(" ".join(filter(None, spaced.split(" "))))
+    parts = _CODE.split(spaced.strip(" "))
+    parts[::2] = [_BLANKS.sub(" ", prose) for prose in parts[::2]]
+    return escape_unprintable("".join(parts))
 
 
 def quote_path(path: str) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.code_review.verdict.model import Evidence, Rejected, Skipped
-from orchestrator.report.terminal_escaping import emit
+from orchestrator.report.terminal_escaping import emit, escape_line
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.test_runner_orders import obeyed
 from tests.report.verdict_samples import finding, verdict
@@ -16,6 +16,11 @@ PIECES = [
     "\x85", "\u2028", "\u202e", "\u200b", "\u3000", "\udc9b", "\udc80", "\t", " ", "a", "é", "\0", "🙂", "漢字",
 ]  # fmt: skip
 hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+def test_blanks_stay_in_code_and_are_one_in_prose() -> None:
+    text = "  It  is\n `CHECK  (x > 0)`,  not `x"
+    assert escape_line(text) == "It is `CHECK  (x > 0)`, not `x"
 
 
 @given(st.tuples(*[hostile] * 8), st.integers(40, 100))

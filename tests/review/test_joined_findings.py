@@ -29,8 +29,8 @@ def joined(
     pairs: list[tuple[FindingReport, FindingReport]],
     policy: VerdictPolicy = POLICY,
 ) -> list[MergedFinding]:
-    """What is kept of findings with one report each, in this order."""
-    names = [(one.finding.fingerprint, other.finding.fingerprint) for one, other in pairs]
+    """What is kept of findings with one report each, in this order; the second is a duplicate."""
+    names = [(other.finding.fingerprint, one.finding.fingerprint) for one, other in pairs]
     return join_duplicates([MergedFinding([report]) for report in reports], names, policy)
 
 
@@ -88,17 +88,10 @@ def test_a_pair_of_which_only_one_is_known_joins_nothing() -> None:
 def test_duplicates_of_a_duplicate_are_duplicates_of_what_is_kept() -> None:
     findings = [MergedFinding([report]) for report in (QA, DOCS, SECURITY)]
     names = [report.finding.fingerprint for report in (QA, DOCS, SECURITY)]
-    (found,) = join_duplicates(findings, [(names[1], names[2]), (names[0], names[2])], POLICY)
+    (found,) = join_duplicates(findings, [(names[2], names[1]), (names[2], names[0])], POLICY)
     assert shapes([found]) == [["Loses the last row", "Never closes the file", "Reads any path"]]
     assert [part.duplicates for part in found.duplicates] == [[], []]
     assert len(findings) == 3
-
-
-def test_of_two_alike_the_surer_one_is_kept() -> None:
-    surer = with_rating(DOCS, "medium", 0.95)
-    assert shapes(joined(QA, surer, pairs=[(QA, surer)])) == [
-        ["Never closes the file", "Loses the last row"]
-    ]
 
 
 def test_a_finding_can_have_several_duplicates() -> None:
@@ -108,7 +101,7 @@ def test_a_finding_can_have_several_duplicates() -> None:
 
 def test_a_duplicate_elsewhere_keeps_its_place_in_what_people_read() -> None:
     guide = replace(DOCS, finding=replace(DOCS.finding, path="docs/guide.md", start_line=3))
-    (found,) = joined(QA, guide, pairs=[(guide, QA)])
+    (found,) = joined(QA, guide, pairs=[(QA, guide)])
     finding = replace(build_finding(found, POLICY), id="F1")
     assert [(one.by, one.path, one.start_line) for one in finding.reports] == [
         ("qa", "", 0),
@@ -119,7 +112,7 @@ def test_a_duplicate_elsewhere_keeps_its_place_in_what_people_read() -> None:
 
 def test_a_finding_is_a_duplicate_by_any_of_its_reports() -> None:
     findings = [MergedFinding([QA, DOCS]), MergedFinding([SECURITY])]
-    pair = DOCS.finding.fingerprint, SECURITY.finding.fingerprint
+    pair = SECURITY.finding.fingerprint, DOCS.finding.fingerprint
     assert shapes(join_duplicates(findings, [pair], POLICY)) == [
         ["Loses the last row", "Reads any path"]
     ]
@@ -250,3 +243,16 @@ def test_a_finding_has_the_first_guideline_that_one_of_its_reports_names() -> No
     found = build_finding(MergedFinding([QA, docs, security]), POLICY)
     assert found.guideline == rules[0]
     assert build_finding(MergedFinding([QA, DOCS]), POLICY).guideline is None
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_alike_the_one_is_told_of_which_the_other_is_said_to_be_a_duplicate(
+    *, turned: bool
+) -> None:
+    """Even if the duplicate is the surer one, whose confidence counts."""
+    shipped, note = with_rating(QA, "medium", 0.75), with_rating(DOCS, "medium", 0.85)
+    order = (shipped, note) if turned else (note, shipped)
+    (kept,) = joined(*order, pairs=[(shipped, note)])
+    found = build_finding(kept, POLICY)
+    assert (found.title, found.start_line) == ("Loses the last row", 7)
+    assert found.confidence == 0.85

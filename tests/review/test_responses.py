@@ -113,6 +113,8 @@ async def test_a_finding_of_one_agent_blocks_once_another_confirms_it_with_evide
     (one,) = found.findings
     assert (one.severity, one.standing) == ("critical", standing)
     assert one.confirmed_by == (("qa",) if standing == "confirmed" else ())
+    if said.get("action") == "refine" or standing == "confirmed":
+        assert [each.reason for each in one.reports if each.by == "qa"] == [said["reason"]]
     assert decide(found.findings, POLICY, complete=True)[0] == outcome
 
 
@@ -222,6 +224,22 @@ async def test_a_critical_claim_is_looked_at_by_one_colleague_who_is_shown_it(
     assert "refuted and so not blocking" in render_verdict(verdict, width=200)
 
 
+async def test_an_agent_that_takes_up_an_analyzers_finding_keeps_its_own_place(
+    tmp_path: Path,
+) -> None:
+    code = "".join(f"V{n} = {n}\n" for n in range(8)) + "R = eval(input())\n"
+    repo = change(tmp_path, {}, {"app.py": code})
+    offline = await review(repo)
+    proved = next(one for one in offline.findings if one.start_line == 9)
+    name, title = proved.fingerprint, "Leads to the call below"
+    for line, quote, places in ((2, "V1 = 1", {2, 9}), (2, "R = eval(input())", {9})):
+        mine = claim(start_line=line, end_line=line, quote=quote, title=title, fingerprint=name)
+        lines = script()
+        lines["qa"] = [lines["qa"][0], report(findings=[mine])]
+        verdict = await review(repo, ScriptedModel(lines))
+        assert {one.start_line for one in verdict.findings if one.category != "docs"} == places
+
+
 async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": CODE})
     wrong = report(
@@ -286,6 +304,8 @@ async def test_code_acts_on_the_judges_marks_of_single_findings(
     model.finish()
     (one,) = verdict.findings
     assert (verdict.verdict, one.standing) == (outcome, standing)
+    assert one.contested is (mark["verdict"] == "refuted")
+    assert ("judge doubts it" in render_verdict(verdict)) is (mark["verdict"] == "doubtful")
     if mark["verdict"] != "confirmed":
         assert [(said.by, said.reason) for said in one.objections] == [
             ("judge", "It is a constant.")
@@ -380,6 +400,9 @@ async def test_titles_details_documentation_and_numbers_have_limits(tmp_path: Pa
     assert [one.start_line for one in by_qa if one.severity == "high"] == list(range(21, 31))
     assert all(len(one.title) <= 120 and len(one.detail) <= 2000 for one in by_qa)
     assert by_qa[0].detail.endswith("x... [cut: 5000 characters]")
+    assert {one.title.partition("...")[0].split()[-1] for one in by_qa} <= {
+        "Value", "number", *map(str, range(30))
+    }  # fmt: skip
     assert [one.lowered_from for one in by_qa] == [None] * 10 + ["high"] * 20
     assert found.notes[1, "qa"] == ("20 findings beyond its 10 most severe are shown as info",)
 

@@ -13,6 +13,7 @@ from orchestrator.code_review.agent_report_contracts import FixReport, as_form
 from orchestrator.code_review.agents.finding_descriptions import describe
 from orchestrator.code_review.agents.judging import has_fixer
 from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes
@@ -98,7 +99,7 @@ async def _shown(state: ReviewState, finding: Finding) -> Mapping[str, object]:
     lines = await read_lines(state.given.workspace, "head", finding.path)
     first = max(1, finding.start_line - LINES_AROUND)
     shown = {
-        **describe(finding, quoted=False),
+        **describe(finding, longest=MAX_DETAIL, quoted=False),
         "fix_suggestion": finding.fix_suggestion,
         "first_line": first,
         "lines": lines[first - 1 : finding.end_line + LINES_AROUND],

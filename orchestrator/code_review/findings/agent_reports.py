@@ -20,6 +20,8 @@ from orchestrator.engine.canonical_json import digest
 MAX_TITLE = 120
 MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
+LONGEST_WORD = 40
+"""Characters; within a longer run without a blank a text is cut anywhere."""
 MAX_WEIGHTY = 10
 """Findings above info that an agent may report."""
 
@@ -82,8 +84,9 @@ def limit_severity(severity: Severity, category: str, title: str) -> Severity:
 
 
 def shorten(text: str, limit: int) -> str:
-    """A text of at most ``limit`` characters; the end says how many are missing."""
+    """A text of at most ``limit`` characters, cut between words; the end says how long it was."""
     if len(text) <= limit:
         return text
     mark = f"... [cut: {len(text)} characters]"
-    return text[: limit - len(mark)] + mark
+    kept, blank, last = text[: limit - len(mark) + 1].rpartition(" ")
+    return (kept if blank and len(last) <= LONGEST_WORD else text[: limit - len(mark)]) + mark

@@ -204,6 +204,7 @@ def _count(
                     refers_to=merged.fingerprint,
                     confirms=response.action == "confirm",
                     lowers=response.action == "refine" and bool(response.evidence),
+                    reason=shorten(response.reason, MAX_DETAIL),
                 )
                 found.reports = [
                     each
@@ -288,6 +289,7 @@ async def apply_marks(
                 evidence=tuple(map(format_citation, mark.evidence)),
                 why_not=error.partition(": ")[2] or "the judge alone cannot set a finding aside",
                 refutes=mark.verdict == "refuted" and not error,
+                doubts=mark.verdict == "doubtful",
             )
         )
     return objections

@@ -34,7 +34,8 @@ def build_finding(
             rating[1],
         ),
     )
-    words, reports = _words(merged, decides, policy), merged.all_reports
+    told = _told(merged, rated, severity, weight(severity, confidence, policy), policy)
+    words, reports = _words(merged, told or decides, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     reporters |= merged.supporters
@@ -64,6 +65,24 @@ def build_finding(
         if proved
         else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
         confirmed_by=confirmed_by,
+    )
+
+
+def _told(
+    merged: MergedFinding,
+    rated: list[tuple[Severity, float, MergedFinding]],
+    severity: Severity,
+    level: int,
+    policy: VerdictPolicy,
+) -> MergedFinding | None:
+    """The finding itself, if it weighs as much as its surest duplicate: it is told, not that."""
+    return next(
+        (
+            part
+            for own, confidence, part in rated
+            if part is merged and own == severity and weight(own, confidence, policy) == level
+        ),
+        None,
     )
 
 
@@ -151,4 +170,5 @@ def _report_of(report: FindingReport, first: LocatedFinding) -> Reported:
         detail=finding.detail,
         path=finding.path if elsewhere else "",
         start_line=finding.start_line if elsewhere else 0,
+        reason=report.reason,
     )

@@ -7,6 +7,7 @@ title.
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -42,6 +43,7 @@ class FindingReport(Struct, frozen=True):
         refers_to: fingerprint of the finding that an agent takes up; empty for its own finding.
         confirms: it confirms the defect independently, with valid evidence.
         lowers: an agent shows that an arguable finding is less severe.
+        reason: why an agent confirms or refines the finding.
         arguable: the policy lets agents dispute the rule of an analyzer's report.
         carried: of a report of an earlier review, what that recorded; None: of this review.
         settled: why an earlier review has settled an agent's report; empty: it has not.
@@ -56,6 +58,7 @@ class FindingReport(Struct, frozen=True):
     refers_to: str = ""
     confirms: bool = True
     lowers: bool = False
+    reason: str = ""
     arguable: bool = False
     carried: Carried | None = None
     settled: str = ""
@@ -236,29 +239,29 @@ def join_duplicates(
 ) -> list[MergedFinding]:
     """Join the findings that an agent or the judge calls duplicates.
 
-    An analyzer's finding is kept, else the one that weighs most. Two findings of analyzers both
-    stay, and so do two of which one is waived.
+    An analyzer's finding is kept, else the one that weighs most, else the second of a pair, of
+    which the first is a duplicate. Two findings of analyzers both stay, and so do two of which one
+    is waived.
     """
     kept = list(findings)
 
-    def rank(merged: MergedFinding) -> tuple[bool, int, int, float]:
+    def rank(merged: MergedFinding, duplicate: str) -> tuple[bool, int, int, bool]:
         finding = merged.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         order = SEVERITIES.index(finding.severity)
-        return not merged.from_analyzer, -weighs, order, -finding.confidence
+        return not merged.from_analyzer, -weighs, order, reports_it(merged, duplicate)
+
+    def reports_it(merged: MergedFinding, *fingerprints: str) -> bool:
+        return any(one.finding.fingerprint in fingerprints for one in merged.all_reports)
 
     def waived(merged: MergedFinding) -> bool:
         return bool(matching_waivers(policy, merged.finding))
 
     for pair in pairs:
-        found = [
-            merged
-            for merged in kept
-            if any(report.finding.fingerprint in pair for report in merged.all_reports)
-        ]
+        found = [merged for merged in kept if reports_it(merged, *pair)]
         if len(found) != 2 or all(merged.from_analyzer for merged in found):
             continue
-        main, other = sorted(found, key=rank)
+        main, other = sorted(found, key=partial(rank, duplicate=pair[0]))
         if waived(main) == waived(other):
             main.duplicates += other.parts
             other.duplicates = []

@@ -31,7 +31,7 @@ class _Place(Struct, frozen=True):
 def replacement_pairs(
     workspace: ReviewWorkspace, findings: Sequence[MergedFinding]
 ) -> Iterator[tuple[str, str]]:
-    """The fingerprints of findings in base and head of the same defect.
+    """The fingerprints of findings in base and head of the same defect, the first of them last.
 
     Both are in one block of replaced lines, near each other, in the same category, and agree in
     rule or title.
@@ -47,7 +47,7 @@ def replacement_pairs(
             and abs(at.offset - there.offset) <= MAX_OFFSET
             and same_rule_or_title(one, other)
         ):
-            yield one.fingerprint, other.fingerprint
+            yield other.fingerprint, one.fingerprint
 
 
 def _place(workspace: ReviewWorkspace, finding: LocatedFinding) -> _Place | None:

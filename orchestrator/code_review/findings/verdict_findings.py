@@ -43,6 +43,7 @@ from orchestrator.code_review.findings.merging import (
     at_place_of,
     join_duplicates,
     merge,
+    overlaps,
     report_order,
 )
 from orchestrator.code_review.findings.replaced_lines import replacement_pairs
@@ -320,8 +321,7 @@ async def _check_claims(
                 if any(_adds_nothing(version, finding) for version in versions[refers_to]):
                     claims.repeated.append((refers_to, agent))
                     continue
-                finding = at_place_of(known.finding, keep_guideline(workspace, finding))
-                result: LocatedFinding | Rejection = finding
+                result = await _place_claim(workspace, finding, known.finding)
             else:
                 result = await locate_finding(workspace, finding)
             identity = agent, finding.path, finding.title.casefold()
@@ -339,6 +339,19 @@ async def _check_claims(
     # A valid version replaces a refused one, in whatever order they were reported.
     claims.rejected.extend(made for identity, made in refused.items() if identity not in held)
     return claims
+
+
+async def _place_claim(
+    workspace: ReviewWorkspace, claim: LocatedFinding, known: LocatedFinding
+) -> LocatedFinding:
+    """An agent's version of an analyzer's finding: at its own place, if that is valid and another.
+
+    Then it is a finding of its own: the analyzer shows nothing there.
+    """
+    own = await locate_finding(workspace, claim)
+    if isinstance(own, LocatedFinding) and not overlaps(own, known):
+        return own
+    return at_place_of(known, keep_guideline(workspace, claim))
 
 
 def _limit_number(

@@ -24,6 +24,7 @@ class Reported(Strict, frozen=True):
     detail: str = ""
     path: Annotated[str, Meta(description="its file; empty: the lines of the finding")] = ""
     start_line: Annotated[int, Meta(ge=0, description="in path; 0: the lines of the finding")] = 0
+    reason: Annotated[str, Meta(description="why it confirms or refines the finding")] = ""
 
 
 class Objection(Strict, frozen=True):
@@ -45,6 +46,12 @@ class Objection(Strict, frozen=True):
     earlier: Annotated[
         bool, Meta(description="true: raised in an earlier review of this change")
     ] = False
+    doubts: Annotated[bool, Meta(description="true: a doubt of the judge, no dispute")] = False
+
+    @property
+    def verb(self) -> str:
+        """What the objection does to the finding."""
+        return "doubts" if self.doubts else "disputes"
 
 
 class Guideline(Strict, frozen=True):

@@ -223,11 +223,11 @@ class Finding(Strict, frozen=True, kw_only=True):
 
     @property
     def contested(self) -> bool:
-        """Whether an agent argues that it is not a defect.
+        """Whether an agent or the judge argues that it is not a defect; a doubt does not.
 
         Reports of different severity are not a dispute: both say that there is a defect.
         """
-        return bool(self.objections)
+        return any(not objection.doubts for objection in self.objections)
 
 
 class SeverityCounts(Strict, frozen=True):
