@@ -61,7 +61,7 @@ class Capabilities(Strict, frozen=True):
         parallel_calls: one answer may hold several calls.
         effort: a request may set the reasoning effort.
         max_tokens_field: the name of that parameter (Chat Completions only).
-        think_tags: thinking in front of an answer, such as ``<think>...</think>``, is no part of it.
+        think_tags: thinking in front of an answer, as ``<think>...</think>``, is no part of it.
         returns_reasoning: the reasoning of an answer must be in the next request.
         asides: a request may have an instruction for one turn (``types.Aside``).
         cache_breakpoints: a request may mark where a cached prompt ends (Responses only).

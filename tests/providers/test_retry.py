@@ -158,7 +158,7 @@ async def test_a_passing_error_in_a_reply_is_retried_and_its_message_shown(name,
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_proxys_page_is_named_by_its_title(name):
+async def test_a_page_of_a_proxy_is_named_by_its_title(name):
     page = b"<!DOCTYPE html><html><head><title>Sign in\nhere</title></head></html>"
     lines = [Raw(page, "text/html", status=502), Raw(page, "text/html")]
     async with open_session(name, lines) as used:

@@ -321,7 +321,8 @@ async def _check_claims(
                 if any(_adds_nothing(version, finding) for version in versions[refers_to]):
                     claims.repeated.append((refers_to, agent))
                     continue
-                result = await _place_claim(workspace, finding, known.finding)
+                result: LocatedFinding | Rejection
+                result = finding = await _place_claim(workspace, finding, known.finding)
             else:
                 result = await locate_finding(workspace, finding)
             identity = agent, finding.path, finding.title.casefold()
