@@ -61,13 +61,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "items.jsonl --scale 1:4 --out my-rubric.yaml",
     ),
     "diffcourt rubric import": (
-        "rubric.json --from paperbench --out my-rubric.yaml",
-        "tests.yaml --from promptfoo --out my-rubric.yaml",
+        "tree.json --out my-rubric.yaml",
+        "graded.json --out my-rubric.yaml --items items.jsonl",
     ),
-    "diffcourt rubric export": (
-        "my-rubric.yaml --to paperbench",
-        "my-rubric.yaml --to deepeval --items items.jsonl",
-    ),
+    "diffcourt rubric export": ("my-rubric.yaml", "my-rubric.yaml --items item.json"),
     "diffcourt rubric score": (
         "a.yaml items.jsonl --provider anthropic --out b.jsonl",
         "pr-review --runs --json",
@@ -93,11 +90,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--labels experts.jsonl --from github --request 7",
     ),
     "diffcourt rubric import-items": (
-        "traces.json --from langfuse --out items.jsonl",
         "rows.csv --from csv --out items.jsonl",
+        "rows.jsonl --from jsonl --out items.jsonl --map scores=metrics",
     ),
     "diffcourt rubric export-items": (
-        "items.jsonl --to mlflow --out traces.json",
+        "items.jsonl --to jsonl --out rows.jsonl",
         "items.jsonl --to csv --out rows.csv",
     ),
     "diffcourt rubric lint": ("my-rubric.yaml", "my-rubric.yaml items.jsonl --labels labels.jsonl"),

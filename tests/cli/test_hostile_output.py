@@ -208,9 +208,9 @@ def test_settings_of_somebody_else(
     "given",
     ["score pr-review {items}", "check {rubric}", "show {rubric}", "lint {rubric} {items}", "new {items} --out new.yaml",
      "diff pr-review {rubric}", "eval pr-review {items}", "disagree pr-review {items} --all", "rate pr-review {items}",
-     "tune pr-review {items}", "export-items {items} --to promptfoo --out out.json",
-     "import-items {items} --from jsonl --out back.jsonl", "import {items} --from paperbench --out r.yaml",
-     "export {rubric} --to deepeval", "compare {items} {items} --rubric pr-review"],
+     "tune pr-review {items}", "export-items {items} --to jsonl --out out.jsonl",
+     "import-items {items} --from jsonl --out back.jsonl", "import {items} --out r.yaml",
+     "export {rubric}", "compare {items} {items} --rubric pr-review"],
 )  # fmt: skip
 def test_items_labels_and_rubrics_of_somebody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed, given: str

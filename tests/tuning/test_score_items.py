@@ -80,7 +80,7 @@ def test_only_reworded_criteria_are_asked_again(
         score(items)
         score(items, rubric="new.yaml")
     assert asked.criteria == [["right", "clear"]] * 3 + [["clear"]] * 3
-    assert run("export", "new.yaml", "--to", "healthbench") == 0
+    assert run("export", "new.yaml") == 0
     assert "not mapped: clear: examples" in capsys.readouterr().err
     old, read = read_rubric(here / "two.yaml"), read_rubric(here / "new.yaml")
     assert read.criteria[1].examples == new.examples

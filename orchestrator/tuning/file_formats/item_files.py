@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.rubric_format_helpers import is_id, make_id
+from orchestrator.tuning.file_formats.rubric_file import is_id
 from orchestrator.tuning.file_formats.text_files import (
     parse_object,
     read_csv,
@@ -340,13 +340,18 @@ def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -
     """Scores by criterion id; a name that is not a valid id (``Q1``) is converted to one."""
     out: dict[str, Given] = {}
     for key, value in raw.items():
-        name = str(key) if is_id(str(key)) else make_id(str(key), (), "")
+        name = str(key) if is_id(str(key)) else _make_id(str(key))
         if not name or name in out:
             raise InputError(
                 f"{location}: the score name {key!r} does not give a unique criterion id"
             )
         out[name] = _score(value, str(key), location, scale)
     return out
+
+
+def _make_id(text: str) -> str:
+    """A valid criterion id made of a text's letters and digits; empty where it has none."""
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("-")
 
 
 def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> Given:

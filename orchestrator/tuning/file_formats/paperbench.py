@@ -3,22 +3,37 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.rubric_format_helpers import (
-    MET_LEVELS,
-    Exported,
-    Imported,
-    is_id,
-    require_key,
-    to_int_if_whole,
-)
+from orchestrator.tuning.file_formats.rubric_file import MET_LEVELS, is_id
 
 OWN = {"id", "requirements", "weight", "sub_tasks"}
 GRADE = {"score", "valid_score", "explanation", "judge_metadata"}
 EXACT = 1e-9
 _MAX_DEPTH = 64
+
+
+class Imported(Struct, frozen=True):
+    """Result of an import.
+
+    Attributes:
+        items: rows for an items file, when the source contained scores.
+        unmapped: what was renamed or is inconsistent, one line each.
+    """
+
+    rubric: Rubric
+    items: tuple[dict[str, Json], ...] = ()
+    unmapped: tuple[str, ...] = ()
+
+
+class Exported(Struct, frozen=True):
+    """Result of an export: the tree, and the parts of the rubric that it cannot express."""
+
+    document: Json
+    unmapped: tuple[str, ...] = ()
 
 
 def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
@@ -88,7 +103,8 @@ def _unused(name: str, taken: set[str]) -> str:
 def _walk(node: Any, parent: str | None, depth: int) -> Iterator[tuple[dict[str, Any], str | None]]:
     where = f"the node {node.get('id', '?')!r}" if isinstance(node, dict) else "a PaperBench node"
     for key in ("id", "requirements", "weight", "sub_tasks"):
-        require_key(node, key, where)
+        if not isinstance(node, dict) or key not in node:
+            raise InputError(f"{where} requires {key!r}")
     if depth > _MAX_DEPTH:
         raise InputError(f"{where} is more than {_MAX_DEPTH} levels deep")
     yield node, parent
@@ -182,7 +198,7 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
         out: dict[str, Json] = {
             "id": old.get(name, name),
             "requirements": text if node else root["requirements"],
-            "weight": to_int_if_whole(node.weight) if node else root["weight"],
+            "weight": _whole(node.weight) if node else root["weight"],
             "sub_tasks": [build(child) for child in inner],
         }
         absent = kept.get("absent", {}).get(name, [])
@@ -209,3 +225,8 @@ def _ordered(children: list[Criterion | Group], order: list[str] | None) -> list
         return children
     place = {name: i for i, name in enumerate(order)}
     return sorted(children, key=lambda c: place.get(c.id, len(place)))
+
+
+def _whole(weight: float) -> float | int:
+    """A whole number as an int, so that 2 is written as 2 and not as 2.0."""
+    return int(weight) if float(weight).is_integer() else weight

@@ -11,14 +11,22 @@ from msgspec import to_builtins
 from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.types import Criterion, Group, Json, Rubric
+from orchestrator.engine.types import Criterion, Group, Json, Rubric, ScoreLevel
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.tuning.file_formats.text_files import write_text_atomically
 
+MET_LEVELS = (ScoreLevel(0.0, "not met"), ScoreLevel(1.0, "met"))
+_ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
+_MAX_ID_LENGTH = 64
 _ALWAYS_WRITTEN = {"id", "kind", "description", "weight"}
 _CRITERION_DEFAULTS: dict[str, Json] = to_builtins(Criterion("", "measured", ""))
 _GROUP_DEFAULTS: dict[str, Json] = to_builtins(Group(""))
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is a valid id of a criterion or group."""
+    return bool(_ID.fullmatch(text)) and len(text) <= _MAX_ID_LENGTH
 
 
 def read_rubric(path: Path) -> Rubric:

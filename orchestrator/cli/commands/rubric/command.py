@@ -26,7 +26,6 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     check_outputs,
 )
 
-FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\
 exit codes:
   0    success; tune, rewrite: the gain is proven and a rubric was written;
@@ -118,29 +117,18 @@ def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
         "--out", type=Path, required=True, metavar="FILE", help="the rubric file to write"
     )
     p.set_defaults(do=file_commands.new)
-    p = part("import", "import a rubric from another tool's format")
+    p = part("import", "import a rubric from a task tree of PaperBench")
     p.add_argument("source", type=Path, metavar="FILE", help="JSON or YAML")
-    _add_format(p, "--from")
     p.add_argument(
         "--out", type=Path, required=True, metavar="RUBRIC", help="the rubric file to write"
     )
     p.add_argument("--items", type=Path, metavar="FILE", help="write scores in FILE as items")
-    p.add_argument(
-        "--threshold", type=float, default=0.5, help="used when the source has none; default 0.5"
-    )
+    p.add_argument("--threshold", type=float, default=0.5, help="which total accepts; default 0.5")
     p.set_defaults(do=file_commands.import_)
-    p = part("export", "export a rubric to another tool's format")
+    p = part("export", "export a rubric as a task tree of PaperBench")
     p.add_argument("rubric", metavar="RUBRIC", help=RUBRIC_HELP)
-    _add_format(p, "--to")
     p.add_argument("--items", type=Path, metavar="FILE", help="an item whose grades to include")
     p.set_defaults(do=file_commands.export)
-
-
-def _add_format(p: argparse.ArgumentParser, option: str) -> None:
-    p.add_argument(
-        option, dest="format", choices=FORMATS, required=True, metavar="FORMAT",
-        help=", ".join(FORMATS),
-    )  # fmt: skip
 
 
 def _add_score_options(p: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""``rubric import-items`` and ``export-items``: items and labels of other tools."""
+"""``rubric import-items`` and ``export-items``: items and labels as tables of other tools."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ from orchestrator.report.terminal_escaping import emit_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-FORMATS = ("langfuse", "langsmith", "mlflow", "promptfoo", "csv", "jsonl")
+FORMATS = ("csv", "jsonl")
 _SHOWN = 10
 
 
 def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Add the subcommands and their options."""
-    p = part("import-items", "convert another tool's scores and annotations to items and labels")
-    p.add_argument("source", type=Path, metavar="FILE", help="an export of the other tool")
+    p = part("import-items", "convert another tool's table to items and labels")
+    p.add_argument("source", type=Path, metavar="FILE", help="the table")
     p.add_argument(
         "--from", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
         help=", ".join(FORMATS),
     )  # fmt: skip
     p.add_argument("--out", type=Path, required=True, metavar="ITEMS", help="the items to write")
     p.add_argument("--labels", type=Path, metavar="FILE", help="the label file to write")
-    p.add_argument(
-        "--label", metavar="NAME", help="which of the annotations by people to use as the label"
-    )
     _add_map(p)
     p.set_defaults(do=import_items)
-    p = part("export-items", "convert items and labels to another tool's format")
+    p = part("export-items", "write items and labels as a table")
     add_items(p, rubric=False)
     p.add_argument(
         "--labels",
@@ -56,7 +53,7 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
 def _add_map(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--map", action="append", default=[], type=_pair, metavar="OURS=THEIRS",
-        help="csv, jsonl: our field = their column or path, such as text=answer (repeatable)",
+        help="our field = their column or path, such as text=answer (repeatable)",
     )  # fmt: skip
 
 
@@ -69,16 +66,15 @@ def _pair(text: str) -> tuple[str, str]:
 
 def import_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels, and list what could not be converted."""
-    from orchestrator.tuning.file_formats.exchange_formats import read_foreign
-    from orchestrator.tuning.labels.label_files import require_one_label_per_rater, write_labels
+    from orchestrator.tuning.file_formats.item_tables import read_table
+    from orchestrator.tuning.labels.label_files import write_labels
 
     for path in filter(None, (args.out, args.labels)):
         if path.exists():
             raise InputError(f"{path}: already exists; choose another file")
-    found = read_foreign(args.source, args.format, dict(args.map), args.label)
+    found = read_table(args.source, args.format, dict(args.map))
     if not found.items:
         raise InputError(f"{args.source}: contains no items")
-    require_one_label_per_rater(found.labels)
     rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in found.items)
     write_text(args.out, "".join(rows))
     emit_line(f"wrote {args.out}: {len(found.items)} items", out)
@@ -93,15 +89,15 @@ def import_items(args: argparse.Namespace, out: TextIO) -> int:
 
 def export_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels for another tool, and list what it cannot hold."""
-    from orchestrator.tuning.file_formats.exchange_formats import check_columns
-    from orchestrator.tuning.file_formats.exchange_writers import write_foreign
     from orchestrator.tuning.file_formats.item_files import read_items
+    from orchestrator.tuning.file_formats.item_tables import check_columns, write_table
     from orchestrator.tuning.labels.label_files import extract_labels, read_labels
 
-    check_columns(args.format, dict(args.map))
+    columns = dict(args.map)
+    check_columns(columns)
     items = read_items(args.items, args.scale)
     labels = read_labels(args.labels) if args.labels else extract_labels(items, None)
-    text, unmapped = write_foreign(items, labels, args.format, dict(args.map))
+    text, unmapped = write_table(items, labels, args.format, columns)
     write_text(args.out, text)
     emit_line(f"wrote {args.out}: {len({i.id for i in items})} items, {len(labels)} labels", out)
     _list_unmapped(unmapped)

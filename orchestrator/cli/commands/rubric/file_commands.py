@@ -119,8 +119,7 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric with equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
     from orchestrator.tuning.file_formats.item_files import read_items
-    from orchestrator.tuning.file_formats.rubric_file import write_rubric
-    from orchestrator.tuning.file_formats.rubric_format_helpers import MET_LEVELS
+    from orchestrator.tuning.file_formats.rubric_file import MET_LEVELS, write_rubric
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
@@ -135,13 +134,13 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
-    """Import a rubric, and list what it cannot express."""
-    from orchestrator.tuning.file_formats.foreign_rubric_formats import IMPORTERS
+    """Import a task tree of PaperBench, and list what was changed."""
+    from orchestrator.tuning.file_formats.paperbench import from_paperbench
     from orchestrator.tuning.file_formats.rubric_file import write_rubric
 
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
-    found = IMPORTERS[args.format](_read_document(args.source), args.out.stem, args.threshold)
+    found = from_paperbench(_read_document(args.source), args.out.stem, args.threshold)
     write_rubric(args.out, found.rubric)
     emit_line(f"wrote {args.out}: {len(found.rubric.criteria)} criteria", out)
     if args.items and found.items:
@@ -153,22 +152,14 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
-    """Export a rubric to stdout, and list what the target cannot express."""
-    from orchestrator.tuning.file_formats.foreign_rubric_formats import EXPORTERS
+    """Export a rubric as a task tree to stdout, and list what this cannot express."""
     from orchestrator.tuning.file_formats.paperbench import to_paperbench
     from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
-    if args.items and args.format == "paperbench":
-        done = to_paperbench(rubric, _read_document(args.items))
-    elif args.items:
-        raise InputError(
-            f"--items requires --to paperbench; the format {args.format} has no grades"
-        )
-    else:
-        done = EXPORTERS[args.format](rubric)
+    done = to_paperbench(rubric, _read_document(args.items) if args.items else None)
     emit(as_json(done.document), out)
-    examples = [f"{c.id}: examples; no target has them" for c in rubric.criteria if c.examples]
+    examples = [f"{c.id}: examples; a tree has none" for c in rubric.criteria if c.examples]
     for line in (*done.unmapped, *examples):
         emit_line(f"not mapped: {line}", sys.stderr)
     return EXIT_OK
