@@ -21,8 +21,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 MAY_OPEN_PATHS = {
-    "report/formats/html_page/__init__.py": "our own style and script",
-    "report/figure_pages.py": "our own style",
+    "report/page_templates.py": "our own styles and script",
     "report/terminal_escaping.py": "/dev/null, in place of a broken stream",
     "report/statistics/grafana_dashboard.py": "our own data",
     "app/review_inputs/advisory_copies.py": "a copy under our own name",

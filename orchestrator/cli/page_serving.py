@@ -65,7 +65,6 @@ def serve_parts(
         InputError: a library is not installed, an option is missing, or the port is taken.
     """
     try:
-        import jinja2  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:

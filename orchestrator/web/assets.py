@@ -6,13 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 from msgspec import Struct
 
-from orchestrator.report.formats.html_page import findings_script, shared_style
-from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.page_templates import asset, new_environment, shared_style
 
 STYLE = "style.css"
 FINDINGS_SCRIPT = "findings.js"
@@ -30,7 +29,7 @@ class StaticFile(Struct, frozen=True):
 def load_static() -> dict[str, StaticFile]:
     """The files of ``web/static`` by name, with style and script of the page of a verdict."""
     found = {}
-    contents = {FINDINGS_SCRIPT: findings_script()}
+    contents = {FINDINGS_SCRIPT: asset("verdict.js")}
     for path in sorted((Path(__file__).parent / "static").iterdir()):
         contents[path.name] = path.read_text(encoding="utf-8")
     contents[STYLE] = shared_style() + contents[STYLE]
@@ -42,17 +41,8 @@ def load_static() -> dict[str, StaticFile]:
 
 
 def new_templates(**known: Any) -> Environment:
-    """The templates of ``web/templates``: every value is escaped, and a missing one is an error."""
-    made = Environment(
-        loader=PackageLoader("orchestrator.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_make_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.globals.update(known, csrf=_csrf_field)
-    return made
+    """The templates of ``web/templates``."""
+    return new_environment("orchestrator.web", **known, csrf=_csrf_field)
 
 
 @pass_context
@@ -60,12 +50,3 @@ def _csrf_field(context: Context) -> Markup:
     """What each form sends back."""
     field = Markup('<input type="hidden" name="csrf" value="{}">')
     return field.format(context["visit"].session.csrf)
-
-
-def _make_printable(value: Any) -> Any:
-    """A value without characters that are not seen; nothing for None."""
-    if value is None:
-        return ""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return "\n".join(escape_unprintable(line.expandtabs(4)) for line in value.split("\n"))

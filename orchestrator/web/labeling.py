@@ -209,7 +209,7 @@ class LabelingPage:
         found: dict[str, Any] = {
             "text": item.text[:MAX_TEXT] if review is None else review.summary,
             "link": item.url if web else "",
-            "context": Markup(_render_context(item.context)),  # noqa: S704 - escaped line by line
+            "context": _render_context(item.context),
             "findings": [],
             "files": [],
             "lacks_change": False,
@@ -217,32 +217,26 @@ class LabelingPage:
         if review is None:
             return found
         files = read_change(self._task.repo, review)
-        return (
-            found
-            | {
-                "findings": [
-                    {
-                        "finding": finding,
-                        "place": format_location(finding),
-                        "code": Markup(render_excerpt(finding, ())),  # noqa: S704 - as above
-                    }
-                    for finding in open_findings(review)
-                ],
-                "files": [
-                    {
-                        "path": file.path,
-                        "code": Markup(  # noqa: S704 - as above
-                            render_lines(f"Diff {n}", file.path, file.lines[:MAX_LINES])
-                            if file.lines
-                            else ""
-                        ),
-                        "omitted": max(len(file.lines) - MAX_LINES, 0) + file.omitted,
-                    }
-                    for n, file in enumerate(files, 1)
-                ],
-                "lacks_change": not files,
-            }
-        )
+        return found | {
+            "findings": [
+                {
+                    "finding": finding,
+                    "place": format_location(finding),
+                    "code": render_excerpt(finding, ()),
+                }
+                for finding in open_findings(review)
+            ],
+            "files": [
+                {
+                    "path": file.path,
+                    "code": file.lines
+                    and render_lines(f"Diff {n}", file.path, file.lines[:MAX_LINES]),
+                    "omitted": max(len(file.lines) - MAX_LINES, 0) + file.omitted,
+                }
+                for n, file in enumerate(files, 1)
+            ],
+            "lacks_change": not files,
+        }
 
     def _describe_agreement(self, labels: Sequence[Label], rater: str) -> list[str]:
         """Agreement with each other person, in sentences."""
@@ -273,10 +267,10 @@ def _describe_rater(found: "RaterAgreement") -> str:
     return "; ".join([text, *more])
 
 
-def _render_context(context: str) -> str:
+def _render_context(context: str) -> Markup:
     """An item's context as lines of code, with the marks of a diff as colors."""
     if not context.strip():
-        return ""
+        return Markup()
     is_diff = any(line.startswith("@@ ") for line in context.split("\n"))
     kinds = {"+": "added", "-": "removed"} if is_diff else {}
     lines = []

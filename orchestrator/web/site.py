@@ -7,6 +7,7 @@ from hmac import compare_digest
 from typing import Any
 from urllib.parse import parse_qsl
 
+from markupsafe import Markup
 from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -170,9 +171,10 @@ class Site:
         """A page from a template."""
         return HTMLResponse(self._templates.get_template(template).render(context), status)
 
-    def render_part(self, template: str, **context: Any) -> str:
-        """A part of a page from a template, as HTML."""
-        return self._templates.get_template(template).render(context)
+    def render_part(self, template: str, **context: Any) -> Markup:
+        """A part of a page from a template."""
+        found = self._templates.get_template(template).render(context)
+        return Markup(found)  # noqa: S704 - the template escapes
 
     def render_error(self, status: int, why: str, visit: Visit | None = None) -> Response:
         """A page that says what is wrong."""

@@ -4,8 +4,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
-from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
 from orchestrator.app.statistics.alerts import Alert, check_alerts, load_thresholds
@@ -18,14 +16,6 @@ from orchestrator.web.site import SitePage, SitePart, Visit
 DAY = 24 * 3600.0
 SPANS = {"7": "7 days", "30": "30 days", "90": "90 days", "": "all"}
 METRICS = "text/plain; version=0.0.4"
-
-
-class ShownSection(Struct, frozen=True):
-    """A part of the page, as HTML."""
-
-    id: str
-    heading: str
-    body: Markup
 
 
 class StatisticsPage:
@@ -47,17 +37,12 @@ class StatisticsPage:
             everything.until,
         )
         statistics = summarize(chosen)
-        sections = [
-            ShownSection(one.id, one.heading, Markup(one.body))  # noqa: S704 - escaped there
-            for one in page_sections(statistics)
-            if one.body
-        ]
         return visit.render(
             "statistics.html",
             title="Statistics",
             alerts=self._alerts(everything),
             total=statistics.total,
-            sections=sections,
+            sections=[one for one in page_sections(statistics) if one.body],
             spans=SPANS,
             days=days,
         )

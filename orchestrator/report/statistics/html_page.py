@@ -3,9 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
+from markupsafe import Markup
+
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics
-from orchestrator.report.figure_pages import PageSection, render_document, table
-from orchestrator.report.html_elements import bullets, figure, text
+from orchestrator.report.page_templates import (
+    PageSection,
+    charts,
+    element,
+    html,
+    join,
+    render_document,
+    table,
+)
 from orchestrator.report.statistics.text_and_csv import (
     dollars,
     duration,
@@ -14,7 +23,7 @@ from orchestrator.report.statistics.text_and_csv import (
     table_of,
     tokens,
 )
-from orchestrator.report.svg_parts import HEIGHT, label, line, svg, x, y
+from orchestrator.report.svg_shapes import HEIGHT, circle, label, line, polyline, rect, svg, x, y
 
 MAX_DAYS = 90
 LISTED = 100
@@ -25,7 +34,21 @@ Value = Callable[[Figures], float | None]
 
 def render_page(statistics: Statistics) -> str:
     """The page, ending in a newline."""
-    return render_document("Statistics of reviews", _head(statistics), page_sections(statistics))
+    total = statistics.total
+    facts = [f"{percent(total.completion)} of those that ended are complete"]
+    if total.usd:
+        facts.append(f"{dollars(total.usd)} spent")
+    if total.review_seconds.p95 is not None:
+        facts.append(f"95% took at most {duration(total.review_seconds.p95)}")
+    return render_document(
+        "statistics.html",
+        "Statistics of reviews",
+        page_sections(statistics),
+        total=total,
+        since=statistics.since,
+        until=statistics.until,
+        lead=", ".join(facts) if total.reviews else "Nothing to count yet",
+    )
 
 
 def page_sections(statistics: Statistics) -> list[PageSection]:
@@ -42,38 +65,22 @@ def page_sections(statistics: Statistics) -> list[PageSection]:
         PageSection(
             "broken",
             "Not counted",
-            bullets(f"{broken.run_id}: {broken.why}" for broken in statistics.broken),
+            element("bullets", [f"{one.run_id}: {one.why}" for one in statistics.broken]),
         ),
     ]
 
 
-def _overview(statistics: Statistics) -> str:
-    return "".join(
-        f"<p><strong>{text(name)}</strong> {text(' · '.join(filter(None, parts)))}</p>"
+def _overview(statistics: Statistics) -> Markup:
+    return join(
+        html("<p><strong>{}</strong> {}</p>", name, " · ".join(filter(None, parts)))
         for name, parts in overview(statistics)
     )
 
 
-def _head(statistics: Statistics) -> str:
-    total = statistics.total
-    since = f"Runs since {statistics.since[:10]}, " if statistics.since else "All runs, "
-    noun = "review" if total.reviews == 1 else "reviews"
-    facts = [f"{percent(total.completion)} of those that ended are complete"]
-    if total.usd:
-        facts.append(f"{dollars(total.usd)} spent")
-    if total.review_seconds.p95 is not None:
-        facts.append(f"95% took at most {duration(total.review_seconds.p95)}")
-    lead = ", ".join(facts) if total.reviews else "Nothing to count yet"
-    return (
-        f'<p class="small soft">{text(since)}computed {text(statistics.until[:16])} UTC</p>'
-        f'<h1>{total.reviews:,} {noun}</h1><p class="lead">{text(lead)}.</p>'
-    )
-
-
-def _group(statistics: Statistics, by: Grouping) -> str:
+def _group(statistics: Statistics, by: Grouping) -> Markup:
     titles, rows, left = table_of(statistics, by, LISTED)
-    more = f'<p class="soft">and {left:,} more, in the CSV</p>' if left else ""
-    return table(by, (by, *titles), [[text(cell) for cell in row] for row in rows]) + more
+    more = html('<p class="soft">and {:,} more, in the CSV</p>', left) if left else Markup()
+    return table(by, (by, *titles), rows) + more
 
 
 def _every_day(statistics: Statistics) -> Days:
@@ -87,39 +94,26 @@ def _every_day(statistics: Statistics) -> Days:
     return [(day, known.get(day)) for day in days]
 
 
-def _charts(days: Days) -> str:
+def _charts(days: Days) -> Markup:
     if not days:
-        return ""
-    charts = [
-        figure("Reviews", "complete; above them in orange the others", _stacked(days)),
-        figure(
-            "Time of a review",
-            "median, and in orange the 95th percentile",
-            _lines(days, duration, lambda f: f.review_seconds.p50, lambda f: f.review_seconds.p95),
-        ),
-        figure(
-            "Tool calls that failed",
-            "share of those performed",
-            _lines(days, percent, lambda f: f.tool_error_rate),
-        ),
-        figure("Findings", "different ones", _bars(days, "findings", lambda f: f.findings.found)),
-    ]
-    if any(figures and figures.input_tokens for _, figures in days):
-        charts += [
-            figure("Cost", "of the day", _bars(days, "cost", lambda f: f.usd, dollars)),
-            figure(
-                "Cost of a task", "mean of the day", _lines(days, dollars, lambda f: f.usd_per_task)
-            ),
-            figure(
-                "Tokens",
-                "input and output",
-                _bars(days, "tokens", lambda f: f.input_tokens + f.output_tokens, tokens),
-            ),
-            figure(
-                "Cache share", "of the input tokens", _lines(days, percent, lambda f: f.cache_share)
-            ),
+        return Markup()
+    times = _lines(days, duration, lambda f: f.review_seconds.p50, lambda f: f.review_seconds.p95)
+    figures = [
+        ("Reviews", "complete; above them in orange the others", _stacked(days)),
+        ("Time of a review", "median, and in orange the 95th percentile", times),
+        ("Tool calls that failed", "share of those performed",
+         _lines(days, percent, lambda f: f.tool_error_rate)),
+        ("Findings", "different ones", _bars(days, "findings", lambda f: f.findings.found)),
+    ]  # fmt: skip
+    if any(found and found.input_tokens for _, found in days):
+        used = _bars(days, "tokens", lambda f: f.input_tokens + f.output_tokens, tokens)
+        figures += [
+            ("Cost", "of the day", _bars(days, "cost", lambda f: f.usd, dollars)),
+            ("Cost of a task", "mean of the day", _lines(days, dollars, lambda f: f.usd_per_task)),
+            ("Tokens", "input and output", used),
+            ("Cache share", "of the input tokens", _lines(days, percent, lambda f: f.cache_share)),
         ]
-    return f'<div class="charts">{"".join(charts)}</div>'
+    return charts(*figures)
 
 
 def _count(value: float | None) -> str:
@@ -131,7 +125,7 @@ def _up(share: float) -> float:
     return y(0.93 * share)
 
 
-def _frame(days: Days, top: float, show: Callable[[float], str]) -> list[str]:
+def _frame(days: Days, top: float, show: Callable[[float], str]) -> list[Markup]:
     """Axes with the highest value, and the first and last day."""
     parts = [line(x(0), _up(share), x(1), _up(share), "line") for share in (0, 1)]
     parts.append(label(x(0), _up(1) - 4, show(top), "start"))
@@ -141,17 +135,14 @@ def _frame(days: Days, top: float, show: Callable[[float], str]) -> list[str]:
     return parts + [label(at, HEIGHT - 8, day, anchor) for at, day, anchor in ends]
 
 
-def _bar(number: int, days: Days, bottom: float, top: float, color: str, what: str) -> str:
+def _bar(number: int, days: Days, bottom: float, top: float, color: str, title: str) -> Markup:
     wide = (x(1) - x(0)) / len(days)
     gap = min(wide * 0.2, 4)
-    return (
-        f'<rect x="{x(0) + wide * number + gap / 2:.1f}" y="{_up(top):.1f}" '
-        f'width="{wide - gap:.1f}" height="{_up(bottom) - _up(top):.1f}" fill="var(--{color})">'
-        f"<title>{text(what)}</title></rect>"
-    )
+    left, height = x(0) + wide * number + gap / 2, _up(bottom) - _up(top)
+    return rect(left, _up(top), wide - gap, height, color, title)
 
 
-def _stacked(days: Days) -> str:
+def _stacked(days: Days) -> Markup:
     most = max(figures.reviews if figures else 0 for _, figures in days) or 1
     parts = _frame(days, most, _count)
     for number, (day, figures) in enumerate(days):
@@ -166,7 +157,9 @@ def _stacked(days: Days) -> str:
     return svg("reviews by day", parts)
 
 
-def _bars(days: Days, what: str, value: Value, show: Callable[[float | None], str] = _count) -> str:
+def _bars(
+    days: Days, what: str, value: Value, show: Callable[[float | None], str] = _count
+) -> Markup:
     values = [(value(figures) if figures else None) or 0.0 for _, figures in days]
     most = max(values) or 1.0
     parts = _frame(days, most, show)
@@ -175,7 +168,7 @@ def _bars(days: Days, what: str, value: Value, show: Callable[[float | None], st
     return svg(f"{what} by day", parts)
 
 
-def _lines(days: Days, show: Callable[[float | None], str], *values: Value) -> str:
+def _lines(days: Days, show: Callable[[float | None], str], *values: Value) -> Markup:
     """A line for each value, with a dot for each day that has one."""
     series = [[value(figures) if figures else None for _, figures in days] for value in values]
     most = max((one for line_ in series for one in line_ if one is not None), default=0.0) or 1.0
@@ -186,13 +179,6 @@ def _lines(days: Days, show: Callable[[float | None], str], *values: Value) -> s
             for number, ((day, _), one) in enumerate(zip(days, known, strict=True))
             if one is not None
         ]
-        points = " ".join(f"{at:.1f},{up:.1f}" for at, up, _, _ in spots)
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="var(--{color})" stroke-width="1.5"/>'
-        )
-        parts += [
-            f'<circle cx="{at:.1f}" cy="{up:.1f}" r="2.5" fill="var(--{color})">'
-            f"<title>{text(f'{day}: {show(one)}')}</title></circle>"
-            for at, up, day, one in spots
-        ]
+        parts.append(polyline([spot[:2] for spot in spots], color, stroke_width="1.5"))
+        parts += [circle(at, up, 2.5, color, f"{day}: {show(one)}") for at, up, day, one in spots]
     return svg("by day", parts)

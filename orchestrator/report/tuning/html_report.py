@@ -2,11 +2,24 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.report.figure_pages import PageSection, table
-from orchestrator.report.html_elements import bullets, figure, fold, link, quote, text
-from orchestrator.report.tuning import charts
+from markupsafe import Markup
+from msgspec import Struct
+
+from orchestrator.report.page_templates import (
+    PageSection,
+    charts,
+    element,
+    html,
+    render_document,
+    table,
+)
+from orchestrator.report.tuning.charts import (
+    draw_histogram,
+    draw_learning_curve,
+    draw_reliability_diagram,
+    draw_weights,
+)
 from orchestrator.report.tuning.comparison_text import describe_change, describe_power
-from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
     apply_sign,
@@ -19,6 +32,7 @@ from orchestrator.report.tuning.text_report import (
     list_comparisons,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
+from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.rubric_decisions import Flip
@@ -46,6 +60,33 @@ WORDS = (
 )
 
 
+class Conclusion(Struct, frozen=True):
+    """What a page says first, for a reader who knows no statistics.
+
+    Attributes:
+        trusted: None where the labels cannot tell.
+        sentence: why, without a statistic's name.
+        reasons: the same with figures, a sentence each.
+    """
+
+    trusted: bool | None
+    sentence: str
+    reasons: Sequence[str] = ()
+
+
+def render_page(title: str, conclusion: Conclusion, sections: Sequence[PageSection]) -> str:
+    """A page that says first, in a plain sentence, whether a rubric can be trusted."""
+    word = name_trust(conclusion.trusted)
+    return render_document(
+        "conclusion.html",
+        f"{word}: {title}",
+        sections,
+        subject=title,
+        word=word,
+        conclusion=conclusion,
+    )
+
+
 def render_tuning_page(
     result: TuningResult, title: str, texts: Mapping[str, str], more: Sequence[PageSection] = ()
 ) -> str:
@@ -64,8 +105,7 @@ def render_tuning_page(
 
 def words() -> PageSection:
     """What the terms mean."""
-    rows = "".join(f"<dt>{text(a)}</dt><dd>{text(b)}</dd>" for a, b in WORDS)
-    return PageSection("words", "Words", f'<dl class="words">{rows}</dl>')
+    return PageSection("words", "Words", element("words", WORDS))
 
 
 def _conclude(result: TuningResult) -> Conclusion:
@@ -95,21 +135,20 @@ def _fit_sections(
     result: TuningResult, comparison: PairedComparison, texts: Mapping[str, str]
 ) -> Iterable[PageSection]:
     yield PageSection("agreement", "Agreement with people", _render_comparison(result, comparison))
-    checks = [[text(cell) for cell in row] for row in list_checks(result)]
     head = ("Part of the labels", "Change", "Outcome")
-    yield PageSection("checks", CHECKS_HEADING, table("Checks", head, checks))
-    flips = f"<p>{describe_flip_count(result)}.</p>" + _render_flips(result.flips, texts)
+    yield PageSection("checks", CHECKS_HEADING, table("Checks", head, list_checks(result)))
+    flips = html("<p>{}.</p>", describe_flip_count(result)) + _render_flips(result.flips, texts)
     yield PageSection("flips", "Changed decisions", flips)
     yield PageSection("reliability", "Reliability", _render_charts(result))
     yield PageSection("criteria", "Criteria", render_criteria(result.criteria))
 
 
-def _render_labels(result: TuningResult) -> str:
-    facts = f"<p>{', '.join(count_labels(result.assessment))}.</p>"
+def _render_labels(result: TuningResult) -> Markup:
+    facts = html("<p>{}.</p>", ", ".join(count_labels(result.assessment)))
     raters = [
         (
-            text(r.name),
-            str(r.labels),
+            r.name,
+            r.labels,
             format_interval(r.auc),
             format_interval(r.kappa),
             "as if at random" if r.at_chance else "",
@@ -118,13 +157,13 @@ def _render_labels(result: TuningResult) -> str:
     ]
     head = ("Rater", "Labels", "AUC", "Kappa with the others", "Note")
     people = render_people(result.assessment.inter_rater) + table("Raters", head, raters)
-    return facts + people + bullets(result.assessment.notes)
+    return facts + people + element("bullets", result.assessment.notes)
 
 
-def render_people(people: InterRaterAgreement) -> str:
+def render_people(people: InterRaterAgreement) -> Markup:
     """How well people agree among themselves."""
     if not people.shared_items:
-        return (
+        return Markup(
             "<p>No item has labels of two people, so nobody knows how well people agree, and how "
             "well a judge can agree with them: <code>diffcourt label</code> with another "
             "<code>--rater</code>.</p>"
@@ -139,76 +178,83 @@ def render_people(people: InterRaterAgreement) -> str:
         )
     ]
     facts = count_noun(people.shared_items, "item")
-    return (
-        f"<p>People among themselves, on {facts} that several labeled. A judge cannot be expected "
-        f"to agree better.</p>{table('Agreement among people', ('Statistic', 'People'), rows)}"
+    return html(
+        "<p>People among themselves, on {} that several labeled. A judge cannot be expected to "
+        "agree better.</p>{}",
+        facts,
+        table("Agreement among people", ("Statistic", "People"), rows),
     )
 
 
-def _render_comparison(result: TuningResult, comparison: PairedComparison) -> str:
+def _render_comparison(result: TuningResult, comparison: PairedComparison) -> Markup:
     uses_costs = result.plan.objective.uses_costs
     rows = [
         [name, *(apply_sign(v, sign).format() for v in (c.before, c.after, c.change))]
         for name, c, sign in list_comparisons(result, comparison)
     ]
     rows += [
-        [text(policy), "", format_statistic(-value if uses_costs else value), ""]
+        [policy, "", format_statistic(-value if uses_costs else value), ""]
         for policy, value in (result.trivial_policies or {}).items()
     ]
     head = ("Held out", "Before", "After", "Change")
     out = table("Agreement before and after", head, rows)
-    out += f'<p class="soft small">Threshold {describe_fit(result)}.</p>'
-    return out + (render_confusion(("Before", "After"), result.confusion or ()))
+    out += html('<p class="soft small">Threshold {}.</p>', describe_fit(result))
+    return out + render_confusion(("Before", "After"), result.confusion or ())
 
 
-def render_confusion(names: Sequence[str], matrices: Sequence[ConfusionMatrix]) -> str:
+def render_confusion(names: Sequence[str], matrices: Sequence[ConfusionMatrix]) -> Markup:
     """Counts of decisions by people's, one table for several rubrics."""
     head = ["", *(f"{name}: {word}" for name in names for word in ("rejects", "accepts"))]
     rows = [
         [who, *(f"{m[i][j]:.4g}" for m in matrices for j in (0, 1))]
         for i, who in enumerate(("People reject", "People accept"))
     ]
-    return table("Decisions by people's", head, rows) if matrices else ""
+    return table("Decisions by people's", head, rows) if matrices else Markup()
 
 
-def _render_charts(result: TuningResult) -> str:
+def _render_charts(result: TuningResult) -> Markup:
     error = format_statistic(result.calibration_error, 3)
-    parts = [
-        figure(
-            "Predicted and true shares",
-            f"share accepted by predicted probability; calibration error {error}",
-            charts.draw_reliability_diagram(result.reliability),
-        )
-    ]
-    parts += [
-        figure(
-            f"Totals by label, {histogram.name}",
-            f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
-            charts.draw_histogram(histogram),
-        )
-        for histogram in result.histograms
-    ]
-    weights = "share of the total weight: present (bar), fitted with 95% range of refits (dot)"
-    parts.append(figure("Weights", weights, charts.draw_weights(result)))
     uses_costs = result.plan.objective.uses_costs
     value, sign = ("cost per decision", -1.0) if uses_costs else ("kappa", 1.0)
     note = f"held-out {value} by number of labels, and its worst 5% (gray)"
-    curve = charts.draw_learning_curve(result.learning_curve, sign)
-    parts.append(figure("Learning curve", f"{note}. {describe_more_labels(result)}", curve))
-    return f'<div class="charts">{"".join(parts)}</div>'
+    return charts(
+        (
+            "Predicted and true shares",
+            f"share accepted by predicted probability; calibration error {error}",
+            draw_reliability_diagram(result.reliability),
+        ),
+        *(
+            (
+                f"Totals by label, {histogram.name}",
+                f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
+                draw_histogram(histogram),
+            )
+            for histogram in result.histograms
+        ),
+        (
+            "Weights",
+            "share of the total weight: present (bar), fitted with 95% range of refits (dot)",
+            draw_weights(result),
+        ),
+        (
+            "Learning curve",
+            f"{note}. {describe_more_labels(result)}",
+            draw_learning_curve(result.learning_curve, sign),
+        ),
+    )
 
 
-def render_criteria(criteria: Sequence[CriterionAnalysis]) -> str:
+def render_criteria(criteria: Sequence[CriterionAnalysis]) -> Markup:
     """What each criterion contributes; ``Fitted`` only where something was fitted."""
     fitted = any(c.share_after is not None for c in criteria)
     rows = [
         (
-            text(c.name),
+            c.name,
             format_interval(c.auc),
             format_statistic(c.share_before),
             *([format_interval(c.share_after)] if fitted else []),
             "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}",
-            text("; ".join(c.notes)),
+            "; ".join(c.notes),
         )
         for c in criteria
     ]
@@ -216,30 +262,29 @@ def render_criteria(criteria: Sequence[CriterionAnalysis]) -> str:
     return table("Criteria", ("Criterion", "AUC", *shown, "AUC drop without it", "Notes"), rows)
 
 
-def _render_flips(flips: Sequence[Flip], texts: Mapping[str, str]) -> str:
+def _render_flips(flips: Sequence[Flip], texts: Mapping[str, str]) -> Markup:
     rows = [
         (
-            link(f.id, f.url) + fold("Text", quote(texts.get(f.id, ""))),
+            element("link", f.id, f.url)
+            + element("fold", "Text", element("quote", texts.get(f.id, ""))),
             *describe_flip_sides(f),
-            text(f.label),
+            f.label,
         )
         for f in flips[:MAX_LISTED]
     ]
     head = ("Item", "Decision", "Total", "Label")
-    first = table("Changed decisions", head, rows[:MAX_OPEN])
     rest = table("Further changed decisions", head, rows[MAX_OPEN:])
-    return first + fold(f"{len(rows) - MAX_OPEN} more", rest) + _omitted(len(flips))
-
-
-def _omitted(count: int) -> str:
-    left = count - MAX_LISTED
-    return f"<p>{left:,} more: <code>--json</code> has all.</p>" if left > 0 else ""
+    return (
+        table("Changed decisions", head, rows[:MAX_OPEN])
+        + element("fold", f"{len(rows) - MAX_OPEN} more", rest)
+        + element("omitted", len(flips), MAX_LISTED)
+    )
 
 
 def render_comparison_page(found: RubricComparison, title: str) -> str:
     """The page of a comparison of two rubrics, wordings, prompts or models."""
     sides = [
-        (letter, text(name), text(judge or "unknown"), "unknown" if usd is None else f"${usd:.4f}",
+        (letter, name, judge or "unknown", "unknown" if usd is None else f"${usd:.4f}",
          format_interval(kappa))
         for letter, name, judge, usd, kappa in zip(
             "AB", (found.a, found.b), found.judges, found.usd,
@@ -248,19 +293,18 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
     ]  # fmt: skip
     head = ("Side", "What", "Judge", "Cost", "Kappa with people")
     change = found.comparison.change
-    figures = (
-        f"<p>Change {format_change(change.value)}, 95% interval {format_change(change.low)} to "
-        f"{format_change(change.high)}, on {count_noun(found.items, 'item')} of "
-        f"{count_noun(found.groups, 'group')}. {text(describe_power(found))}</p>"
+    figures = html(
+        "<p>Change {}, 95% interval {} to {}, on {} of {}. {}</p>",
+        *map(format_change, (change.value, change.low, change.high)),
+        count_noun(found.items, "item"),
+        count_noun(found.groups, "group"),
+        describe_power(found),
     )
-    left_out = found.left_out
-    note = f"{count_noun(len(left_out), 'labeled item')} without scores of both"
-    body = (
-        table("The two sides", head, sides)
-        + figures
-        + fold(note, bullets(left_out)) * bool(left_out)
-    )
-    count = f"<p>{len(found.changed):,} of {count_noun(found.items, 'decision')} differ.</p>"
+    note = f"{count_noun(len(found.left_out), 'labeled item')} without scores of both"
+    left_out = element("fold", note, element("bullets", found.left_out))
+    body = table("The two sides", head, sides) + figures + left_out
+    decisions = count_noun(found.items, "decision")
+    count = html("<p>{:,} of {} differ.</p>", len(found.changed), decisions)
     sections = [
         PageSection("agreement", "Agreement with people", body),
         PageSection("changed", "Decisions that differ", count + _render_changed(found.changed)),
@@ -281,19 +325,18 @@ def _conclude_comparison(found: RubricComparison) -> Conclusion:
     return Conclusion(trusted, sentence, [describe_change(found)])
 
 
-def _render_changed(changed: Sequence[ChangedDecision]) -> str:
+def _render_changed(changed: Sequence[ChangedDecision]) -> Markup:
     order = {"broken": 0, "corrected": 1, "disputed": 2}
     listed = sorted(changed, key=lambda c: order[c.verdict])[:MAX_LISTED]
     return list_articles([_render_changed_item(c) for c in listed], len(changed))
 
 
-def list_articles(articles: Sequence[str], count: int) -> str:
+def list_articles(articles: Sequence[Markup], count: int) -> Markup:
     """Items of a list of ``count``: the first ones, and the others folded away."""
-    rest = fold(f"{len(articles) - MAX_OPEN} more", "".join(articles[MAX_OPEN:]))
-    return "".join(articles[:MAX_OPEN]) + rest + _omitted(count)
+    return element("articles", articles, count, MAX_OPEN, MAX_LISTED)
 
 
-def _render_changed_item(c: ChangedDecision) -> str:
+def _render_changed_item(c: ChangedDecision) -> Markup:
     words = {
         "broken": ("bad", "right only with A"),
         "corrected": ("good", "right only with B"),
@@ -307,16 +350,9 @@ def _render_changed_item(c: ChangedDecision) -> str:
             ("B", c.accepted_b, c.total_b),
         )
     ]
-    scores = [
-        (text(name), *(text(format_score(score)) for score in pair))
-        for name, pair in c.changed_scores.items()
-    ]
+    scores = [(name, *map(format_score, pair)) for name, pair in c.changed_scores.items()]
     facts = "; ".join([*sides, f"people: {c.label}"])
-    return (
-        f'<article class="{kind}"><h3>{link(c.id, c.url)} <span class="pill">{verdict}</span></h3>'
-        f'<p class="soft">{text(facts)}</p>{quote(c.text)}'
-        f"{table('Scores that differ', ('Criterion', 'A', 'B'), scores)}</article>"
-    )
+    return element("changed_decision", c, kind, verdict, facts, scores)
 
 
 def format_score(score: float | str | None) -> str:

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from orchestrator.report.figure_pages import PageSection, table
-from orchestrator.report.html_elements import bullets, figure, link, quote, text
-from orchestrator.report.tuning import charts
-from orchestrator.report.tuning.conclusion_page import Conclusion, render_page
+from markupsafe import Markup
+
+from orchestrator.report.page_templates import PageSection, charts, element, html, table
+from orchestrator.report.tuning.charts import draw_periods, draw_reliability_diagram
 from orchestrator.report.tuning.html_report import (
     MAX_LISTED,
+    Conclusion,
     format_score,
     list_articles,
     render_confusion,
     render_criteria,
+    render_page,
     render_people,
     words,
 )
@@ -89,9 +91,11 @@ def disagreement_sections(found: DisagreementReport) -> list[PageSection]:
     count = len(found.disagreements)
     articles = [_render_disagreement(one) for one in found.disagreements[:MAX_LISTED]]
     name = f"{found.name} version {found.version}"
-    intro = (
-        f"<p>{text(name)} contradicts {count:,} of {count_noun(found.labels, 'label')}, the most "
-        "confident first.</p>"
+    intro = html(
+        "<p>{} contradicts {:,} of {}, the most confident first.</p>",
+        name,
+        count,
+        count_noun(found.labels, "label"),
     )
     return [
         PageSection("disagreements", "Disagreements", intro + list_articles(articles, count)),
@@ -101,43 +105,31 @@ def disagreement_sections(found: DisagreementReport) -> list[PageSection]:
     ]
 
 
-def _render_disagreement(one: Disagreement) -> str:
-    decision = "accepts" if one.accepted else "rejects"
+def _render_disagreement(one: Disagreement) -> Markup:
     why = f"total {format_statistic(one.total)}, {one.confidence:.0%} sure"
     if one.blocked_by:
         why = f"blocked by {', '.join(one.blocked_by)}"
     said = f"{one.rater} says {format_label(one.label)}"
     if one.history:
         said += f" (before: {', '.join(map(format_label, one.history))})"
-    note = f"<p><b>Reason:</b> {text(one.note)}</p>" if one.note else ""
     scores = [
-        (
-            text(view.id),
-            text(format_score(view.score)),
-            "" if view.label is None else _compare(view),
-            text(view.reason),
-        )
-        for view in one.criteria
+        (view.id, format_score(view.score), _compare(view), view.reason) for view in one.criteria
     ]
-    head = ("Criterion", "Score", "Person", "Judge's reason")
-    kind = "accepted" if one.accepted else "rejected"
-    return (
-        f'<article class="{kind}"><h3>{link(one.item, one.url)}</h3>'
-        f"<p>The rubric {decision} ({text(why)}); {text(said)}.</p>{note}{quote(one.text)}"
-        f"{table(f'Scores of {text(one.item)}, {text(one.rater)}', head, scores)}</article>"
-    )
+    return element("disagreement", one, why, said, scores)
 
 
 def _compare(view: CriterionView) -> str:
-    said = text(format_label(view.label or ""))
-    return f'<b class="off">{said}</b> (differs)' if view.agrees is False else said
+    if view.label is None:
+        return ""
+    said = format_label(view.label or "")
+    return html('<b class="off">{}</b> (differs)', said) if view.agrees is False else said
 
 
-def _render_labels(criteria: Iterable[CriterionAgreement]) -> str:
+def _render_labels(criteria: Iterable[CriterionAgreement]) -> Markup:
     """Agreement on single criteria, where people labeled them."""
     rows = [
         (
-            text(c.id),
+            c.id,
             f"{c.labels:,}",
             *map(format_interval, (c.false_accepts, c.false_rejects, c.kappa, c.alpha)),
         )
@@ -147,7 +139,7 @@ def _render_labels(criteria: Iterable[CriterionAgreement]) -> str:
     return table("Labels of criteria", head, rows)
 
 
-def _render_agreement(found: Evaluation) -> str:
+def _render_agreement(found: Evaluation) -> Markup:
     people = found.inter_rater
     rows = [
         (name, format_interval(own), format_interval(theirs))
@@ -160,9 +152,7 @@ def _render_agreement(found: Evaluation) -> str:
         )
     ]
     head = ("Statistic", "Rubric and people", "People among themselves")
-    policies = [
-        (text(name), format_statistic(value)) for name, value in found.trivial_policies.items()
-    ]
+    policies = [(name, format_statistic(value)) for name, value in found.trivial_policies.items()]
     return (
         table("Agreement", head, rows)
         + table("Policies that use little of an item", ("Policy", "Kappa"), policies)
@@ -170,14 +160,11 @@ def _render_agreement(found: Evaluation) -> str:
     )
 
 
-def _render_reliability(found: Evaluation) -> str:
+def _render_reliability(found: Evaluation) -> Markup:
     source = "calibrated probability" if found.calibrated else "total, which is not calibrated"
     error = format_statistic(found.calibration_error, 3)
-    chart = figure(
-        "Predicted and true shares",
-        f"share that people accept by {source}; calibration error {error}",
-        charts.draw_reliability_diagram(found.reliability),
-    )
+    note = f"share that people accept by {source}; calibration error {error}"
+    chart = ("Predicted and true shares", note, draw_reliability_diagram(found.reliability))
     lines = []
     if (repeats := found.repeated_scoring) is not None:
         lines.append(
@@ -190,18 +177,16 @@ def _render_reliability(found: Evaluation) -> str:
             f"There is {strong} length bias: longer texts with the same label have "
             f"{'higher' if bias > 0 else 'lower'} totals (rank correlation {bias:+.2f})."
         )
-    return f'<div class="charts">{chart}</div>{bullets(lines)}'
+    return charts(chart) + element("bullets", lines)
 
 
 def drift_sections(found: Drift | None) -> list[PageSection]:
     """What has changed over time; nothing without times."""
     if found is None:
         return []
-    chart = figure(
-        "Agreement by month",
+    note = (
         "share of what people accept that the judge accepts (blue), and of what they reject that "
-        "it rejects (orange), with 95% intervals",
-        charts.draw_periods(found.periods),
+        "it rejects (orange), with 95% intervals"
     )
     months = [
         (p.month, f"{p.labels:,}", format_interval(p.sensitivity), format_interval(p.specificity))
@@ -216,17 +201,17 @@ def drift_sections(found: Drift | None) -> list[PageSection]:
          format_interval(found.leniency), ""),
     ]  # fmt: skip
     body = (
-        f'<div class="charts">{chart}</div>'
+        charts(("Agreement by month", note, draw_periods(found.periods)))
         + table("Months", ("Month", "Labels", "Of accepted", "Of rejected"), months)
-        + f"<p>Changes since {text(found.since[:16].replace('T', ' '))}:</p>"
+        + html("<p>Changes since {}:</p>", found.since[:16].replace("T", " "))
         + table("Changes", ("Who", "Of accepted", "Of rejected"), changes)
     )
     if found.untimed:
-        body += f"<p>{count_noun(found.untimed, 'label')} without a time not used.</p>"
+        body += html("<p>{} without a time not used.</p>", count_noun(found.untimed, "label"))
     return [PageSection("drift", "Drift", body)]
 
 
-def _render_rate(found: CorrectedRate) -> str:
+def _render_rate(found: CorrectedRate) -> Markup:
     rows = [
         (name, format_interval(value))
         for name, value in (
@@ -241,4 +226,5 @@ def _render_rate(found: CorrectedRate) -> str:
     ]
     counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
     worth = f"with the judge they are worth {found.worth:,.0f} random labels"
-    return table("Rates", ("Rate", "Share accepted"), rows) + f"<p>{counts}; {worth}.</p>"
+    rates = table("Rates", ("Rate", "Share accepted"), rows)
+    return rates + html("<p>{}; {}.</p>", counts, worth)

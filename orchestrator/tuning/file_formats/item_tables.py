@@ -1,6 +1,7 @@
 """Items and labels as tables with any names of columns: CSV, or JSON Lines.
 
-A row is an item and a rater. Columns are ``COLUMNS``, and ``scores.NAME``, ``reasons.NAME`` and ``criteria.NAME``.
+A row is an item and a rater. Columns are ``COLUMNS``, and ``scores.NAME``, ``reasons.NAME`` and
+``criteria.NAME``.
 """
 
 import json

@@ -62,14 +62,9 @@ def _show_file(file: FileExcerpt, findings: Sequence[Finding]) -> ShownFile:
         return line.new in heads or line.old in bases
 
     kinds = [line.kind for line in file.lines]
-    html = render_lines("Change of", file.path, file.lines, is_cited) if file.lines else ""
+    html = render_lines("Change of", file.path, file.lines, is_cited) if file.lines else Markup()
     return ShownFile(
-        file.path,
-        kinds.count("added"),
-        kinds.count("removed"),
-        findings,
-        Markup(html),  # noqa: S704 - escaped there
-        file.omitted,
+        file.path, kinds.count("added"), kinds.count("removed"), findings, html, file.omitted
     )
 
 

@@ -1,5 +1,6 @@
 """Actions on a finding: feedback, or an entry in a file to commit."""
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from orchestrator.app.human_decisions.approvals import acting_for
@@ -30,7 +31,7 @@ class FindingActions:
     def __init__(self, index: CachedRunIndex) -> None:
         self._index = index
 
-    def render(self, visit: Visit, found: RunDetails, finding: Finding) -> str:
+    def render(self, visit: Visit, found: RunDetails, finding: Finding) -> Markup:
         """The feedback on a finding, and the forms for people who may act."""
         run = found.summary
         return visit.site.render_part(

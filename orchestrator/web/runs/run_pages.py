@@ -21,7 +21,7 @@ from orchestrator.errors import RunNotFound
 from orchestrator.foreign_json import parse_json
 from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings
-from orchestrator.report.formats.html_page.overview import render_checks, render_coverage
+from orchestrator.report.formats.html_page.overview import render_coverage
 from orchestrator.report.formats.html_page.timeline import (
     TimelineWindow,
     in_window,
@@ -97,7 +97,7 @@ class RunPages:
         self,
         index: CachedRunIndex,
         processes: RunProcesses,
-        finding_actions: Callable[[Visit, RunDetails, Finding], str],
+        finding_actions: Callable[[Visit, RunDetails, Finding], Markup],
     ) -> None:
         self._index, self._processes = index, processes
         self._finding_actions = finding_actions
@@ -143,9 +143,6 @@ class RunPages:
         now = record.states[-1].name if record.states else ""
         targets = FLOW.states[now].targets if now in FLOW.states else ()
         visited = {step.name for step in record.states}
-        sections = (
-            Markup(render_coverage(verdict) + render_checks(verdict)) if verdict else ""  # noqa: S704
-        )
         return self._render(
             visit,
             "overview",
@@ -154,21 +151,21 @@ class RunPages:
             targets=targets,
             unvisited=[name for name in FLOW.states if name not in visited],
             grants=_raisable(found),
-            sections=sections,
+            sections=render_coverage(verdict) if verdict else "",
             top=open_findings(verdict)[:MAX_TOP] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:
         """Findings on the lines of the change."""
-        found, html = self.load(visit.values["run"]), ""
+        found, html = self.load(visit.values["run"]), Markup()
         if found.verdict is not None:
             excerpts = read_excerpts(found.summary.repo, found.verdict)
 
-            def actions(finding: Finding) -> str:
+            def actions(finding: Finding) -> Markup:
                 return self._finding_actions(visit, found, finding)
 
             html = render_findings(found.verdict, excerpts, actions)
-        return self._render(visit, "findings", found, html=Markup(html))  # noqa: S704 - escaped there
+        return self._render(visit, "findings", found, html=html)
 
     def change(self, visit: Visit) -> Response:
         """The lines of the change, with the findings at them."""
@@ -203,7 +200,7 @@ class RunPages:
             visit,
             "timeline",
             found,
-            lanes=Markup(render_timeline(record, window, lane_link, call_link)),  # noqa: S704
+            lanes=render_timeline(record, window, lane_link, call_link),
             window=window,
             whole=whole,
             zoom={

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from html import escape
 from typing import Literal
 
+from markupsafe import Markup
+from msgspec import Struct
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.special import TextLexer
@@ -13,7 +14,8 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
+from orchestrator.report.page_templates import element, html, join, make_printable
+from orchestrator.report.terminal_escaping import escape_code_lines
 
 MAX_CHARACTERS = 400
 """Of one line."""
@@ -28,15 +30,27 @@ _KINDS: Mapping[str, Literal["same", "added", "removed"]] = {
 }
 _CLASSES = {"same": "", "added": "add", "removed": "del"}
 _MARKS = {"same": " ", "added": "+", "removed": "-"}
+Parts = list[tuple[str, str]]
+"""Of a line: class and text."""
 
 
-def render_excerpt(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
+class _Row(Struct, frozen=True):
+    """A line as a row of the table; ``kind`` is its class."""
+
+    kind: str
+    old: int
+    new: int
+    mark: str
+    parts: Parts
+
+
+def render_excerpt(finding: Finding, lines: Sequence[ExcerptLine]) -> Markup:
     """The lines of the change, or where there are none, the finding's quotation."""
     removed = finding.evidence.side == "base"
     if not lines:
         lines = _quoted_lines(finding, removed=removed)
     if not lines:
-        return ""
+        return Markup()
 
     def is_cited(line: ExcerptLine) -> bool:
         number = line.old if removed else line.new
@@ -45,12 +59,12 @@ def render_excerpt(finding: Finding, lines: Sequence[ExcerptLine]) -> str:
     return render_lines(f"Code of {finding.id}", finding.path, lines, is_cited)
 
 
-def render_patch(finding: Finding) -> str:
+def render_patch(finding: Finding) -> Markup:
     """A finding's patch as tables, one for each file; as plain lines where it cannot be read."""
     fix = finding.fix
     if fix is None or not fix.patch:
-        return ""
-    files, tables = patched_files(fix), list[str]()
+        return Markup()
+    files, tables = patched_files(fix), list[Markup]()
     for file in files:
         rows = [row for hunk in file.hunks for row in hunk_rows(hunk)]
         lines = [
@@ -58,13 +72,13 @@ def render_patch(finding: Finding) -> str:
             for row in rows[:MAX_ROWS]
         ]
         if len(files) > 1:
-            tables.append(f'<p class="place">{escape(escape_unprintable(file.path))}</p>')
+            tables.append(html('<p class="place">{}</p>', file.path))
         tables.append(render_lines(f"Patch of {finding.id}", file.path, lines))
     if not tables:
         texts = fix.patch.split("\n")[:MAX_ROWS]
         lines = [ExcerptLine("same", 0, 0, text) for text in texts]
         tables = [render_lines(f"Patch of {finding.id}", finding.path, lines)]
-    return "".join(tables)
+    return join(tables)
 
 
 def render_lines(
@@ -72,19 +86,19 @@ def render_lines(
     path: str,
     lines: Sequence[ExcerptLine],
     is_cited: Callable[[ExcerptLine], bool] = lambda _: False,
-) -> str:
+) -> Markup:
     """Lines with both numbers, a mark and colors, in a region that scrolls."""
     rows = [
-        f'<tr class="{"cite" if is_cited(line) else _CLASSES[line.kind]}"><td class="n">'
-        f'{line.old or ""}</td><td class="n">{line.new or ""}</td>'
-        f"<td>{_MARKS[line.kind]} {html}</td></tr>"
-        for line, html in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
+        _Row(
+            "cite" if is_cited(line) else _CLASSES[line.kind],
+            line.old,
+            line.new,
+            _MARKS[line.kind],
+            parts,
+        )
+        for line, parts in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
     ]
-    label = escape(f"{name}: {escape_unprintable(path)}", quote=True)
-    return (
-        f'<div class="code" tabindex="0" role="region" aria-label="{label}">'
-        f"<table>{''.join(rows)}</table></div>"
-    )
+    return element("code", f"{name}: {path}", rows)
 
 
 def _quoted_lines(finding: Finding, *, removed: bool) -> list[ExcerptLine]:
@@ -97,19 +111,18 @@ def _quoted_lines(finding: Finding, *, removed: bool) -> list[ExcerptLine]:
     ]
 
 
-def _highlight(path: str, lines: Sequence[str]) -> list[str]:
-    """Each line as HTML, colored by the whole text."""
-    shown = [escape_unprintable(line.expandtabs(4))[:MAX_CHARACTERS] for line in lines]
-    html = [""] * len(shown)
+def _highlight(path: str, lines: Sequence[str]) -> list[Parts]:
+    """Each line in parts, colored by the whole text."""
+    shown = [make_printable(line)[:MAX_CHARACTERS] for line in lines]
+    parts: list[Parts] = [[] for _ in shown]
     at = 0
     for token, text in _lexer(path).get_tokens("\n".join(shown)):
         name = _class_of(token)
         for number, part in enumerate(text.split("\n")):
             at += number > 0
-            if part and at < len(html):
-                safe = escape(part)
-                html[at] += f'<span class="{name}">{safe}</span>' if name else safe
-    return html
+            if part and at < len(parts):
+                parts[at].append((name, part))
+    return parts
 
 
 def _lexer(path: str) -> Lexer:

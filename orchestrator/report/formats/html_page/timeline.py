@@ -1,12 +1,12 @@
 """What a run did over time: a lane for each task, with its calls as bars."""
 
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 
+from markupsafe import Markup
 from msgspec import Struct
 
 from orchestrator.app.runs.run_record import EffectSpan, RunRecord
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.page_templates import render
 from orchestrator.report.text_layout import format_duration
 
 LANES = 200
@@ -42,6 +42,30 @@ class _Bar(Struct):
     right: float
     row: int = 0
     count: int = 1
+    words: str = ""
+
+    @property
+    def width(self) -> float:
+        return max(self.right - self.left, MIN_WIDTH)
+
+
+class _Lane(Struct, frozen=True):
+    """The calls of a task, or those of an agent outside of tasks."""
+
+    agent: str
+    bars: Sequence[_Bar]
+    height: int
+    task: EffectSpan | None = None
+    left: float = 0.0
+    width: float = 0.0
+
+
+class _State(Struct, frozen=True):
+    name: str
+    seconds: float
+    left: float
+    width: float
+    parity: int
 
 
 def whole_window(record: RunRecord) -> TimelineWindow:
@@ -64,95 +88,75 @@ def render_timeline(
     window: TimelineWindow,
     lane_link: Callable[[EffectSpan], str] | None = None,
     call_link: Callable[[EffectSpan], str] | None = None,
-) -> str:
-    """The lanes of a window as HTML; links to a lane's own window and to calls where given."""
-    return _Drawing(record, window, lane_link, call_link).render()
+) -> Markup:
+    """The lanes of a window; links to a lane's own window and to calls where given."""
+    drawing = _Drawing(record, window)
+    lanes, more = drawing.lanes()
+    return render(
+        "timeline.html",
+        window=window,
+        states=drawing.states(),
+        lanes=lanes,
+        more=more,
+        ticks=[
+            (100 * number / TICKS, window.start + window.seconds * number / TICKS)
+            for number in range(TICKS + 1)
+        ],
+        lane_link=lane_link,
+        call_link=call_link,
+        row_height=ROW_HEIGHT,
+        min_named=MIN_NAMED,
+    )
 
 
 class _Drawing:
-    """Draws a window of a run."""
+    """Places what a window of a run shows, in percent of its width."""
 
-    def __init__(
-        self,
-        record: RunRecord,
-        window: TimelineWindow,
-        lane_link: Callable[[EffectSpan], str] | None,
-        call_link: Callable[[EffectSpan], str] | None,
-    ) -> None:
+    def __init__(self, record: RunRecord, window: TimelineWindow) -> None:
         self._record, self._window = record, window
-        self._lane_link, self._call_link = lane_link, call_link
 
-    def render(self) -> str:
-        """All lanes, with the states above and the time below."""
-        spans, window = in_window(self._record.spans, self._window), self._window
-        lanes = [span for span in spans if span.kind == "task"]
-        calls: dict[str, list[EffectSpan]] = {lane.key: [] for lane in lanes}
+    def lanes(self) -> tuple[list[_Lane], int]:
+        """A lane for each task, then for each agent outside of tasks; and how many are left out."""
+        spans = in_window(self._record.spans, self._window)
+        tasks = [span for span in spans if span.kind == "task"]
+        calls: dict[str, list[EffectSpan]] = {task.key: [] for task in tasks}
         others: dict[str, list[EffectSpan]] = {}
         for span in spans:
             if span.kind in {"model", "tool", "question"}:
                 lane = calls if span.task in calls else others
                 lane.setdefault(span.task if lane is calls else span.agent, []).append(span)
-        drawn = [self._task(lane, calls[lane.key]) for lane in lanes[:LANES]]
-        drawn += [self._lane(f"<b>{_text(name)}</b>", found) for name, found in others.items()]
-        if not drawn:
-            return '<p class="soft">Nothing happened in this part of the run.</p>'
-        more = len(lanes) - LANES
-        note = f'<p class="soft small">{more:,} more tasks are not drawn.</p>' if more > 0 else ""
-        return (
-            f'<div class="lanes" data-start="{window.start:.3f}" data-end="{window.end:.3f}">'
-            f"{self._states()}{''.join(drawn)}{_render_axis(window)}</div>{note}"
-        )
+        lanes = [self._lane(task.agent, calls[task.key], task) for task in tasks[:LANES]]
+        lanes += [self._lane(name, found) for name, found in others.items()]
+        return lanes, len(tasks) - LANES
 
-    def _states(self) -> str:
-        """A band of the states, so that a call is seen within its state."""
-        parts = []
+    def states(self) -> list[_State]:
+        """The states that the window shows a part of."""
+        found = []
         for number, step in enumerate(self._record.states):
             end = self._record.seconds if step.seconds is None else step.at + step.seconds
             left, right = self._window.share(step.at), self._window.share(end)
-            if right <= left:
-                continue
-            name = f'<text class="name" x="{left:.3f}%" dx="4" y="12">{escape(step.name)}</text>'
-            parts.append(
-                f"<g><title>{escape(step.name)}, {format_duration(end - step.at)}</title>"
-                f'<rect class="state{number % 2}" x="{left:.3f}%" width="{right - left:.3f}%" '
-                f'height="18"/>{name if right - left > MIN_NAMED else ""}</g>'
-            )
-        return _row('<span class="soft">states</span>', 18, "".join(parts))
+            if right > left:
+                state = _State(step.name, end - step.at, left, right - left, number % 2)
+                found.append(state)
+        return found
 
-    def _task(self, lane: EffectSpan, calls: Sequence[EffectSpan]) -> str:
-        agent, place = _text(lane.agent or lane.key), _text(lane.key)
-        name = f'<b>{agent}</b> <span class="soft small">{place}</span>'
-        if self._lane_link is not None:
-            name = f'<a href="{escape(self._lane_link(lane), quote=True)}">{name}</a>'
-        return self._lane(name, calls, lane)
-
-    def _lane(self, name: str, calls: Sequence[EffectSpan], task: EffectSpan | None = None) -> str:
+    def _lane(
+        self, agent: str, calls: Sequence[EffectSpan], task: EffectSpan | None = None
+    ) -> _Lane:
         bars = self._bars(calls)
         height = (max((bar.row for bar in bars), default=0) + 1) * ROW_HEIGHT + 4
-        drawn = "".join(map(self._bar, bars))
-        if task is not None:
-            left, right = self._window.share(task.at), self._window.share(self._end_of(task))
-            drawn = (
-                f'<rect class="task {task.status}" x="{left:.3f}%" '
-                f'width="{max(right - left, MIN_WIDTH):.3f}%" height="{height}"/>{drawn}'
-            )
-        return _row(name, height, drawn)
+        if task is None:
+            return _Lane(agent, bars, height)
+        left, right = self._window.share(task.at), self._window.share(self._end_of(task))
+        return _Lane(agent, bars, height, task, left, max(right - left, MIN_WIDTH))
 
-    def _bar(self, bar: _Bar) -> str:
+    def _describe(self, bar: _Bar) -> str:
         span = bar.span
         took = format_duration(self._end_of(span) - span.at)
         words = f"{span.name}, {took}, {span.status}{': ' + span.outcome if span.outcome else ''}"
         if bar.count > 1:
             words = f"{bar.count} calls, the first: {words}"
-        rect = (
-            f'<rect class="{span.kind} {span.status}" x="{bar.left:.3f}%" '
-            f'width="{max(bar.right - bar.left, MIN_WIDTH):.3f}%" '
-            f'y="{bar.row * ROW_HEIGHT + 3}" height="{ROW_HEIGHT - 2}" rx="2">'
-            f"<title>{_text(words[:300])}</title></rect>"
-        )
-        if self._call_link is None:
-            return rect
-        return f'<a href="{escape(self._call_link(span), quote=True)}" tabindex="-1">{rect}</a>'
+        return words[:300]
 
     def _bars(self, spans: Sequence[EffectSpan]) -> list[_Bar]:
         """Bars in rows where they do not cover each other; of too many, the last row has all."""
@@ -168,31 +172,11 @@ class _Drawing:
             bar = _Bar(span, left, right, row)
             ends[row : row + 1] = [bar]
             bars.append(bar)
+        for bar in bars:
+            bar.words = self._describe(bar)
         return bars
 
     def _end_of(self, span: EffectSpan) -> float:
         return (
             max(self._record.seconds, span.at) if span.seconds is None else span.at + span.seconds
         )
-
-
-def _text(raw: str) -> str:
-    return escape(escape_line(raw))
-
-
-def _row(name: str, height: int, drawn: str) -> str:
-    return (
-        f'<div class="lane"><div>{name}</div>'
-        f'<svg height="{height}" aria-hidden="true">{drawn}</svg></div>'
-    )
-
-
-def _render_axis(window: TimelineWindow) -> str:
-    ticks = []
-    for number in range(TICKS + 1):
-        at = window.start + window.seconds * number / TICKS
-        anchor = "start" if number == 0 else "end" if number == TICKS else "middle"
-        ticks.append(
-            f'<text x="{100 * number / TICKS:g}%" y="12" text-anchor="{anchor}">{at:.3g} s</text>'
-        )
-    return _row("", 16, "".join(ticks))

@@ -1,0 +1,113 @@
+"""HTML pages and their elements, made of templates in which every value is escaped."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from msgspec import Struct
+
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.text_layout import format_duration
+from orchestrator.wording import count_noun
+
+
+class PageSection(Struct, frozen=True):
+    """A part of a page; one without a body is left out."""
+
+    id: str
+    heading: str
+    body: Markup
+
+
+def new_environment(package: str, **known: Any) -> Environment:
+    """The templates of a package: every value is escaped, and a missing one is an error."""
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=make_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        digest=_digest, duration=format_duration, line=escape_line, number="{:,}".format
+    )
+    made.globals.update(known, noun=count_noun)
+    return made
+
+
+@cache
+def _environment() -> Environment:
+    return new_environment("orchestrator.report")
+
+
+def make_printable(value: Any) -> Any:
+    """A value without characters that are not seen; nothing for None."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return "\n".join(escape_unprintable(line.expandtabs(4)) for line in value.split("\n"))
+
+
+def render(template: str, **context: Any) -> Markup:
+    """A template of ``report/templates`` as HTML."""
+    made = _environment().get_template(template).render(context)
+    return Markup(made)  # noqa: S704 - the template escapes
+
+
+def element(name: str, *values: Any) -> Markup:
+    """An element of ``elements.html``."""
+    found: Markup = getattr(_environment().get_template("elements.html").module, name)(*values)
+    return found
+
+
+def html(literal: str, *values: Any) -> Markup:
+    """A literal as HTML, with values in place of its ``{}``, escaped as in a template."""
+    return Markup(literal).format(*map(make_printable, values))  # noqa: S704 - not the values
+
+
+def join(parts: Iterable[Markup]) -> Markup:
+    """Parts one after the other."""
+    return Markup().join(parts)
+
+
+def table(label: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
+    """A table; nothing without rows."""
+    return element("table", f"{label} (table)", head, [*rows])
+
+
+def charts(*figures: tuple[str, str, Markup]) -> Markup:
+    """Charts beside each other, each with its caption and a note."""
+    return html('<div class="charts">{}</div>', join(element("figure", *one) for one in figures))
+
+
+def render_document(
+    template: str, title: str, sections: Sequence[PageSection], **context: Any
+) -> str:
+    """A page of figures, ending in a newline: a head, then sections; no script, no network."""
+    style = shared_style() + asset("figures.css")
+    shown = [one for one in sections if one.body]
+    return render(template, title=title, style=style, sections=shown, **context) + "\n"
+
+
+def shared_style() -> str:
+    """Colors, code, tables and marks of all pages that we make."""
+    return asset("shared.css")
+
+
+@cache
+def asset(name: str) -> str:
+    """Our own style or script, of ``report/templates``."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    """What a Content-Security-Policy calls a style or script."""
+    found = hashlib.sha256(content.encode()).digest()
+    return f"sha256-{base64.b64encode(found).decode()}"
