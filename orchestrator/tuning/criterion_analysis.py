@@ -21,7 +21,6 @@ class CriterionAnalysis(Struct, frozen=True):
     Attributes:
         auc: how well it alone ranks accepted items above rejected ones, .5 is chance; a penalty's
             scores are negated. None where it never varies.
-        most_correlated, correlation: the criterion with the highest absolute correlation.
         auc_drop: decrease of the total's AUC without it; negative: the total is better without it.
         selection_frequency: share of bootstrap refits that give it a nonzero weight; None without
             refits.
@@ -32,8 +31,6 @@ class CriterionAnalysis(Struct, frozen=True):
 
     name: str
     auc: Interval | None
-    most_correlated: str
-    correlation: float
     auc_drop: float | None
     selection_frequency: float | None
     share_before: float
@@ -66,8 +63,6 @@ def analyze_criteria(
             CriterionAnalysis(
                 name=name,
                 auc=auc,
-                most_correlated=names[nearest] if nearest != j else "",
-                correlation=correlation if nearest != j else 0.0,
                 auc_drop=auc_drop,
                 selection_frequency=frequency,
                 share_before=float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),

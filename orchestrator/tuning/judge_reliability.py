@@ -23,7 +23,6 @@ class RepeatedScoring(Struct, frozen=True):
         items: number of items scored more than once.
         flip_rate: share of pairs of scorings of one item that decide differently.
         total_sd: standard deviation of the total within an item.
-        criteria_sd: the same per criterion.
         criteria_agreement: share of pairs of scorings of one item that give a judged criterion the
             same score; two abstentions agree, an abstention and a score do not.
     """
@@ -31,7 +30,6 @@ class RepeatedScoring(Struct, frozen=True):
     items: int
     flip_rate: float
     total_sd: float
-    criteria_sd: dict[str, float]
     criteria_agreement: dict[str, float]
 
 
@@ -45,7 +43,6 @@ def measure_repeated_scoring(rubric: Rubric, items: list[Item]) -> RepeatedScori
         return None
     pairs = flips = 0
     total_variances: list[float] = []
-    variances: dict[str, list[float]] = {}
     agreement: dict[str, list[bool]] = {}
     for scorings in repeated:
         decisions = [decide_item(rubric, s.scores) for s in scorings]
@@ -59,14 +56,10 @@ def measure_repeated_scoring(rubric: Rubric, items: list[Item]) -> RepeatedScori
             given = [s.scores[c.id] for s in scorings if c.id in s.scores]
             if c.kind == "judged":
                 agreement.setdefault(c.id, []).extend(a == b for a, b in combinations(given, 2))
-            scores = [v for v in given if isinstance(v, float)]
-            if len(scores) > 1:
-                variances.setdefault(c.id, []).append(float(np.var(scores, ddof=1)))
     return RepeatedScoring(
         len(repeated),
         flips / pairs,
         float(np.sqrt(np.mean(total_variances))) if total_variances else 0.0,
-        {name: float(np.sqrt(np.mean(v))) for name, v in variances.items()},
         {name: float(np.mean(v)) for name, v in agreement.items() if v},
     )
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -186,7 +187,7 @@ def test_an_incomplete_review_is_said_at_the_top_and_its_gaps_are_joined_by_reas
 def test_a_patch_stands_under_its_finding_with_its_state_and_who_proved_it() -> None:
     given = verdict(findings=(fixed(1), fixed(2, state="applies"), fixed(3, state="refused")))
     page = render(given)
-    words = re.sub(r"<[^>]+>", "", page.replace("&#x27;", "'"))
+    words = unescape(re.sub(r"<[^>]+>", "", page))
     assert page.count('aria-label="Patch of F') == 3
     assert page.count('<tr class="del"><td class="n">42</td><td class="n"></td>') == 3
     assert page.count('<tr class="add"><td class="n"></td><td class="n">42</td>') == 3

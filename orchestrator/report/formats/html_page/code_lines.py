@@ -15,7 +15,7 @@ from orchestrator.app.finding_excerpts import ExcerptLine
 from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.page_templates import element, html, join, make_printable
-from orchestrator.report.terminal_escaping import escape_code_lines
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
 MAX_CHARACTERS = 400
 """Of one line."""
@@ -98,7 +98,7 @@ def render_lines(
         )
         for line, parts in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
     ]
-    return element("code", f"{name}: {path}", rows)
+    return element("code", f"{name}: {escape_unprintable(path)}", rows)
 
 
 def _quoted_lines(finding: Finding, *, removed: bool) -> list[ExcerptLine]:
