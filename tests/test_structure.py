@@ -96,7 +96,7 @@ MAY_OPEN_PATHS = {
     "tuning/agreement_regression_gate.py": "files that a person names",
     "tuning/file_formats/rubric_file.py": "files that a person names",
     "tuning/file_formats/text_files.py": "files that a person names",
-    "web/assets.py": "our own styles and scripts",
+    "web/site.py": "our own styles and scripts",
 }
 """Modules that open files other than by ``diffchecks/safe_paths.py``, and whose paths these are.
 

@@ -38,7 +38,6 @@ from diffchecks.patterns.template_code_extraction import (
     extract_scripts,
     is_component,
 )
-from diffchecks.patterns.terraform_values import insert_constants
 from diffchecks.patterns.value_origin import ValueOrigins
 from diffchecks.python.notebook_code import extract_notebook_code
 from diffchecks.script_languages import script_language
@@ -276,3 +275,32 @@ def _judged(
     return RawFinding(
         pattern.code, source.path, first + 1, message, end_line, column, from_request=from_request
     )
+
+
+_CONSTANT_BLOCK = re.compile(r"(?P<locals>locals)\s*\{|variable\s+\"(?P<variable>\w+)\"\s*\{")
+_LITERAL = r"(?P<value>\"[^\"$%\\]*\"|\[[^\[\]{}$%]*\]|true|false|\d+)[ \t]*(?:#.*|//.*)?"
+_CONSTANT = re.compile(rf"\s*(?P<name>\w+)\s*=\s*{_LITERAL}")
+_CONSTANT_NAME = re.compile(r"(?<![\w.\"{])(?P<name>(?:local|var)\.\w+)(?![\w.\[]|\s*[?(])")
+
+
+def insert_constants(text: str) -> str:
+    """The file with locals, and defaults of variables, in place of their names."""
+    constants = dict(_constants(text.split("\n")))
+    if not constants:
+        return text
+    return _CONSTANT_NAME.sub(lambda found: constants.get(found["name"], found["name"]), text)
+
+
+def _constants(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """The names and values of constants that are written in one line."""
+    prefix, variable = "", ""
+    for line in lines:
+        if block := _CONSTANT_BLOCK.match(line):
+            prefix, variable = ("local.", "") if block["locals"] else ("var.", block["variable"])
+        elif line.startswith("}"):
+            prefix = ""
+        elif prefix and (found := _CONSTANT.fullmatch(line)):
+            if not variable:
+                yield prefix + found["name"], found["value"]
+            elif found["name"] == "default":
+                yield prefix + variable, found["value"]

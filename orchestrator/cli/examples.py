@@ -91,7 +91,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diffcourt rubric import-items": (
         "rows.csv --from csv --out items.jsonl",
-        "rows.csv --from csv --out items.jsonl --map id=trace",
+        "rows.jsonl --from jsonl --out items.jsonl",
     ),
     "diffcourt rubric export-items": (
         "items.jsonl --to jsonl --out rows.jsonl",

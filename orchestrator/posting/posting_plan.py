@@ -1,15 +1,24 @@
 """Plans what to post, from the verdict and the present state of the request."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.posting.dismissals_from_comments import apply_dismissals
-from orchestrator.posting.forge import Comment, Conclusion, ForgeCheck, Posted, PullRequest, Thread
+from orchestrator.catalog.shared_literals import OUTCOMES, SEVERITIES, Outcome
+from orchestrator.code_review.verdict.decision import exit_code
+from orchestrator.code_review.verdict.model import Finding, SeverityCounts, Verdict, severity_counts
+from orchestrator.posting.forge import (
+    Comment,
+    Conclusion,
+    ForgeCheck,
+    Posted,
+    PostedDismissal,
+    PullRequest,
+    Thread,
+)
 from orchestrator.posting.suggestions import (
     describe_proof,
     diff_to_read,
@@ -215,3 +224,47 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
         read = describe_depth(verdict) or "see what was not reviewed"
         title = escape_line(f"incomplete: {read}")
     return ForgeCheck(conclusion, title[:140], render_markdown(verdict, FormatInputs()))
+
+
+def apply_dismissals(verdict: Verdict, dismissals: Iterable[PostedDismissal]) -> Verdict:
+    """The verdict with dismissed findings as waived, decided again without them.
+
+    If not only open findings decided the outcome or the exit code, these stay: options of the job
+    are unknown here.
+    """
+    known = {one.identity: one for one in dismissals}
+    findings = tuple(_apply(finding, known) for finding in verdict.findings)
+    gone = [new.id for old, new in zip(verdict.findings, findings, strict=True) if old != new]
+    if not gone:
+        return verdict
+    marked = replace(
+        verdict,
+        findings=findings,
+        counts=SeverityCounts(**severity_counts(findings)),
+        reasons=(*verdict.reasons, f"dismissed in this request: {', '.join(gone)}"),
+    )
+    if _decide(verdict.findings, verdict.status) != verdict.verdict:
+        return marked
+    outcome = _decide(findings, verdict.status)
+    by_outcome = exit_code(verdict.verdict, verdict.status, verdict.fail_on)
+    if by_outcome != verdict.exit_code:
+        return replace(marked, verdict=outcome)
+    code = exit_code(outcome, verdict.status, verdict.fail_on)
+    return replace(marked, verdict=outcome, exit_code=code)
+
+
+def _apply(finding: Finding, known: Mapping[str, PostedDismissal]) -> Finding:
+    found = known.get(finding.identity) or known.get(finding.fingerprint)
+    if found is None or finding.state != "open":
+        return finding
+    return replace(
+        finding, state="waived", outcome="merge", waiver=f"dismissed by {found.by}: {found.reason}"
+    )
+
+
+def _decide(findings: Sequence[Finding], status: Literal["complete", "incomplete"]) -> Outcome:
+    """The outcome of the open findings; incomplete is never merge."""
+    outcomes = [finding.outcome for finding in findings if finding.state == "open"]
+    if status == "incomplete":
+        outcomes.append("needs_changes")
+    return max(outcomes, key=OUTCOMES.index, default="merge")

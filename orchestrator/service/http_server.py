@@ -6,13 +6,16 @@ number of connections, the time of a request's headers and body, and the bytes o
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import procrastinate
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -28,11 +31,10 @@ from orchestrator.service.changes import (
     record_push,
     review_again,
 )
-from orchestrator.service.event_counts import read_counts
+from orchestrator.service.event_counts import PARKED, RESUMED, SUPERSEDED, read_counts
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.missed_pushes import sweep_forever
-from orchestrator.service.queue_metrics import render_queue_metrics
-from orchestrator.service.queue_state import read_figures
+from orchestrator.service.queue_state import QueueFigures, read_figures
 from orchestrator.service.settings import NoSecret, ServiceSettings
 from orchestrator.service.webhooks import (
     MAX_BYTES,
@@ -281,3 +283,42 @@ def make_app(settings: ServiceSettings) -> Starlette:
         ],
         lifespan=lifespan,
     )
+
+
+_COUNTS = {
+    RESUMED: "Jobs of dead workers that ran again",
+    SUPERSEDED: "Reviews that a newer push ended",
+    PARKED: "Changes whose workers died too often",
+}
+
+
+def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, int]) -> str:
+    """The metrics in Prometheus' text format."""
+    jobs = GaugeMetricFamily("diffcourt_queue_jobs", "Jobs now", labels=("queue", "state"))
+    oldest = GaugeMetricFamily(
+        "diffcourt_queue_oldest_seconds", "How long the oldest job has been due", labels=("queue",)
+    )
+    known = {(one.queue, one.state): one for one in figures}
+    for queue in ("post", "review"):
+        for state in ("doing", "todo"):
+            found = known.get((queue, state))
+            jobs.add_metric((queue, state), found.jobs if found else 0)
+        waiting = known.get((queue, "todo"))
+        oldest.add_metric((queue,), max(waiting.oldest or 0.0, 0.0) if waiting else 0.0)
+    counters: list[Metric] = []
+    for name, what in _COUNTS.items():
+        counter = CounterMetricFamily(f"diffcourt_queue_{name}", what)
+        counter.add_metric((), counts.get(name, 0))
+        counters.append(counter)
+    registry = CollectorRegistry()
+    registry.register(_Fixed([jobs, oldest, *counters]))
+    return generate_latest(registry).decode()
+
+
+class _Fixed(Collector):
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Sequence[Metric]:
+        """The metrics as they were read."""
+        return self._metrics

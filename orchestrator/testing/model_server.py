@@ -12,6 +12,7 @@ line left, and lines that are unused at the end, are errors.
 
 import argparse
 import json
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -22,10 +23,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.types import Json, Response, Usage
+from orchestrator.engine.common_contract import ANSWER, describe_answer
+from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
-from orchestrator.testing.answers import enforce_answer, own_contract
 from orchestrator.testing.api_validation import RequestRejectedError, parse_body
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.hand_written_replies import HandWrittenReplies
@@ -276,3 +277,48 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     raise SystemExit(main())
+
+
+_KIND = re.compile(re.escape(describe_answer("KIND").partition(":")[0]).replace("KIND", r"(\w+)"))
+
+
+def own_contract(
+    schema: Mapping[str, Json] | None, body: Mapping[str, Json]
+) -> Mapping[str, Json] | None:
+    """The contract of the agent that asks, where the schema of its request offers several."""
+    options = _options(schema)
+    return options[_kind(body)] if options else schema
+
+
+def enforce_answer(
+    response: Response, schema: Mapping[str, Json] | None, body: Mapping[str, Json]
+) -> Response:
+    """A reply whose report, where it is a JSON object, is wrapped as the schema demands."""
+    texts = [block for block in response.blocks if isinstance(block, Text)]
+    if not _options(schema) or len(texts) != 1:
+        return response
+    try:
+        report = json.loads(texts[0].text)
+    except ValueError:
+        return response
+    if not isinstance(report, dict) or ANSWER in report:
+        return response
+    wrapped = Text(json.dumps({ANSWER: {_kind(body): report}}))
+    blocks = tuple(wrapped if block is texts[0] else block for block in response.blocks)
+    return replace(response, blocks=blocks)
+
+
+def _options(schema: Mapping[str, Json] | None) -> dict[str, Mapping[str, Json]]:
+    """The contracts that a schema offers, by name."""
+    answer = (schema or {}).get("properties", {}).get(ANSWER, {})
+    return {
+        name: contract
+        for option in answer.get("anyOf", ())
+        for name, contract in option["properties"].items()
+    }
+
+
+def _kind(body: Mapping[str, Json]) -> str:
+    """The kind of answer that the agent is told to give; the last such line counts."""
+    said = json.dumps(body.get("messages") or body.get("input"))
+    return str(_KIND.findall(said)[-1])

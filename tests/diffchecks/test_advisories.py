@@ -9,7 +9,7 @@ import pytest
 
 from diffchecks import dependencies
 from diffchecks.check_io import CheckReply
-from diffchecks.dependencies.base_score import base_score, severity_of_vector
+from diffchecks.dependencies.advisories import base_score, severity_of_vector
 from diffchecks.dependencies.version_order import version_key
 from tests.diffchecks import test_lock_files as forms
 from tests.diffchecks.test_dependencies import CARGO, PACKAGE, job_of

@@ -18,9 +18,8 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import data_root
 from orchestrator.posting import github
 from orchestrator.posting.comment_commands import answer_marker, answered_comment
-from orchestrator.posting.dismissals_from_comments import apply_dismissals
 from orchestrator.posting.forge import Posted, PostedDismissal, PullRequest
-from orchestrator.posting.posting_plan import plan_posting
+from orchestrator.posting.posting_plan import apply_dismissals, plan_posting
 from tests.posting.forge_server import HEAD, TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
 from tests.report.verdict_samples import finding, fixed, verdict

@@ -26,7 +26,7 @@ from orchestrator.engine.types import Response, Text
 from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import ServerReply
 from orchestrator.web.access import Access
-from orchestrator.web.runs.parts import make_runs_part
+from orchestrator.web.runs import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
 from tests.engine.engine_kit import RUN, created

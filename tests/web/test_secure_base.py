@@ -11,7 +11,8 @@ from jinja2 import ChoiceLoader, DictLoader, PackageLoader
 from starlette.responses import Response
 
 from orchestrator.errors import InputError, RunNotFound
-from orchestrator.web import assets, server
+from orchestrator.report import page_templates
+from orchestrator.web import server
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.server import running, serve
 from orchestrator.web.site import FormAction, Site, SitePage, SitePart, Stream, Visit
@@ -61,7 +62,7 @@ CLIENTS = ExitStack()
 def site() -> Iterator[Site]:
     ours = ChoiceLoader([DictLoader({"demo.html": TEMPLATE}), PackageLoader("orchestrator.web")])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assets, "PackageLoader", lambda _: ours)
+        patch.setattr(page_templates, "PackageLoader", lambda _: ours)
         with running(Site(Access("dana"), [DEMO])) as site:
             yield site
 

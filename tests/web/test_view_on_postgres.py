@@ -10,7 +10,7 @@ from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.state_directory import state_dir
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.web.access import Access
-from orchestrator.web.runs.parts import make_runs_part
+from orchestrator.web.runs import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
 from tests.review.review_kit import change, options

@@ -22,7 +22,7 @@ from orchestrator.errors import AnswerPending
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.web.access import Access, _digest
 from orchestrator.web.memory import make_memory_part
-from orchestrator.web.runs.parts import make_runs_part
+from orchestrator.web.runs import make_runs_part
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
 from orchestrator.web.statistics import make_statistics_part

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     def make_parts(access: Access) -> Sequence[SitePart]:
         from orchestrator.web.memory import make_memory_part
-        from orchestrator.web.runs.parts import make_runs_part
+        from orchestrator.web.runs import make_runs_part
         from orchestrator.web.statistics import make_statistics_part
         from orchestrator.web.tuning import make_tuning_part
 
