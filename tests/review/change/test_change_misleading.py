@@ -107,7 +107,9 @@ async def test_a_bare_layout_inside_a_work_tree_is_never_followed(repo, make_rep
 
 
 @pytest.mark.attack("a .git that names the repository of another directory")
-@pytest.mark.parametrize("how", ["file", "link", "worktree", "commondir", "own commondir"])
+@pytest.mark.parametrize(
+    "how", ["file", "link", "worktree", "commondir", "own commondir", "bare", "other tree"]
+)
 async def test_the_repository_of_another_directory_is_not_opened(repo, make_repo, tmp_path, how):
     private = make_repo(tmp_path / "private")
     private.commit({"secret.py": "s = 1\n"})
@@ -122,6 +124,13 @@ async def test_the_repository_of_another_directory_is_not_opened(repo, make_repo
         (place / ".git").write_text(f"gitdir: {theirs}/worktrees/linked\n")
     elif how == "file":
         (place / ".git").write_text("gitdir: ../private/.git\n")
+    elif how in {"bare", "other tree"}:
+        private.git("clone", "-q", "--bare", ".", str(tmp_path / "private.git"))
+        if how == "other tree":
+            settings = Repo(tmp_path / "private.git")
+            settings.git("config", "core.bare", "false")
+            settings.git("config", "core.worktree", str(private.root))
+        (place / ".git").write_text(f"gitdir: {tmp_path}/private.git\n")
     else:
         below = ".git" if how == "own commondir" else "meta/worktrees/x"
         git_dir = place / below

@@ -6,6 +6,7 @@ archive a ``.git`` that names the repository of another directory.
 """
 
 import os
+import re
 from pathlib import Path
 
 from msgspec import Struct
@@ -83,13 +84,31 @@ def _own_git_dir(folder: Path) -> Path:
         below = git_dir.parent.name == "worktrees" and _common_directory(git_dir)
         own = below == git_dir.parent.parent and back and resolve_path(back) == entry
     else:
-        own = git_dir == entry or git_dir.name != ".git"
+        own = git_dir == entry or (git_dir.name != ".git" and _may_serve(git_dir, folder))
     if not own:
         raise InputError(
             f"{entry} names {git_dir}, which is the repository of another directory; if this is a "
             "linked work tree that was moved, run git worktree repair there"
         )
     return git_dir
+
+
+def _may_serve(git_dir: Path, folder: Path) -> bool:
+    """Whether a git directory elsewhere may be that of a directory which names it.
+
+    That of a submodule names the directory, and one that was made with ``--separate-git-dir`` names
+    none. Another one belongs to another work tree, or to nobody: a bare repository.
+    """
+    if git_dir.is_relative_to(folder):
+        return True
+    try:
+        settings = os.fsdecode(read_safely(git_dir, "config", _MAX_BYTES))
+    except OSError:
+        return True  # git says what is wrong
+    named = re.findall(r"(?im)^\s*worktree\s*=\s*\"?([^\"\n]*?)\"?\s*$", settings)
+    if named:
+        return resolve_path(git_dir / named[-1]) == folder
+    return not re.search(r"(?im)^\s*bare\s*(=\s*(true|yes|on|1)\s*)?$", settings)
 
 
 def repository_directories(place: Path) -> tuple[Path, ...]:
