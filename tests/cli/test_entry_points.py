@@ -187,6 +187,8 @@ def test_a_run_that_a_page_continues_runs_nothing_of_the_checkout(
     assert done.returncode == 3
     assert json.loads(hostile.told.read_text())["event"] == "budget"
     run_id = json.loads(done.stdout)["run_id"]
+    again = hostile.run(DIFFCOURT, "resume", run_id, "--max-tool-calls", "4", "--quiet")
+    assert again.returncode == 3
 
     def state() -> str:
         main(["runs", "--json", "--repo", str(hostile.repo.path)])
