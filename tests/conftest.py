@@ -20,6 +20,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
+from orchestrator import program_search
 from orchestrator.app import check_worker_startup
 from orchestrator.ci_systems import CI_SYSTEMS
 from orchestrator.sandbox import bubblewrap
@@ -250,6 +251,8 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, _empty_home: Callable[[], Path]) ->
     """An empty home, no keys, and a failure for whoever dials out."""
     home = _empty_home()
     _seal_environment(monkeypatch)
+    monkeypatch.setattr(program_search, "_distrusted", set())  # of repositories of other tests
+    monkeypatch.setattr(program_search, "_given", {})
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))

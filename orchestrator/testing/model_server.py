@@ -275,10 +275,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
-
-
 _KIND = re.compile(re.escape(describe_answer("KIND").partition(":")[0]).replace("KIND", r"(\w+)"))
 
 
@@ -322,3 +318,7 @@ def _kind(body: Mapping[str, Json]) -> str:
     """The kind of answer that the agent is told to give; the last such line counts."""
     said = json.dumps(body.get("messages") or body.get("input"))
     return str(_KIND.findall(said)[-1])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -32,7 +32,7 @@ LOST = Cut(20, DONE)
         ("openai", [LOST, Refuse(429), DONE], 1, "ok"),
         ("openai-compatible", [Refuse(500), Refuse(503), DONE], 0, "ok"),
         ("anthropic", [LOST, LOST, LOST], 3, "failed"),
-        ("openai", [LOST, Refuse(403)], 1, "failed"),
+        ("openai", [LOST, Refuse(422)], 1, "failed"),
         ("anthropic", [LOST, Garble(7, DONE)], 2, "failed"),
     ],
 )

@@ -29,6 +29,7 @@ from tests.providers.provider_kit import (
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
+SCRIPTED = Path(__file__).parents[2] / "docs" / "play-the-model.md"
 
 
 def make_model_without_client(prices: Prices | None = None) -> ApiModel:
@@ -92,7 +93,7 @@ def test_the_examples_of_the_page_work():
     local = load_models(layers).provider("openai-compatible")
     assert local.models["strong"] == "qwen3-coder"
     assert local.can.schemas == "strict"
-    (script,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    (script,) = re.findall(r"```json\n(.*?)```", SCRIPTED.read_text("utf-8"), re.DOTALL)
     assert len(read_script(script)["security"]) == 3
 
 

@@ -159,9 +159,9 @@ async def test_unknown_blocks_are_carried_along():
 @pytest.mark.parametrize(
     ("lines", "billed"),
     [
-        ([Refuse(403)], False),
+        ([Refuse(422)], False),
         ([Refuse(429)] * 3, False),
-        ([Cut(5, text_reply("done")), Refuse(403)], True),
+        ([Cut(5, text_reply("done")), Refuse(422)], True),
         ([Refuse(503), Refuse(503), Cut(5, text_reply("done"))], True),
         ([Garble(7, text_reply("done"))], True),
     ],

@@ -205,9 +205,9 @@ def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
 def test_processes_of_a_killed_run_are_ended_by_the_next_start() -> None:
     script = f"""
 import os, signal, subprocess, sys
-from orchestrator.sandbox.program_permissions import Limits
+from orchestrator.sandbox.program_permissions import ResourceLimits
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-group = Cgroup(Limits())
+group = Cgroup(ResourceLimits())
 left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},
     ",".join(map(str, group.procs_files))], pass_fds=group.procs_files, stdout=subprocess.DEVNULL)
 while str(left.pid) not in open(group._parts[-1]._path + "/cgroup.procs").read().split():

@@ -82,7 +82,9 @@ async def test_a_relative_folder_of_the_search_path_is_not_used(
     tmp_path: Path, fake_program: FakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(fake_program("ruff", "exit 0"))
-    monkeypatch.chdir(folder.parent)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "programs").symlink_to(folder)
+    monkeypatch.chdir(tmp_path / "here")
     assert Program("ruff", "ruff", search=f"{tmp_path}:{folder}").find() == str(folder / "ruff")
     with pytest.raises(SandboxError, match="ruff is not installed"):
         Program("ruff", "ruff", search=f"programs:.:{tmp_path}").find()
