@@ -42,7 +42,10 @@ def test_version_starts_quickly(capsys: pytest.CaptureFixture[str]) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True
     ).stdout.splitlines()[1]
-    assert loaded == "['__future__', 'orchestrator', 'orchestrator.cli', 'orchestrator.cli.main', 'orchestrator.program_search']"
+    assert (
+        loaded
+        == "['__future__', 'orchestrator', 'orchestrator.cli', 'orchestrator.cli.main', 'orchestrator.program_search']"
+    )
 
 
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
