@@ -18,6 +18,8 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.change.conftest import Repo
 from tests.review.review_kit import change, options
 
+pytestmark = pytest.mark.attack("an imported run whose journal was poisoned")
+
 
 async def leave_rows(place: Path) -> None:
     """Rows of the run that will be the first one, with an intake of somebody else's choice."""

@@ -33,6 +33,8 @@ from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import RUN, created
 from tests.torture import journal_edits
 
+pytestmark = pytest.mark.attack("an edited, cut or exchanged journal")
+
 PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 PAIR = Ed25519Key(PRIVATE.public_key(), PRIVATE)
 PUBLIC = Ed25519Key(PRIVATE.public_key())

@@ -21,6 +21,8 @@ from tests.providers.whole_kit import (
 )
 from tests.torture.malformed_replies import malformed, malformed_stream
 
+pytestmark = pytest.mark.attack("hostile replies of a model's server")
+
 LGTM = Response((Text("LGTM"),), "end")
 TITLES = {FINDING["title"], "Text evaluated as code"}
 INVENTED = {"source": "file", "name": "app.py", "quote": "os.system(text)"}

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from orchestrator.report.terminal_escaping import emit, escape_line
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.test_runner_orders import obeyed
 from tests.report.verdict_samples import finding, verdict
+
+pytestmark = pytest.mark.attack("text of a change that acts in a page, comment or terminal")
 
 PIECES = [
     "::", "##", "[", "##vso[", "##TeamCity[", "#", "\n", "\r\n", "\r", "\x0b", "\x1b[2J", "\x1b]8;;",

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
@@ -18,6 +19,8 @@ from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.verdict.finding_parts import Guideline
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
+
+pytestmark = pytest.mark.attack("quotations that the change does not have")
 
 BASE = {
     "app.py": "def check(x):\n    assert x\n    return x\n",

@@ -12,6 +12,8 @@ from orchestrator.code_review.verdict.model import Evidence, Finding, Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said
 
+pytestmark = pytest.mark.attack("a forged verdict that is posted")
+
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 CALL = "    subprocess.run(x, shell=True)"
 GRAVE = claims(CALL, "Runs what anybody sends", 5, severity="critical", category="security")

@@ -11,6 +11,8 @@ from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.errors import ConfigError, InputError
 from tests.review.review_kit import change, review
 
+pytestmark = pytest.mark.attack("policy that the change brings")
+
 TOOLS = ".diffcourt/config/tools.yaml"
 DEFAULTS = ".diffcourt/config/defaults.yaml"
 MARKDOWN = {"guide.md": "# Guide\n\nRead " + "te" + "h" + " [the rest](rest.md).\n"}

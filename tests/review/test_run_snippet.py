@@ -21,6 +21,8 @@ from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, plan, report, script
 from tests.review.test_responses import CODE, response
 
+pytestmark = pytest.mark.attack("a snippet that reaches out of its sandbox")
+
 CONTEXT = CallContext("key", "qa", 60.0)
 SHOWN = "int(b'-5', 16) -> -5"
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]

@@ -24,6 +24,8 @@ from diffchecks.safe_paths import (
     unsafe_path_reason,
 )
 
+pytestmark = pytest.mark.attack("paths and links that lead elsewhere")
+
 SECRET = b"nobody's business"
 
 

@@ -21,6 +21,8 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process
 from tests.review.review_kit import Repo, change, options
 
+pytestmark = pytest.mark.attack("an archive of a run from elsewhere")
+
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
 

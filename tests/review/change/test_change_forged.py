@@ -17,6 +17,8 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo
 
+pytestmark = pytest.mark.attack("forged git objects")
+
 
 @pytest.fixture
 def anyio_backend():

@@ -13,6 +13,8 @@ from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo, diff_text, new_blob
 
+pytestmark = pytest.mark.attack("settings, hooks and filters of a hostile repository")
+
 
 @pytest.fixture
 def anyio_backend():
