@@ -47,8 +47,8 @@ class Flow(Struct, Generic[Context], frozen=True):
     Done ['a draft']
 
     Attributes:
-        when_waiting: called in place of a handler that needs a person's answer or approval; None:
-            the flow ends with that error.
+        when_waiting: called in place of a handler that needs a person's answer or approval, where
+            its state may lead to one that pauses. Elsewhere, or with None, that error ends the run.
     """
 
     initial: str
@@ -129,7 +129,8 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
         try:
             target = await current.handler(context)
         except (AnswerPending, ApprovalPending):
-            if flow.when_waiting is None:
+            pauses = any(flow.states[name].pauses for name in current.targets)
+            if flow.when_waiting is None or not pauses:
                 raise
             target = await flow.when_waiting(context)
         if target not in current.targets:

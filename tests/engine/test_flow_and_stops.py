@@ -11,7 +11,7 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.rubric_scoring import CriterionMark, judge
 from orchestrator.engine.state_machine import Flow, State, check, diagram
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.errors import FlowError
+from orchestrator.errors import AnswerPending, FlowError
 from tests.engine.engine_kit import open_memory_journal
 
 
@@ -40,6 +40,26 @@ async def test_a_flow_of_two_states_runs_on_the_engine_alone() -> None:
         "    Done --> [*]",
     ]
     check(TOY)
+
+
+async def ask(nothing: object) -> str:
+    raise AnswerPending("run-1", {"name": "Which one?"})
+
+
+async def pause(nothing: object) -> str:
+    return "Paused"
+
+
+async def test_a_flow_pauses_for_a_person_only_where_its_table_allows_it() -> None:
+    paused: State[object] = State("Paused", pauses=True)
+    may = Flow.of("A", [State("A", ask, ("Paused",)), paused], pause)
+    may_not = Flow.of("A", [State("A", ask, ("B",)), State("B", stay, ("Paused",)), paused], pause)
+    async with open_memory_journal() as journal:
+        assert await state_machine.run(may, object(), journal, ignore_event) == "Paused"
+    for flow in (may_not, replace(may, when_waiting=None)):
+        async with open_memory_journal() as journal:
+            with pytest.raises(AnswerPending, match="Which one"):
+                await state_machine.run(flow, object(), journal, ignore_event)
 
 
 async def stay(nothing: object) -> str:
