@@ -38,10 +38,10 @@ class DataFileError(Exception):
         self.message, self.file = message, file
 
 
-def name_some(names: Sequence[str], most: int) -> str:
+def name_some(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """``a, b and 3 more``: names in a message, at most so many of them."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def __getattr__(name: str) -> Any:

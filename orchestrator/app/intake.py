@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from orchestrator.app.policy_sources import is_policy, read_base_layers, read_minutes
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
@@ -22,7 +23,6 @@ from orchestrator.code_review.change.types import Change, change_from_json, chan
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import INTAKE
 from orchestrator.errors import ChangeTimeout
-from orchestrator.wording import name_some
 
 BASE_SECONDS = 300.0
 """For finding base and reading its policy, which says how long the rest may take."""

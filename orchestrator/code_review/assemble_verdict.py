@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from orchestrator import __version__
 from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.agents import escalation_stages
@@ -40,7 +41,6 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds
-from orchestrator.wording import name_some
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")

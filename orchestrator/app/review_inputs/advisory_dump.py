@@ -13,10 +13,10 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, field
 from msgspec.json import Decoder
 
+from diffchecks import name_some
 from diffchecks.dependencies.advisories import package_key
 from diffchecks.dependencies.advisory_records import Advisory, Names
 from diffchecks.dependencies.version_order import ECOSYSTEMS
-from orchestrator.wording import name_some
 
 MAX_ADVISORY_BYTES = 4 << 20  # bytes of one advisory
 MAX_BYTES = 4 << 30  # of all that are read

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.wording import name_some
 
 LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""

@@ -11,6 +11,7 @@ import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from orchestrator.code_review.change.file_export import (
     make_directory,
     temporary_directory,
@@ -32,7 +33,6 @@ from orchestrator.code_review.change.worktree_modifications import (
 )
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError, StoreError
-from orchestrator.wording import name_some
 
 NOTE_SECONDS = 5.0
 """For finding out whether there are changes that are not committed."""

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
+from diffchecks import name_some
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
     SEVERITIES,
@@ -22,7 +23,6 @@ from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
-from orchestrator.wording import name_some
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
