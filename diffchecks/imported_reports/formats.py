@@ -49,7 +49,7 @@ def read_report(data: bytes, name: str = "", head: str = "") -> ImportedReport:
         head: the commit under review; empty where head is no commit.
 
     Raises:
-        NotAReportError: it is not a report of that format, or of any format.
+        UnknownReportError: it is not a report of that format, or of any format.
     """
     data = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     found = name or _detect(data)

@@ -44,7 +44,7 @@ class _Parser:
         """Read a document.
 
         Raises:
-            NotAReportError: it is not well-formed, or has a DTD.
+            UnknownReportError: it is not well-formed, or has a DTD.
         """
         parser = expat.ParserCreate()
         parser.StartElementHandler, parser.EndElementHandler = self.begin, self.end

@@ -116,7 +116,7 @@ class Server:
         """The raw body, whose bytes count as held until it is let go.
 
         Raises:
-            Refused: it is too large, incomplete, or others hold too much.
+            WebhookRefused: it is too large, incomplete, or others hold too much.
         """
         body, taken = bytearray(), 0
         try:
