@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from orchestrator.app.policy_sources import is_policy, read_base_layers, read_minutes
+from orchestrator.app.review_inputs.git_hooks import find_index
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
@@ -57,6 +58,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "base": options.base,
         "head": options.head,
         "worktree": options.worktree,
+        "staged": options.staged,
         "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
         "paths": paths,
         "title": options.title,
@@ -136,6 +138,7 @@ async def _find_change(options: ReviewOptions, scratch: Path, on_base: OnBase) -
         inside = repo if _has_repository(options) else None
         name, base = options.diff_name, options.base
         return await from_patch(options.diff, name, inside, base, scratch, on_base)
-    if options.worktree:
-        return await from_worktree(repo, options.base, scratch, on_base)
+    if options.worktree or options.staged:
+        index = find_index(options.repo, os.environ) if options.staged else None
+        return await from_worktree(repo, options.base, scratch, on_base, index=index)
     return await from_refs(repo, options.base, options.head, on_base)

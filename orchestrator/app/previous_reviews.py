@@ -138,5 +138,6 @@ def name_change(options: ReviewOptions, change: Change, environment: Mapping[str
     except (OSError, UnicodeDecodeError):
         return ""
     branch = _BRANCH.fullmatch(text)
-    part = "uncommitted" if options.worktree and options.base is None else "branch"
+    uncommitted = (options.worktree or options.staged) and options.base is None
+    part = "uncommitted" if uncommitted else "branch"
     return f"{part}/{branch[1]}" if branch else ""

@@ -52,6 +52,7 @@ class ReviewOptions(Struct, frozen=True):
         base: the git ref to compare with; None: the merge base with the default branch.
         head: the git ref to review; None: HEAD.
         worktree: review the files of the work tree, committed or not, in place of ``head``.
+        staged: review what is staged for the next commit, in place of ``head``.
         diff: a unified diff to review in place of refs.
         diff_name: the name of that diff in messages; empty without one.
         paths: directories or files of the repository to which the review is limited; empty: all.
@@ -71,6 +72,7 @@ class ReviewOptions(Struct, frozen=True):
     base: str | None = None
     head: str | None = None
     worktree: bool = False
+    staged: bool = False
     diff: bytes | None = None
     diff_name: str = ""
     paths: Sequence[str] = ()

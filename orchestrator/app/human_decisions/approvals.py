@@ -115,7 +115,7 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
         reviewed: the head that it reviews; the result for a patch outside a repository.
     """
     repo = Path(options["repo"] or ".")
-    if not (options["has_diff"] or options["worktree"]):
+    if not (options["has_diff"] or options["worktree"] or options["staged"]):
         return await (await Git.open(repo)).commit(options["head"] or "HEAD")
     found = find_repository(repo)
     if found is None or found.work_tree is None:

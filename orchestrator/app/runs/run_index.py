@@ -185,8 +185,8 @@ def _change_of(found: RunSummary, run: RunMeta) -> str:
     if is_program_run(run):
         return PROGRAM
     given = review_options(run)
-    if given["diff_name"] or given["worktree"]:
-        return str(given["diff_name"] or "work tree")
+    if given["diff_name"] or given["worktree"] or given["staged"]:
+        return str(given["diff_name"] or ("work tree" if given["worktree"] else "staged"))
     if found.brief is not None:
         return f"{found.brief.change.base[:10]}..{found.brief.change.head[:10]}"
     return (

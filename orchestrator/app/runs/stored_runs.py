@@ -199,7 +199,8 @@ def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo
         what, status = PROGRAM, "finished" if final else "waiting"
     else:
         given = review_options(run)
-        what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
+        sides = [side for side in ("worktree", "staged") if given[side]]
+        what = given["diff_name"] or (sides[0] if sides else given["head"] or "HEAD")
         status = "interrupted"
     if run.writer and (is_program_run(run) or not final):
         status = "running"

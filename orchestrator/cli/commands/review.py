@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ GIVEN = (
     "base",
     "head",
     "worktree",
+    "staged",
     "paths",
     "title",
     "provider",
@@ -79,6 +81,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     side.add_argument("--head", type=ref, metavar="REF", help="the ref to review; default: HEAD")
     side.add_argument(
         "--worktree", action="store_true", help="review the work tree, committed or not"
+    )
+    side.add_argument(
+        "--staged", action="store_true", help="review what is staged for the next commit"
+    )
+    side.add_argument(
+        "--hook",
+        action="store_true",
+        help="in a git hook: review the commits that a push sends, else as --staged",
     )
     side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
     what.add_argument(
@@ -195,8 +205,46 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Review the change and return the exit code."""
+    """Review the change, or each change of a push, and return the exit code, of several the worst.
+
+    Raises:
+        InputError: an option does not go with the others, or cannot be used.
+    """
     _apply_range(args)
+    if not args.hook:
+        return _review(args)
+    if args.base is not None:
+        raise InputError("--hook finds out what to compare; leave out RANGE and --base")
+    from orchestrator.app.review_inputs.git_hooks import find_pushed
+
+    changes = find_pushed(args.repo or Path(), _read_refs(), os.environ)
+    if changes is None:
+        args.staged = True
+        return _review(args)
+    if len(changes) > 1 and (args.json is not None or args.formats):
+        raise InputError(
+            f"the push sends {len(changes)} changes, and a file holds the verdict of one; push "
+            "them one by one, or leave out --json and --format"
+        )
+    if not changes:
+        emit("Nothing to review: the push sends no commit.\n", sys.stdout)
+    codes = [EXIT_OK]
+    for args.base, args.head in changes:
+        codes.append(_review(args))
+    return max(codes)
+
+
+def _read_refs() -> str | None:
+    """What git gives the hook pre-push on standard input; None if nothing is connected to it."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return None
+    lines = os.fsdecode(_read("--hook", "-"))
+    is_null = not lines and stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+    return None if is_null else lines
+
+
+def _review(args: argparse.Namespace) -> int:
+    """Review one change and return the exit code."""
     outputs = open_outputs(args)
     description = _read_description(args)
     diff = None if args.diff is None else _read("--diff", args.diff)
@@ -245,8 +293,8 @@ def _apply_range(args: argparse.Namespace) -> None:
     base, dots, head = args.range.partition("..")
     if args.base is not None:
         raise InputError("both RANGE and --base name the base; give one of them")
-    if dots and (args.head is not None or args.worktree or args.diff is not None):
-        raise InputError("RANGE names the head; do not add --head, --worktree or --diff")
+    if dots and (args.head or args.worktree or args.staged or args.hook or args.diff is not None):
+        raise InputError("RANGE names the head; do not add another option that does")
     args.base = base or "HEAD"
     if dots:
         args.head = head.removeprefix(".") or "HEAD"

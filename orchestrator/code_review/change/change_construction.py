@@ -16,6 +16,7 @@ from orchestrator.code_review.change.skipped_files import describe_modes
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree_snapshot import (
     note_uncommitted_changes,
+    snapshot_index,
     snapshot_worktree,
 )
 from orchestrator.engine.task_groups import run_both
@@ -28,6 +29,10 @@ _DEFAULTS = (
     "refs/remotes/origin/master",
     "refs/heads/master",
 )
+
+
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""git's tree without files, as base: the whole tree is the change."""
 
 
 def _shorten_name(name: str) -> str:
@@ -171,8 +176,8 @@ async def from_refs(
     Args:
         repo: a directory inside the repository.
         base: a commit's name; the change starts at its merge base with head, as a pull request's
-            does. None: the default branch, or the commit before head when head is on that already;
-            the first commit is reviewed as a whole.
+            does. ``EMPTY``: all of head is new. None: the default branch, or the commit before head
+            when head is on that already; the first commit is reviewed as a whole.
         head: a commit's name, None for HEAD.
         on_base: called once the base is known.
 
@@ -180,15 +185,19 @@ async def from_refs(
         InputError: no repository, a name that is unknown, ambiguous or no commit, or no base where
             the repository has no default branch.
     """
-    known = await open_repository(repo, base, head)
+    whole = base == EMPTY
+    known = await open_repository(repo, None if whole else base, head)
     git = known.git
     tip = known.head or await git.commit("HEAD" if head is None else head)
-    named = known.base or (await git.commit(base) if base is not None else None)
+    named = known.base or (await git.commit(base) if base is not None and not whole else None)
     async with Objects(git) as objects:
         commits = Commits(objects)
-        start = await (
-            _default_base(commits, tip) if named is None else _named_base(commits, named, tip)
-        )
+        if whole:
+            start = await _empty_base(git, f"all commits of {tip[:12]} are new")
+        elif named is None:
+            start = await _default_base(commits, tip)
+        else:
+            start = await _named_base(commits, named, tip)
         await on_base(objects, start.policy_commit)
         tree = await commits.tree(tip)
         found = partial(compare_trees, objects, start, tip, tree)
@@ -219,11 +228,17 @@ async def resolve_base_or_head(commits: Commits, base: str | None) -> Base:
 
 
 async def from_worktree(
-    repo: Path, base: str | None, scratch: Path, on_base: OnBase = ignore_base
+    repo: Path,
+    base: str | None,
+    scratch: Path,
+    on_base: OnBase = ignore_base,
+    *,
+    index: Path | None = None,
 ) -> Change:
     """The change between a commit and the work tree: staged, unstaged and new files alike.
 
     Args:
+        index: a file of git's index; what is staged there is the change, and not the work tree.
         repo: a directory inside the work tree.
         base: a commit's name, taken by its merge base with HEAD; None for HEAD.
         scratch: a directory of this run's own; new objects and an index are written there. The
@@ -241,6 +256,9 @@ async def from_worktree(
         if base is not None and start.commit:
             start = await _named_base(commits, await git.commit(base), start.commit)
         await on_base(objects, start.policy_commit)
-    store, tree, notes = await snapshot_worktree(git, repo, scratch)
+    if index is None:
+        head, (store, tree, notes) = "worktree", await snapshot_worktree(git, repo, scratch)
+    else:
+        head, (store, tree, notes) = "staged", await snapshot_index(git, index, scratch)
     async with Objects(store) as objects:
-        return await compare_trees(objects, start, "worktree", tree, notes=notes)
+        return await compare_trees(objects, start, head, tree, notes=notes)

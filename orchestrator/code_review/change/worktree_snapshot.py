@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -196,6 +197,30 @@ async def snapshot_worktree(
     written = (await work.run("write-tree", "--missing-ok")).decode().strip()
     line_ends = await tree.find_line_end_changes(tracked, modes)
     return replace(store, index=None), written, tuple(_notes(new, found, line_ends))
+
+
+async def snapshot_index(git: Git, index: Path, scratch: Path) -> tuple[Git, str, tuple[str, ...]]:
+    """Write what an index holds as a tree object below ``scratch``, as a commit of it would.
+
+    Returns:
+        As ``snapshot_worktree``; there is nothing to say.
+
+    Raises:
+        InputError: the index cannot be read, or holds conflicts.
+    """
+    work = await open_extra_store(git, scratch)
+    assert work.index is not None
+    work.index.unlink(missing_ok=True)
+    try:
+        await to_thread.run_sync(shutil.copyfile, index, work.index)
+    except FileNotFoundError:
+        pass  # nothing is staged, not even what HEAD has
+    except OSError as error:
+        raise InputError(f"cannot read {shorten(str(index))}: {error.strerror}") from None
+    done = await work.attempt("write-tree", "--missing-ok")
+    if done.code:
+        raise git_error("reading what is staged", done, "; resolve the conflicts, and stage again")
+    return replace(work, index=None), done.stdout.decode().strip(), ()
 
 
 async def _store_contents(
