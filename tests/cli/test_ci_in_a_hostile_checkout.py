@@ -328,7 +328,8 @@ def test_nothing_of_the_change_runs_in_the_hook_of_pre_commit(runner: Runner) ->
         "import subprocess\n\nsubprocess.run(input(), shell=True)\n"
     )
     runner.environment["PATH"] = f"{Path(sys.executable).parent}:{runner.environment['PATH']}"
-    done = runner.run(hook["entry"])
+    runner.environment["PRE_COMMIT"] = "1"
+    done = runner.run(f"git add more.py; {hook['entry']}")
     assert (done.returncode, runner.seen()) == (1, ""), done.stderr
     assert "more.py:3: medium:" in done.stdout
 

@@ -163,19 +163,20 @@ def test_make_review_runs_nothing_of_the_repository(hostile: Hostile) -> None:
 def test_a_git_hook_runs_nothing_of_the_checkout(hostile: Hostile, hook: str) -> None:
     place = hostile.repo.path / ".git/hooks" / hook
     place.parent.mkdir(exist_ok=True)
-    worktree = "--worktree" if hook == "pre-commit" else ""
-    place.write_text(f"#!/bin/sh\nexec {DIFFCOURT} review --quiet --short {worktree}\n")
+    place.write_text(f"#!/bin/sh\nexec {DIFFCOURT} review --hook --quiet --short\n")
     place.chmod(0o755)
     (hostile.repo.path / "more.py").write_text(SHELL)
     try:
         if hook == "pre-commit":
-            done = hostile.run(GIT, "commit", "-q", "--allow-empty", "-m", "more")
+            hostile.repo.git("add", "more.py")
+            done = hostile.run(GIT, "commit", "-q", "-m", "more")
         else:
             hostile.repo.git("init", "-q", "--bare", str(hostile.folder / "remote.git"))
             done = hostile.run(GIT, "push", str(hostile.folder / "remote.git"), "HEAD:main")
     finally:
         place.unlink()
-        (hostile.repo.path / "more.py").unlink()
+        hostile.repo.git("rm", "-q", "--force", "--ignore-unmatch", "more.py")
+        (hostile.repo.path / "more.py").unlink(missing_ok=True)
     assert "NEEDS CHANGES" in done.stdout + done.stderr
 
 

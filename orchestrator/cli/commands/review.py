@@ -294,7 +294,9 @@ def _apply_range(args: argparse.Namespace) -> None:
     if args.base is not None:
         raise InputError("both RANGE and --base name the base; give one of them")
     if dots and (args.head or args.worktree or args.staged or args.hook or args.diff is not None):
-        raise InputError("RANGE names the head; do not add another option that does")
+        raise InputError(
+            "RANGE names the head; do not add --head, --worktree, --staged, --hook or --diff"
+        )
     args.base = base or "HEAD"
     if dots:
         args.head = head.removeprefix(".") or "HEAD"
