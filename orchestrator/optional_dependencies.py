@@ -9,6 +9,8 @@ from collections.abc import Iterator
 NAME = "diffcourt"
 ANALYZERS = "analyzers"
 """The extra with the programs that a review runs."""
+NOT_INSTALLED = " is not installed; run: "
+"""In the error of a program that is missing; a command follows."""
 
 
 def requirements(extra: str) -> list[str]:

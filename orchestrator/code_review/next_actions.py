@@ -2,12 +2,17 @@
 
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.agents import escalation_stages
+from orchestrator.code_review.findings.examined_files import WHOLE_CHANGE
+from orchestrator.code_review.findings.reading_depth import NOTHING_READ, TEXT_ONLY
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import StopDecision
+from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import answer_command, approve_command, resume_command
+from orchestrator.optional_dependencies import NOT_INSTALLED
 
 LISTED_ACTIONS = 10
+VERDICT_POLICY = ".diffcourt/config/verdict.yaml"
 
 
 def next_human_action(
@@ -46,21 +51,49 @@ def _stopped_action(
     if stop.reason == "budget":
         command = resume_command(state.journal.run_id)
         return f"Continue with a higher limit ({command} --max-...), or review the rest by hand."
-    gaps = [skip for skip in state.synthesis.skipped if skip.gap]
-    if gaps and not complete:
-        first = gaps[0]
-        where = "the whole change" if first.path == "*" else first.path
-        return f"Review by hand what was not reviewed, first {where}: {first.why}"
     if outcome == "merge":
         reviewed = len({entry.path for entry in state.synthesis.checked})
         files = len(state.given.workspace.change.files)
         return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
     findings = (one for one in state.synthesis.findings if one.state == "open")
-    first_finding = next((one for one in findings if one.standing != "refuted"), None)
-    if first_finding is None:
-        return "Resolve the reasons, then review again."
-    where = f"{first_finding.path}:{first_finding.start_line}"
-    return f"Start with {first_finding.id} at {where}: {first_finding.title}"
+    first = next((one for one in findings if one.standing != "refuted"), None)
+    steps = [] if complete else _close_gaps(state)
+    decides = first and outcome_of(first, state.given.catalog.verdict_policy) != "merge"
+    if first is not None and (decides or not steps):
+        where = f"{first.path}:{first.start_line}"
+        wrong = f" If it is wrong: diffcourt dismiss {first.id} --reason TEXT." if decides else ""
+        steps.insert(0, f"Start with {first.id} at {where}: {first.title}.{wrong}")
+    return " ".join(steps) or "Resolve the reasons, then review again."
+
+
+def _close_gaps(state: ReviewState) -> list[str]:
+    """How an incomplete review becomes a complete one."""
+    gaps = [skip for skip in state.synthesis.skipped if skip.gap]
+    unread = [
+        gap for gap in gaps if not gap.tool and (TEXT_ONLY in gap.why or NOTHING_READ in gap.why)
+    ]
+    others = [gap for gap in gaps if gap not in unread and NOT_INSTALLED not in gap.why]
+    steps = []
+    if len(unread) + len(others) < len(gaps):
+        steps.append("Install what is missing, as the gaps say, and review again.")
+    elif others:
+        first = others[0]
+        where = "the whole change" if first.path == WHOLE_CHANGE else first.path
+        by = f", which {first.tool} did not" if first.tool else ""
+        steps.append(f"Review {where} by hand{by}: {first.why}.")
+    elif failed := [check for check in state.checks if not check.is_satisfied]:
+        steps.append(
+            f"Let the check {failed[0].name} run ({failed[0].detail}), or take it out of "
+            f"required_checks in {VERDICT_POLICY} of the base branch."
+        )
+    if unread:
+        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        steps.append(
+            f"Read {unread[0].path}{more} by hand: no tool reads it as code. To accept such files "
+            f"from now on, add `unread: note` to {VERDICT_POLICY} of the base branch, unless they "
+            "run in CI or production."
+        )
+    return steps
 
 
 def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:

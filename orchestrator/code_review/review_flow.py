@@ -268,7 +268,8 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     calls, rules = state.calls(), state.given.catalog.verdict_policy.required_checks
     tools = health(calls)
     state.tool_notes = tool_notes(calls)
-    state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
+    off = {skip.tool: skip.why for skip in state.synthesis.skipped if skip.tool}
+    state.checks = [check(rule, planning.due_paths(state, rule), tools, off) for rule in rules]
     everything = [file.path for file in state.given.workspace.change.files]
     named = playbook_tools(state)
     return dict(

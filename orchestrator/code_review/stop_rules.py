@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from orchestrator.catalog.settings import StagnationPolicy
+from orchestrator.wording import count_noun
 
 Reason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
@@ -69,7 +70,8 @@ def decide(
         return StopDecision("human", last.human)
     if not last.gates and last.accepted:
         accepts = ", and the judge accepts the review" if last.judged else ""
-        return StopDecision("done", f"all planned checks ran{accepts}")
+        gaps = f"; {count_noun(last.gaps, 'gap')} left" if last.gaps else ""
+        return StopDecision("done", f"all planned checks ran{accepts}{gaps}")
     if not last.missing:
         return StopDecision("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):

@@ -37,6 +37,34 @@ def render_skipped(page: TextLayout, verdict: Verdict) -> list[str]:
     return lines
 
 
+def list_incomplete(page: TextLayout, verdict: Verdict) -> list[str]:
+    """What makes a review incomplete, a text each: where, and why; empty for a complete one."""
+    if verdict.status == "complete":
+        return []
+    gaps = _join_tools(page, (entry for entry in verdict.skipped if entry.gap))
+    texts = [
+        f"{_name_place(entry.path)}: not reviewed{entry.tool and f' by {entry.tool}'}: {entry.why}"
+        for entry in gaps
+    ]
+    texts += [
+        f"required check {check.name} {_format_status(check.status)}: {check.detail}"
+        for check in verdict.required_checks
+        if not check.is_satisfied and not _is_told(check.detail, verdict)
+    ]
+    if verdict.stop.reason != "done":
+        texts.append(f"stopped early ({verdict.stop.reason}): {verdict.stop.detail}")
+    return texts
+
+
+def _name_place(path: str) -> str:
+    return "whole change" if path == WHOLE_CHANGE else quote_path(path)
+
+
+def _is_told(text: str, verdict: Verdict) -> bool:
+    """Whether a text repeats why a part was not reviewed."""
+    return any(entry.why in text for entry in verdict.skipped if entry.gap)
+
+
 def describe_depth(verdict: Verdict) -> str:
     """How many files were read as code, as text and not at all, and what no agent has read.
 
@@ -93,7 +121,7 @@ def describe_excluded(verdict: Verdict) -> str:
 
 
 def _name_files(paths: Sequence[str]) -> str:
-    return quote_path(paths[0]) if len(paths) == 1 else count_noun(len(paths), "file")
+    return _name_place(paths[0]) if len(paths) == 1 else count_noun(len(paths), "file")
 
 
 def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], list[str]]]:
@@ -131,7 +159,7 @@ def _join_tools(page: TextLayout, entries: Iterable[Skipped]) -> list[Skipped]:
 
 
 def _render_file(page: TextLayout, path: str, reason: str) -> list[str]:
-    where = f"    {quote_path(path)}  " if path else "    "
+    where = f"    {_name_place(path)}  " if path else "    "
     return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, limit=page.cut(3))
 
 
@@ -154,7 +182,8 @@ def render_required_checks(page: TextLayout, verdict: Verdict) -> list[str]:
     lines = [page.heading(f"Required checks: {summary}")]
     for check in found[: page.items]:
         first = f"  {escape_line(check.name)}  {_format_status(check.status)}"
-        detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
+        new = check.detail and not _is_told(check.detail, verdict)
+        detail = f"{first}: {escape_line(check.detail)}" if new else first
         lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, limit=page.cut(3))
     return lines + page.omitted(len(found))
 
@@ -170,6 +199,7 @@ def render_agents_gaps(page: TextLayout, verdict: Verdict) -> list[str]:
     """Agents that did not finish, and what agents say they could not look at."""
     # An agent may name the analyzer (ruff) where the list of files names its tool (ruff_bugs).
     known = {f"{skip.path}: {skip.why}" for skip in verdict.skipped}
+    known |= {skip.why for skip in verdict.skipped if skip.path == WHOLE_CHANGE}
     texts = list(
         dict.fromkeys(
             f"{agent.agent}{text}"

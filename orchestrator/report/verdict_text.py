@@ -34,6 +34,9 @@ ROOM_FOR_FINDINGS = 45
 ITEMS = (8, 4, 2, 1)
 """Entries of each other list, the most that leave this room."""
 
+SHORT_ITEMS = 10
+"""Gaps, and findings, in a report of one line each."""
+
 MIN_TITLE = 30
 """Cells that a title has, however long its finding's path."""
 
@@ -69,7 +72,7 @@ def render_verdict(
         verbose=detail == "verbose",
     )
     if detail == "short":
-        return _join([_render_short(page, verdict)])
+        return _join([_render_short(replace(page, items=SHORT_ITEMS), verdict)])
     if detail != "brief":
         top, bottom = _sections(page, verdict, repo)
         findings = findings_text.render_open(page, verdict)
@@ -135,17 +138,23 @@ def _is_clean(verdict: Verdict) -> bool:
 
 
 def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
-    """The outcome, the open findings in one line each, and the outcome once more.
+    """The outcome, what is incomplete and the open findings, a line each, and what to do next.
 
     A title gives way to the width; place, severity and id are whole.
     """
     lines = _render_outcome(page, verdict) + _render_excluded(page, verdict)
-    for finding in findings_text.open_findings(verdict):
+    gaps = review_gaps_text.list_incomplete(replace(page, items=None), verdict)
+    for text in gaps[: page.items]:
+        lines += page.wrap(escape_line(text), rest="  ", limit=3)
+    lines += page.omitted(len(gaps), "gap")
+    findings = findings_text.open_findings(verdict)
+    for finding in findings[: page.items]:
         start = f"{findings_text.format_location(finding)}: {finding.severity}: "
         end = " " + escape_line(f"[{finding.id}]")
         room = max(page.width - cell_len(start + end), MIN_TITLE)
         lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
-    return lines + _render_closing(page, verdict)
+    lines += page.omitted(len(findings), "finding")
+    return lines + _render_next_step(page, verdict) + _render_outcome_again(page, verdict)
 
 
 def _render_excluded(page: TextLayout, verdict: Verdict) -> list[str]:
@@ -196,7 +205,7 @@ def _render_outcome(page: TextLayout, verdict: Verdict) -> list[str]:
     status = "review complete"
     if verdict.status == "incomplete":
         status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
-    reliance = "not judged" if verdict.used_model else "analyzers only"
+    reliance = "not judged" if verdict.used_model else "without a model"
     if verdict.used_model and verdict.confidence is not None:
         reliance = f"confidence {verdict.confidence:.2f}"
     outcome = _describe_outcome(verdict)
@@ -305,7 +314,7 @@ def _render_next_step(page: TextLayout, verdict: Verdict) -> list[str]:
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
     if waiting or verdict.verdict == "merge" or not verdict.stop.next_human_action:
         return []
-    return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=3)
+    return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=7)
 
 
 def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:
@@ -314,14 +323,17 @@ def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:
 
 
 def _render_closing(page: TextLayout, verdict: Verdict) -> list[str]:
-    """The outcome once more, where the prompt comes back."""
-    lines = _render_cost(page, verdict) if verdict.used_model and page.items is not None else []
-    if page.items is not None:
-        lines += page.wrap("Not shown here: agents, passed checks and usage.")
+    """What the review used, and the outcome once more."""
+    shown = verdict.used_model and page.items is not None
+    return (_render_cost(page, verdict) if shown else []) + _render_outcome_again(page, verdict)
+
+
+def _render_outcome_again(page: TextLayout, verdict: Verdict) -> list[str]:
+    """The outcome where the prompt comes back."""
     outcome = _describe_outcome(verdict)
     rest = f"exit {verdict.exit_code} · {page.more}"
     text = f"  {_count_findings(verdict)} · {rest}"
     if cell_len(outcome + text) > page.width:
         open_ones = sum(finding.state == "open" for finding in verdict.findings)
         text = f"  {count_noun(open_ones, 'finding')} · {rest}"
-    return [*lines, page.paint(outcome, _STYLE[verdict.verdict]) + text]
+    return [page.paint(outcome, _STYLE[verdict.verdict]) + text]

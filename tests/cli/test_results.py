@@ -186,7 +186,7 @@ def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None
 def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     assert deliver(result_args("--quiet"), Outputs([], "--format"), lambda *_: verdict()) == 0
     assert capsys.readouterr().out == (
-        "MERGE   review complete   no findings   analyzers only\n"
+        "MERGE   review complete   no findings   without a model\n"
         "Change   a..b   0 files   +0 -0\n"
         "Finished: d.\n"
         "Agents, checks and usage: diffcourt show r1\n"

@@ -81,8 +81,8 @@ def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> Non
     ("tools", "status", "detail"),
     [
         ({"ruff": health(), "taint": health()}, "passed", "ruff, taint"),
-        ({"ruff": health()}, "not_run", "taint did not run"),
-        ({}, "not_run", "ruff, taint did not run"),
+        ({"ruff": health()}, "not_run", "taint did not run: taint is off in local"),
+        ({}, "not_run", "ruff, taint did not run: taint is off in local"),
         # Its last call failed: that it looked at every file before does not count.
         ({"ruff": health("exit 3"), "taint": health()}, "failed", "ruff: exit 3"),
         ({"ruff": health(), "taint": health(given="a")}, "failed", "did not look at b"),
@@ -123,12 +123,12 @@ def test_a_required_check_passes_when_each_tool_looked_at_each_file(
 ) -> None:
     # What taint has to look at, and nothing that ruff has.
     due = {"taint": frozenset({"a", "b"})}
-    result = check(PYTHON, due, tools)
+    result = check(PYTHON, due, tools, {"taint": "taint is off in local"})
     assert (result.name, result.status, result.detail) == ("python", status, detail)
 
 
 def test_a_check_without_files_does_not_apply() -> None:
-    result = check(PYTHON, None, {})
+    result = check(PYTHON, None, {}, {})
     assert result == RequiredCheck(name="python", status="not_applicable")
 
 

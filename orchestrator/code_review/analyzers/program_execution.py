@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.optional_dependencies import ANALYZERS, install_command
+from orchestrator.optional_dependencies import ANALYZERS, NOT_INSTALLED, install_command
 from orchestrator.program_search import find_program
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
@@ -108,7 +108,7 @@ class Program:
         found = find_program(self.name, search)
         if found is None:
             raise SandboxError(
-                f"{self.name} is not installed; run: {install_command(ANALYZERS, self.package)}"
+                f"{self.name}{NOT_INSTALLED}{install_command(ANALYZERS, self.package)}"
             )
         return found
 

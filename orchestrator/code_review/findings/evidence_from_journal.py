@@ -17,6 +17,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import NotOffered, NotRegistered
+from orchestrator.optional_dependencies import NOT_INSTALLED
 
 NOT_OFFERED = frozenset({NotOffered.code, NotRegistered.code})
 """Codes of refusals of tools that an agent does not have."""
@@ -170,10 +171,13 @@ def tool_notes(entries: Iterable[AnalyzerCall]) -> list[str]:
 
 
 def failures(entries: Sequence[AnalyzerCall], team: Iterable[Work]) -> list[Failure]:
-    """What a further iteration might fix, in the order of agents and tools."""
+    """What a further iteration might fix, in the order of agents and tools.
+
+    A program that is not installed stays so.
+    """
     last = {(call.agent, call.tool): call.why for call in entries if call.agent != BY_CODE}
     for name, entry in latest(team).items():
         if entry.result.status != "ok":
             last[name, ""] = f"{entry.result.status}: {entry.result.detail}"
     failed = (Failure(agent, tool, why) for (agent, tool), why in last.items() if why)
-    return sorted(failed, key=str)
+    return sorted((one for one in failed if NOT_INSTALLED not in one.why), key=str)

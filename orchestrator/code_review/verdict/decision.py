@@ -90,20 +90,24 @@ class ToolHealth(Struct, frozen=True):
 
 
 def check(
-    rule: CheckRule, due: Mapping[str, frozenset[str]] | None, tools: Mapping[str, ToolHealth]
+    rule: CheckRule,
+    due: Mapping[str, frozenset[str]] | None,
+    tools: Mapping[str, ToolHealth],
+    off: Mapping[str, str],
 ) -> RequiredCheck:
     """Whether a required check has run.
 
     Args:
         due: tool → the paths that it must examine; None: the check does not apply.
+        off: tool → why no agent was given it.
     """
     if due is None:
         return RequiredCheck(name=rule.name, status="not_applicable")
     silent = [name for name in rule.tools if name not in tools]
     if silent:
-        return RequiredCheck(
-            name=rule.name, status="not_run", detail=f"{', '.join(silent)} did not run"
-        )
+        whys = "; ".join(dict.fromkeys(off[name] for name in silent if name in off))
+        detail = f"{', '.join(silent)} did not run{f': {whys}' if whys else ''}"
+        return RequiredCheck(name=rule.name, status="not_run", detail=detail)
     broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
     missed = sorted(
         frozenset[str]().union(

@@ -91,7 +91,7 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
 
 def _describe_reliance(verdict: Verdict) -> str:
     if not verdict.used_model:
-        return "analyzers only"
+        return "without a model"
     if verdict.confidence is None:
         return "not judged"
     return f"confidence {verdict.confidence:.2f}"

@@ -20,7 +20,7 @@ def list_facts(verdict: Verdict) -> Facts:
     """The change, and how it was reviewed."""
     change = verdict.change
     status = "incomplete" if verdict.status == "incomplete" else "complete"
-    reliance = "analyzers only" if not verdict.used_model else "not judged"
+    reliance = "without a model" if not verdict.used_model else "not judged"
     if verdict.used_model and verdict.confidence is not None:
         reliance = f"confidence {verdict.confidence:.2f}"
     return [
