@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
         find_gitlab_stage,
         installed_from,
         make_ci_files,
+        require_new,
         write_ci_files,
     )
     from orchestrator.app.runs.state_directory import inside_repository, repo_root
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     top = repo_root(start)
     ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
     system = CI_SYSTEMS[ci]
+    if not args.force and ci != "pre-commit":
+        require_new(top, system.review.values())  # before more is asked
     answer = args.comments
     if answer is None and not system.comments:
         answer = "no"
@@ -121,3 +124,7 @@ def _ask(question: str, answers: Sequence[str], default: str, option: str) -> st
         found = [answer for answer in answers if answer.startswith(given)]
         if len(found) == 1 or given in answers:
             return given if given in answers else found[0]
+        emit_line(f"Answer with one of these; {given!r} is none.", sys.stdout)
+        if not found and option == "--ci":
+            job = 'diffcourt review --base "origin/$TARGET"'
+            emit_line(f"Any other CI system can run, after a full fetch: {job}", sys.stdout)

@@ -1,0 +1,88 @@
+"""What the text says of an incomplete review: which part, why, and what to do about it."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.code_review.analyzers import program_execution
+from orchestrator.report.verdict_text import render_verdict
+from tests.review.review_kit import Repo, change, review
+
+EVAL = "x = eval(input())\n"
+
+
+def joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+async def test_a_program_that_no_tool_reads_is_named_with_the_way_out(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"build.gradle": "task x {}\n"}))
+    for detail in ("short", "brief", "full"):
+        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        assert "Read build.gradle by hand: no tool reads it as code." in said
+        assert "add `unread: note` to .diffcourt/config/verdict.yaml of the base branch" in said
+        assert "unless they run in CI or production" in said
+    short = render_verdict(verdict, detail="short")
+    assert "\nbuild.gradle: not reviewed: not read as Groovy: only its text was searched\n" in short
+
+
+async def test_what_decides_comes_first_and_says_how_to_dismiss_it(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"a.py": EVAL, "b.gradle": "task x {}\n"}))
+    action = verdict.stop.next_human_action
+    assert action.startswith("Start with F1 at a.py:1: Text evaluated as code. If it is wrong: ")
+    assert "diffcourt dismiss F1 --reason TEXT. Read b.gradle by hand" in action
+
+
+async def test_a_file_that_one_tool_could_not_read_is_not_called_unread(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"a.py": "def f(:\n", "b.py": "X = 1\n"}))
+    action = verdict.stop.next_human_action
+    assert "no tool reads it" not in action
+    assert "unread: note" not in action
+    assert "a.py" in action
+
+
+async def test_a_missing_program_is_told_once_and_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_execution, "OWN_DIRECTORIES", ())
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    verdict = await review(change(tmp_path, {}, {"a.py": "X = 1\n"}))
+    assert (verdict.status, verdict.stop.reason, verdict.usage.iterations) == (
+        "incomplete",
+        "done",
+        1,
+    )
+    for detail in ("short", "brief"):
+        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        assert said.count("ruff is not installed") == 1
+        assert "Install what is missing, as the gaps say, and review again." in said
+        assert "stopped early" not in said
+
+
+async def test_an_analyzer_that_the_policy_denies_is_named_where_a_check_needs_it(
+    tmp_path: Path,
+) -> None:
+    repo = Repo(tmp_path)
+    off = "environments: {local: {deny: [api_breakage]}}\n"
+    repo.commit({".diffcourt/config/tools.yaml": off, "a.py": "X = 1\n"})
+    repo.commit({"a.py": "X = 2\n"})
+    verdict = await review(repo)
+    assert verdict.status == "incomplete"
+    for detail in ("short", "brief"):
+        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        assert "api_breakage did not run: api_breakage is off in local" in said
+        assert "take it out of required_checks in .diffcourt/config/verdict.yaml" in said
+
+
+async def test_a_short_report_lists_ten_gaps_and_ten_findings_and_counts_the_others(
+    tmp_path: Path,
+) -> None:
+    files = {f"p{n:02}.gradle": f"task x{n} {{}}\n" for n in range(12)}
+    files |= {f"a{n:02}.py": EVAL for n in range(13)}
+    short = render_verdict(await review(change(tmp_path, {}, files)), detail="short")
+    lines = short.splitlines()
+    assert sum(": not reviewed: " in line for line in lines) == 10
+    assert sum(": medium: " in line for line in lines) == 10
+    assert "and 2 more gaps: " in short
+    assert "and 3 more findings: " in short
+    assert max(map(len, lines)) <= 80
