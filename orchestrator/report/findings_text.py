@@ -255,9 +255,10 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
 
 
 def _contradictions(finding: Finding) -> list[tuple[str, str]]:
-    """Reporters who rate it differently or dispute it."""
+    """Why the judge or its author stands by it, and who rates it differently or disputes it."""
+    said = [(f"{one.by} {one.action} it", one.reason) for one in finding.remarks]
     if not finding.objections:
-        return []
+        return said
     texts = [
         f"{report.by} rates it {report.severity}"
         for report in finding.reports
@@ -267,7 +268,7 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
         f"{objection.by} {objection.verb} it: {objection.reason} (kept: {objection.why_not})"
         for objection in finding.objections
     ]
-    return [("but", text) for text in texts]
+    return [*said, *(("but", text) for text in texts)]
 
 
 def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:

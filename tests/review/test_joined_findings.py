@@ -14,7 +14,8 @@ from orchestrator.code_review.findings.merging import (
     join_duplicates,
     merge,
 )
-from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
+from orchestrator.code_review.verdict.decision import decide, outcome_of
+from orchestrator.code_review.verdict.finding_parts import Guideline, Objection, Remark
 from orchestrator.report.formats.markdown import describe_finding
 from tests.review.test_merging import POLICY, agent, tool
 
@@ -146,7 +147,7 @@ def standing(
 ) -> tuple[str, tuple[str, ...]]:
     """The standing of the one finding that these make, and who confirms it."""
     (one,) = merge(reports, POLICY)
-    one.judge_confirms = judge
+    one.judge_confirms = "It holds." if judge else None
     found = build_finding(one, POLICY, objections)
     return found.standing, found.confirmed_by
 
@@ -195,12 +196,47 @@ def test_an_objection_with_evidence_refutes_what_agents_confirm_and_not_what_is_
     assert standing(PROOF, objections=(REFUTED,)) == ("proved", ())
 
 
+MEDIUM = with_rating(tool(cwe=(), category="qa"), "medium", 0.9)
+THREE = (REFUTED, replace(REFUTED, by="docs"), replace(REFUTED, by="judge"))
+
+
+@pytest.mark.parametrize(
+    ("reports", "objections", "outcome"),
+    [
+        ((MEDIUM,), THREE, "merge"),
+        ((MEDIUM,), THREE[:2], "needs_changes"),
+        ((MEDIUM,), (THREE[0], THREE[2]), "needs_changes"),
+        ((MEDIUM,), (THREE[0], THREE[0], THREE[2]), "needs_changes"),
+        ((MEDIUM,), (*THREE[:2], replace(THREE[2], refutes=False)), "needs_changes"),
+        ((MEDIUM,), (THREE[0], replace(THREE[1], earlier=True), THREE[2]), "needs_changes"),
+        ((MEDIUM, agent("architecture", NAME, cwe=())), THREE, "needs_changes"),
+        ((MEDIUM, agent("docs", NAME, cwe=())), THREE, "merge"),
+        ((replace(MEDIUM, is_fact=True),), THREE, "needs_changes"),
+        ((with_rating(MEDIUM, "high", 0.9),), THREE, "needs_changes"),
+        ((with_rating(tool(cwe=()), "medium", 0.9),), THREE, "needs_changes"),  # security
+    ],
+)
+def test_two_agents_and_the_judge_take_it_from_a_finding_that_it_decides(
+    reports: tuple[FindingReport, ...], objections: tuple[Objection, ...], outcome: str
+) -> None:
+    (one,) = merge(reports, POLICY)
+    found = build_finding(one, POLICY, objections)
+    assert (decide([found], POLICY, complete=True)[0], outcome_of(found, POLICY)) == (outcome,) * 2
+    assert found.outweighed == (outcome == "merge")
+    assert found.state == "open"
+    if found.outweighed:
+        assert found.standing == "refuted"
+        assert {said.why_not for said in found.objections} == {"it is shown, and does not decide"}
+
+
 def test_the_judge_confirms_a_finding_or_its_duplicate() -> None:
     assert standing(agent(), judge=True) == ("confirmed", ("judge",))
     assert standing(PROOF, agent(), judge=True) == ("proved", ("judge", "qa"))
     (found,) = joined(QA, DOCS, pairs=[(QA, DOCS)])
-    found.duplicates[0].judge_confirms = True
-    assert build_finding(found, POLICY).confirmed_by == ("docs", "judge")
+    found.duplicates[0].judge_confirms = "So it is."
+    result = build_finding(found, POLICY)
+    assert result.confirmed_by == ("docs", "judge")
+    assert result.remarks == (Remark("judge", "confirms", "So it is."),)
 
 
 def test_a_duplicate_that_weighs_more_rates_and_words_the_finding_and_proves_nothing() -> None:

@@ -26,8 +26,9 @@ MAX_FINDINGS = 10
 LINES_AROUND = 12
 ASKED = """\
 Write a patch for each of these findings that you are sure how to fix: a unified diff against head,
-with its lines exactly as they are, only in files of the change, with at most 60 changed lines. Fix
-the defect and nothing else. Leave out a finding that needs a decision by its author.
+with its lines exactly as they are, only in files of the change or that the finding names, with at
+most 60 changed lines. Fix the defect and nothing else. Leave out a finding that needs a decision by
+its author.
 """
 CORRECTION = """\
 Code has applied your patches in a scratch tree and run the analyzers again. These patches were

@@ -193,8 +193,9 @@ def _count(
                 found.duplicates.append((merged.fingerprint, other.fingerprint))
         case "confirm" | "refine":
             for own_report in own:
-                found.refined[agent, own_report.finding.fingerprint] = _reworded(
-                    own_report.finding, response
+                found.refined[agent, own_report.finding.fingerprint] = replace(
+                    _reworded(own_report.finding, response),
+                    refined_because=shorten(response.reason, MAX_DETAIL),
                 )
             if not own:
                 made = FindingReport(
@@ -280,7 +281,7 @@ async def apply_marks(
         error = await mark_error(sources, mark, lambda name: True)
         if mark.verdict == "confirmed":
             if not error:
-                merged.judge_confirms = True
+                merged.judge_confirms = shorten(mark.reason, MAX_DETAIL)
             continue
         objections.setdefault(merged.fingerprint, []).append(
             Objection(

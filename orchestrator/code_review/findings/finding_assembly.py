@@ -2,14 +2,20 @@
 
 from collections.abc import Iterable
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Severity, is_as_severe
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity, is_as_severe
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import weight
-from orchestrator.code_review.verdict.finding_parts import Objection, Reported
+from orchestrator.code_review.verdict.finding_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
+
+DISPUTES = 2
+"""Agents that, with the judge, take it from a finding that it decides."""
+IS_SHOWN = "it is shown, and does not decide"
 
 
 def build_finding(
@@ -41,6 +47,11 @@ def build_finding(
     reporters |= merged.supporters
     proved, confirmed_by = _confirmations(merged, decides, severity, policy)
     refuted = any(objection.refutes for objection in objections)
+    outweighed = _is_outweighed(merged, severity, objections)
+    if outweighed:
+        objections = tuple(
+            replace(one, why_not=IS_SHOWN) if one.refutes else one for one in objections
+        )
     shown = {
         **shared_fields(first, Finding),
         "severity": severity,
@@ -61,11 +72,42 @@ def build_finding(
         carried_over=merged.is_carried,
         reports=_several(first, reports),
         objections=objections,
+        remarks=_remarks(merged),
+        outweighed=outweighed,
         standing="proved"
-        if proved
+        if proved and not outweighed
         else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
         confirmed_by=confirmed_by,
     )
+
+
+def _is_outweighed(
+    merged: MergedFinding, severity: Severity, objections: tuple[Objection, ...]
+) -> bool:
+    """Whether two agents and the judge refute it, and nobody but they supports it.
+
+    None outweighs what is above medium, concerns security, or states a fact.
+    """
+    by = {one.by for one in objections if one.refutes and not one.earlier}
+    against = by - {JUDGE}
+    fixed = any(one.is_fact or one.finding.category == "security" for one in merged.all_reports)
+    enough = len(against) >= DISPUTES and JUDGE in by and merged.supporters <= against
+    return enough and not fixed and severity not in SEVERE
+
+
+def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:
+    """Why the judge confirms it, and why its authors changed it."""
+    found = [
+        Remark(report.reporter, "refined", report.finding.refined_because)
+        for report in merged.all_reports
+        if report.finding.refined_because
+    ]
+    found += [
+        Remark(JUDGE, "confirms", part.judge_confirms)
+        for part in merged.parts
+        if part.judge_confirms
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _told(
@@ -111,7 +153,8 @@ def _confirmations(
         if report.confirms
         and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
     }
-    judge = {JUDGE} if any(part.judge_confirms for part in merged.parts) else set[str]()
+    confirmed = any(part.judge_confirms is not None for part in merged.parts)
+    judge = {JUDGE} if confirmed else set[str]()
     before = {
         name for report in as_severe if report.carried for name in report.carried.confirmed_by
     }

@@ -32,6 +32,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         edits: a fix in its file that an analyzer proposes.
         patch: a fix that an agent proposes, as a unified diff against head.
         lowered_from: its author's severity, where it is info as one too many.
+        refined_because: why its author has changed it since it reported it.
     """
 
     fingerprint: str
@@ -56,6 +57,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     edits: tuple[Edit, ...] = ()
     patch: str = ""
     lowered_from: Severity | None = None
+    refined_because: str = ""
 
 
 def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class FindingReport(Struct, frozen=True):
         lowers: an agent shows that an arguable finding is less severe.
         reason: why an agent confirms or refines the finding.
         arguable: the policy lets agents dispute the rule of an analyzer's report.
+        is_fact: its rule states a fact, which no objection outweighs.
         carried: of a report of an earlier review, what that recorded; None: of this review.
         settled: why an earlier review has settled an agent's report; empty: it has not.
     """
@@ -60,6 +61,7 @@ class FindingReport(Struct, frozen=True):
     lowers: bool = False
     reason: str = ""
     arguable: bool = False
+    is_fact: bool = False
     carried: Carried | None = None
     settled: str = ""
 
@@ -79,14 +81,14 @@ class MergedFinding(Struct):
         file: all reports on its file.
         repeated_by: agents that repeat an analyzer's report without adding anything.
         duplicates: findings that an agent or the judge calls the same defect.
-        judge_confirms: the judge confirms it with valid evidence.
+        judge_confirms: why the judge confirms it, with valid evidence; None: it does not.
     """
 
     reports: list[FindingReport]
     file: _FileReports = field(default_factory=_FileReports)
     repeated_by: set[str] = field(default_factory=set)
     duplicates: "list[MergedFinding]" = field(default_factory=list)
-    judge_confirms: bool = False
+    judge_confirms: str | None = None
 
     @property
     def finding(self) -> LocatedFinding:

@@ -1,5 +1,6 @@
 """What a proof compares with: the findings to fix, and each analyzer's report on head."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
@@ -15,12 +16,21 @@ class FixTarget(Struct, frozen=True):
         path: where it is.
         tools: names of the tools that report it; empty if only agents do.
         cause_path: of the line elsewhere that causes it; may be empty.
+        words: its title, explanation and fix, which may name other files to patch.
     """
 
     fingerprints: frozenset[str]
     path: str
     tools: frozenset[str] = frozenset()
     cause_path: str = ""
+    words: str = ""
+
+    def names(self, path: str, paths: Iterable[str]) -> bool:
+        """Whether the finding names a file of head, in full or by a name that no other has."""
+        name = path.rpartition("/")[2]
+        unique = sum(each.rpartition("/")[2] == name for each in paths) == 1
+        told = "|".join(map(re.escape, (path, name) if unique else (path,)))
+        return bool(re.search(rf"(?<![\w./-])(?:{told})(?![\w/-]|\.\w)", self.words))
 
 
 class ToolReport(Struct, frozen=True):

@@ -157,6 +157,7 @@ def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[AnalyzerCa
             if any(report.fingerprint in own for report in call.result.findings)
         ),
         finding.because_of.path if finding.because_of else "",
+        " ".join((finding.title, finding.detail, finding.fix_suggestion)),
     )
 
 

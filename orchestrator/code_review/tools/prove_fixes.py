@@ -191,8 +191,8 @@ class ProveFixes:
         own = {target.path, target.cause_path}
         if path in own:
             return
-        if path not in self._workspace.files:
-            raise PatchRefused(f"{path} is neither a file of the change nor the finding's file")
+        if path not in self._workspace.files and not target.names(path, listed):
+            raise PatchRefused(f"{path} is no file of the change, and the finding does not name it")
         if kind := _protected_kind(path):
             raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
 

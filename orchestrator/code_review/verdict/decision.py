@@ -26,6 +26,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
+OUTWEIGHING = "two agents and the judge"
 """The standing of findings that may block: a model's word alone, or against evidence, may not."""
 
 
@@ -139,7 +140,8 @@ def decide(
     findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
-    open_findings = [finding for finding in findings if finding.state == "open"]
+    outweighed = [f for f in findings if f.state == "open" and f.outweighed]
+    open_findings = [f for f in findings if f.state == "open" and not f.outweighed]
     by_weight: dict[Weight, list[Finding]] = {grade: [] for grade in Weight}
     for finding in open_findings:
         by_weight[weight(finding.severity, finding.confidence, policy)].append(finding)
@@ -162,12 +164,14 @@ def decide(
     reason = f"no open finding at or above {policy.needs_changes_at}"
     if any(is_as_severe(finding.severity, policy.needs_changes_at) for finding in open_findings):
         reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
+    if outweighed:
+        reason += f"; {_count(outweighed)} refuted by {OUTWEIGHING}"
     return "merge", (reason,)
 
 
 def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
     """The outcome to which a finding leads on its own; none if it is not open."""
-    if finding.state != "open":
+    if finding.state != "open" or finding.outweighed:
         return "merge"
     weighs = weight(finding.severity, finding.confidence, policy)
     if weighs is Weight.BLOCKS and finding.standing in CAN_BLOCK:

@@ -54,6 +54,14 @@ class Objection(Strict, frozen=True):
         return "doubts" if self.doubts else "disputes"
 
 
+class Remark(Strict, frozen=True):
+    """Why the judge confirms a finding, or why its author changed it."""
+
+    by: str
+    action: Literal["confirms", "refined"]
+    reason: str
+
+
 class Guideline(Strict, frozen=True):
     """A line of the repository's own guidance in base that a finding says is violated."""
 

@@ -25,6 +25,7 @@ from orchestrator.code_review.verdict.finding_parts import (
     Fix,
     Guideline,
     Objection,
+    Remark,
     Reported,
 )
 from orchestrator.code_review.verdict.policy_effects import (
@@ -180,14 +181,25 @@ class Finding(Strict, frozen=True, kw_only=True):
         Meta(description="the report of each reporter, if several reported it"),
     ] = ()
     objections: tuple[Objection, ...] = ()
+    remarks: Annotated[
+        tuple[Remark, ...],
+        Meta(description="why the judge confirms it, and why its author changed it"),
+    ] = ()
+    outweighed: Annotated[
+        bool,
+        Meta(
+            description="true: two agents and the judge refute it with verified evidence, so it "
+            "does not decide; never above medium, of security, or of a rule that states a fact"
+        ),
+    ] = False
     standing: Annotated[
         Literal["proved", "confirmed", "unconfirmed", "refuted"],
         Meta(
             description="proved: an analyzer reports it at this severity; confirmed: only "
             "agents report it, and another agent or the judge confirms it with evidence; "
             "unconfirmed: only agents report it, and nobody else confirms it; refuted: "
-            "only agents report it, and an agent or the judge refutes it with evidence. An "
-            "unconfirmed or refuted finding cannot block"
+            "only agents report it, and an agent or the judge refutes it with evidence, or it is "
+            "outweighed. An unconfirmed or refuted finding cannot block"
         ),
     ] = "proved"
     outcome: Annotated[

@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Fixes, ReviewSettings
+from orchestrator.code_review.fixes.fix_targets import FixTarget
 from orchestrator.code_review.fixes.fixed_findings import only_removes
 from orchestrator.code_review.verdict.finding_parts import Fix
 from orchestrator.code_review.verdict.model import Verdict
@@ -55,7 +56,7 @@ PATCHES: Mapping[str, tuple[str, str, str]] = {
     ),
     "new": (mend("new.py", "    return eval(name)"), "refused", "which is new"),
     "fuzz": (mend("fuzz.py", LIST, SHELL.replace("name", "other")), "refused", "are not in"),
-    "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "neither a file of the change"),
+    "outside": (also(mend("outside.py", LIST), "base.yml"), "refused", "no file of the change, and the finding does not name it"),
     "workflow": (
         also(mend("workflow.py", LIST), ".github/workflows/a.yml"),
         "refused",
@@ -78,6 +79,55 @@ def claim(path: str, patch: str, **more: object) -> dict[str, object]:
         "title": "A shell runs the name", "severity": "medium", "confidence": 0.9,
         "category": "security", "rule": "security.subprocess-shell", "patch": patch, **more,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("The right fix is in sub/other.py.", True),
+        ("Change `other.py`: it", True),
+        ("see other.py:7", True),
+        ("in another.py", False),
+        ("in other.pyi or other.py.orig", False),
+        ("in sub/other.python", False),
+        ("twice.py", False),
+        ("a/twice.py", True),
+    ],
+)
+def test_a_finding_names_a_file_in_full_or_by_a_name_that_no_other_has(
+    words: str, *, names: bool
+) -> None:
+    paths = ("sub/other.py", "a/twice.py", "b/twice.py")
+    path = paths["twice" in words]
+    assert FixTarget(frozenset(), "app.py", words=words).names(path, paths) == names
+
+
+async def test_the_fixer_sees_the_whole_detail_and_may_patch_a_file_that_it_names(
+    tmp_path: Path,
+) -> None:
+    repo = change(
+        tmp_path, {"helpers.py": MODULE + SHELL, "ci.yml": "a: 1\n"}, {"app.py": "import helpers\n\nhelpers.run()\n"}
+    )
+    detail = "It runs a shell in helpers.py. " + "x" * 1900 + " the end of it"
+    told = {
+        **claim("app.py", ""), "start_line": 1, "end_line": 1, "quote": "import helpers",
+        "rule": "", "category": "qa", "detail": detail,
+    }  # fmt: skip
+    asked: list[str] = []
+
+    def write(request: Request) -> Response:
+        asked.append(str(request.messages[0]))
+        return written(("F1", mend("helpers.py", LIST)))
+
+    model = ScriptedModel({"generalist": [said(told)], "fixer": [write]})
+    verdict = await review(repo, model, adjust=alone, fixer=True)
+    model.finish()
+    assert len(detail) > 1900
+    assert "the end of it" in asked[0]
+    fix = fixes(verdict)["app.py"]
+    assert fix is not None
+    assert (fix.state, fix.source) == ("applies", "fixer"), fix.reason
+    assert "+++ b/helpers.py" in fix.patch
 
 
 def no_proofs(settings: ReviewSettings) -> ReviewSettings:

@@ -68,6 +68,7 @@ def _list_words(finding: Finding) -> list[tuple[str, str]]:
     if finding.because_of is not None:
         where = f"{finding.because_of.path}:{finding.because_of.line}"
         rows.append(("Because of", f"{where}  {finding.cause_quote}"))
+    rows += [(f"{one.by} {one.action} it".capitalize(), one.reason) for one in finding.remarks]
     rows += [(f"But ({one.by})", one.reason) for one in finding.objections]
     rows.append(("Confirmed by", ", ".join(finding.confirmed_by)))
     rows.append(("Waiver", finding.waiver))
