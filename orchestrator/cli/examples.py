@@ -39,8 +39,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "latest --verdict block --reason 'Breaks an import.'",
     ),
     "diffcourt export": (
-        "--to sarif=results.sarif",
-        "verdict.json --to markdown --to junit=junit.xml",
+        "--format sarif=results.sarif",
+        "verdict.json --format markdown --format junit=junit.xml",
     ),
     "diffcourt post": (
         "verdict.json --to github",
@@ -94,8 +94,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "rows.jsonl --from jsonl --out items.jsonl",
     ),
     "diffcourt rubric export-items": (
-        "items.jsonl --to jsonl --out rows.jsonl",
-        "items.jsonl --to csv --out rows.csv",
+        "items.jsonl --format jsonl --out rows.jsonl",
+        "items.jsonl --format csv --out rows.csv",
     ),
     "diffcourt rubric lint": ("my-rubric.yaml", "my-rubric.yaml items.jsonl --labels labels.jsonl"),
     "diffcourt rubric rate": (

@@ -15,6 +15,10 @@ from orchestrator.report.terminal_escaping import emit, quote_path
 MAX_WIDTH = 100
 
 
+REPORT_SUFFIXES = ("", ".json", ".sarif", ".xml", ".html", ".md", ".txt", ".log", ".jsonl")
+"""The ends of names of reports, which are replaced even if git tracks them."""
+
+
 def width_of(stream: TextIO | None) -> int:
     """The width in columns: that of the terminal, at most 100; 80 without one."""
     if stream is None or not stream.isatty():
@@ -31,6 +35,21 @@ def _leaves_checkout(path: Path) -> bool:
     root, real = Path(os.path.realpath(top)), Path(os.path.realpath(given))
     plain = real == root / given.relative_to(top)
     return not plain and (not real.is_relative_to(root) or real.is_relative_to(root / ".git"))
+
+
+def _is_source(path: Path) -> bool:
+    """Whether git tracks a file that, by its name, is no report."""
+    if path.suffix.lower() in REPORT_SUFFIXES or not path.is_file():
+        return False
+    from orchestrator.code_review.change.git.index_file import tracks_file
+    from orchestrator.code_review.change.git.repository_layout import find_repository
+
+    found = find_repository(path.absolute().parent)
+    if found is None or found.work_tree is None:
+        return False
+    real = path.resolve()
+    top = found.work_tree.resolve()
+    return real.is_relative_to(top) and tracks_file(found.git_dir, real.relative_to(top).as_posix())
 
 
 class OutputTarget:
@@ -61,6 +80,11 @@ class OutputTarget:
                     f"{option}: {quote_path(name)} leads out of the checkout through a "
                     "symbolic link that a change may have added; remove the link, or name "
                     "another file"
+                )
+            if option.startswith(("--json", "--format")) and _is_source(self._path):
+                raise InputError(
+                    f"{option}: git tracks {quote_path(name)}, which would be replaced; name "
+                    "another file, or delete this one first"
                 )
             self._special = self._is_special()
             if not self._special:

@@ -30,9 +30,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the result and the exit code."""
     group = parser.add_argument_group("result")
     add_json_file(group, "verdict")
-    add_format_option(
-        group, "--format", purpose="write the verdict in another format, beside the report"
-    )
+    add_format_option(group, purpose="write the verdict in another format, beside the report")
     group.add_argument(
         "--fail-on",
         type=_fail_on,
@@ -120,7 +118,7 @@ def open_outputs(args: argparse.Namespace) -> Outputs:
     Raises:
         InputError: one cannot be written.
     """
-    return Outputs(args.formats, "--format", args.json)
+    return Outputs(args.formats, args.json)
 
 
 @contextmanager

@@ -32,15 +32,14 @@ FORMAT_NAMES = (
 """Those of ``orchestrator.report.formats``, which a start of the command need not import."""
 
 
-def add_format_option(parser: argparse._ActionsContainer, *names: str, purpose: str) -> None:
-    """Add an option that names formats and files.
+def add_format_option(parser: argparse._ActionsContainer, *, purpose: str) -> None:
+    """Add --format, which names formats and files.
 
     Args:
-        names: of the option.
         purpose: what it does; the formats follow it in the help.
     """
     parser.add_argument(
-        *names,
+        "--format",
         dest="formats",
         metavar="FORMAT[=FILE]",
         action="append",
@@ -62,29 +61,28 @@ class Outputs:
 
     Args:
         formats: ``FORMAT`` or ``FORMAT=FILE``, as the user gave them.
-        option: the option that named them, for errors.
         json: the file of ``--json``, None without that option.
 
     Raises:
         InputError: there is no such format, a file cannot be written, or is given twice.
     """
 
-    def __init__(self, formats: Sequence[str], option: str, json: str | None = None) -> None:
+    def __init__(self, formats: Sequence[str], json: str | None = None) -> None:
         self._outputs = [] if json is None else [Output("json", OutputTarget(json))]
         for given in formats:
             name, _, file = given.partition("=")
             if name not in FORMAT_NAMES:
                 hint = did_you_mean(name, FORMAT_NAMES) or f"; use {', '.join(FORMAT_NAMES)}"
-                raise InputError(f"{option}: there is no format {name!r}{hint}")
+                raise InputError(f"--format: there is no format {name!r}{hint}")
             if "=" in given and not file:
-                raise InputError(f"{option} {name}=: name a file after the equals sign")
-            target = OutputTarget(file or "-", f"{option} {name}")
+                raise InputError(f"--format {name}=: name a file after the equals sign")
+            target = OutputTarget(file or "-", f"--format {name}")
             self._outputs.append(Output(name, target))
         places = [output.target.place for output in self._outputs]
         for place in places:
             if places.count(place) > 1:
                 where = "standard output" if place == "-" else quote_path(place)
-                raise InputError(f"{option}: two formats go to {where}; name a file for each")
+                raise InputError(f"--format: two formats go to {where}; name a file for each")
 
     def __bool__(self) -> bool:
         return bool(self._outputs)

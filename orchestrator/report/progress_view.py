@@ -10,6 +10,8 @@ from orchestrator.errors import OutputError
 from orchestrator.report.run_progress import RunProgress
 from orchestrator.report.terminal_escaping import emit, escape_line
 
+ENDS = ("Done", "StopBudget", "StopHuman", "StopStagnation")
+"""States that the line of the end follows."""
 MAX_FAILURES = 50
 MAX_NOTES = 100
 
@@ -46,7 +48,7 @@ class PlainProgress:
             case "run_started":
                 text = f"run {event.detail}"
             case "state":
-                text = event.detail
+                text = "" if event.detail in ENDS else self._progress.state
             case "agent_started":
                 text = f"  {event.agent}: started"
             case "agent_finished":
@@ -58,7 +60,7 @@ class PlainProgress:
             case "note":
                 text = self._describe_note(event.detail)
             case "run_finished":
-                text = f"stopped: {event.detail}"
+                text = self._progress.state
             case _:
                 text = ""
         return text

@@ -8,6 +8,22 @@ from msgspec import Struct, field
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json
 
+STATES = {
+    "Intake": "reading the change",
+    "Plan": "planning",
+    "Triage": "assigning files",
+    "Act": "reviewing",
+    "Synthesize": "merging findings",
+    "Evaluate": "checking what is missing",
+    "Iterate": "reviewing what is missing",
+}
+"""The states of the flow in plain words; its ends are told with the reason."""
+
+
+def describe_end(reason: str) -> str:
+    """How a run ended, in plain words."""
+    return "finished" if reason == "done" else f"stopped: {reason}"
+
 
 class AgentProgress(Struct):
     """Progress of one agent.
@@ -49,14 +65,14 @@ class RunProgress(Struct):
         if event.kind == "run_started":
             self.run_id = event.detail
         elif event.kind == "state":
-            self.state = event.detail
+            self.state = STATES.get(event.detail, event.detail)
         elif event.kind == "note":
             self.note = event.detail
         elif event.kind == "budget":
             self.used = read_numbers(event.data, "used")
             self.limits = read_numbers(event.data, "limits")
         elif event.kind == "run_finished":
-            self.state = f"stopped: {event.detail}"
+            self.state = describe_end(event.detail)
         else:
             self._agent_event(event)
 

@@ -76,7 +76,7 @@ def test_a_verdict_of_another_clone_is_applied_without_a_run(
     restored: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, clone = tmp_path / "verdict.json", tmp_path / "clone"
-    assert main(["export", "--to", f"json={file}", "--repo", str(restored.path)]) == 0
+    assert main(["export", "--format", f"json={file}", "--repo", str(restored.path)]) == 0
     restored.git("clone", "-q", str(restored.path), str(clone))
     capsys.readouterr()
     assert main(["fix", str(file), "F1", "--yes", "--repo", str(clone)]) == 0

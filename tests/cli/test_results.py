@@ -30,6 +30,7 @@ from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.sandbox.worker_pool import WorkerPool
+from tests.review.review_kit import Repo
 
 
 def verdict(
@@ -158,7 +159,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
         observer(Event("state", 0.0, detail="act"))
         return verdict("block", base="n\udcffme")
 
-    assert deliver(result_args("--json", str(path)), Outputs([], "--format", str(path)), work) == 1
+    assert deliver(result_args("--json", str(path)), Outputs([], str(path)), work) == 1
     captured = capsys.readouterr()
     assert captured.out.startswith("BLOCK")
     assert "act" in captured.err
@@ -167,9 +168,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
 
 
 def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        deliver(result_args("--json", "-"), Outputs([], "--format", "-"), lambda *_: verdict()) == 0
-    )
+    assert deliver(result_args("--json", "-"), Outputs([], "-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert "MERGE" in captured.err
@@ -177,24 +176,21 @@ def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture
 
 def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
     args = result_args("--json", "-", "--quiet")
-    assert deliver(args, Outputs([], "--format", "-"), lambda *_: verdict()) == 0
+    assert deliver(args, Outputs([], "-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert captured.err == ""
 
 
 def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
-    assert deliver(result_args("--quiet"), Outputs([], "--format"), lambda *_: verdict()) == 0
+    assert deliver(result_args("--quiet"), Outputs([]), lambda *_: verdict()) == 0
     assert capsys.readouterr().out == (
         "MERGE   review complete   no findings   without a model\n"
         "Change   a..b   0 files   +0 -0\n"
         "Finished: d.\n"
         "Agents, checks and usage: diffcourt show r1\n"
     )
-    assert (
-        deliver(result_args("--quiet", "--verbose"), Outputs([], "--format"), lambda *_: verdict())
-        == 0
-    )
+    assert deliver(result_args("--quiet", "--verbose"), Outputs([]), lambda *_: verdict()) == 0
     assert "\nUsed     time 0 ms   iterations 0   playbook steps 0" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         result_args("--full", "--verbose")
@@ -204,7 +200,7 @@ def test_the_last_line_names_the_exit_code_of_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     args = result_args("--quiet", "--fail-on", "never")
-    assert deliver(args, Outputs([], "--format"), lambda *_: verdict("block")) == 0
+    assert deliver(args, Outputs([]), lambda *_: verdict("block")) == 0
     assert capsys.readouterr().out.endswith("\nBLOCK  no findings · exit 0 · diffcourt show r1\n")
 
 
@@ -212,7 +208,24 @@ def test_a_patch_without_a_repository_is_named_once(capsys: pytest.CaptureFixtur
     patch = ChangeRef(
         base="before ../p.diff", head="../p.diff", files=0, added_lines=0, removed_lines=0
     )
-    deliver(
-        result_args("--quiet"), Outputs([], "--format"), lambda *_: replace(verdict(), change=patch)
-    )
+    deliver(result_args("--quiet"), Outputs([]), lambda *_: replace(verdict(), change=patch))
     assert capsys.readouterr().out.splitlines()[1] == "Change   ../p.diff   0 files   +0 -0"
+
+
+@pytest.mark.parametrize("index", ["2", "4"])
+def test_a_source_file_that_git_tracks_is_not_replaced(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"sub/a.py": "X = 1\n", "axa.py": "", "verdict.json": "{}", "a_long_name.py": ""})
+    repo.git("update-index", "--index-version", index)
+    (repo.path / "xa.py").touch()
+    (repo.path / "a.py").touch()
+    monkeypatch.chdir(repo.path / "sub")
+    for option in ("--json", "--format sarif"):
+        with pytest.raises(InputError, match="git tracks"):
+            OutputTarget("a.py", option)
+    with pytest.raises(InputError, match="git tracks"):
+        OutputTarget(str(repo.path / "a_long_name.py"))
+    for name in ("../a.py", "../xa.py", "../verdict.json", "new.py", str(tmp_path / "a.py")):
+        OutputTarget(name)

@@ -127,7 +127,7 @@ def test_an_override_is_recorded_shown_exported_and_of_this_head_only(
     assert main(["show"]) == 0
     assert "Override to merge by " in capsys.readouterr().out
     out = tmp_path / "verdict.json"
-    assert main(["export", "--to", f"json={out}"]) == 0
+    assert main(["export", "--format", f"json={out}"]) == 0
     assert json.loads(out.read_text())["override"]["reason"] == "The old client\nis gone."
     assert main(["audit", "verify", "latest", "--verdict", str(out)]) == 0
     repo.commit({"app.py": SHELL + "X = 1\n"})

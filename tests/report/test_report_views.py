@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 RUN = [
     Event("run_started", 0.0, detail="r1"),
-    Event("state", 0.1, detail="act"),
+    Event("state", 0.1, detail="Act"),
     Event("agent_started", 0.2, agent="qa"),
     Event("model_started", 0.2, agent="qa"),
     Event("model_finished", 0.3, agent="qa", data={"input_tokens": 5}),
@@ -57,12 +57,12 @@ def lines_of(events: list[Event]) -> list[str]:
 def test_a_log_gets_states_agents_refusals_and_notes() -> None:
     assert lines_of(RUN) == [
         "    0.0s  run r1",
-        "    0.1s  act",
+        "    0.1s  reviewing",
         "    0.2s    qa: started",
         "    0.9s    qa: rm: not_permitted",
         "    1.0s    qa: ok (tool calls 2, findings 4)",
         "    1.1s  note: the clone is shallow",
-        "   12.3s  stopped: done",
+        "   12.3s  finished",
     ]
 
 
@@ -80,17 +80,17 @@ def test_a_log_stays_short_whatever_agents_do() -> None:
 
 def test_what_is_replayed_is_one_line() -> None:
     replayed = [Event("state", 0.0, detail=f"s{n}", replayed=True) for n in range(9)]
-    lines = lines_of([*replayed, Event("state", 0.1, detail="act")])
+    lines = lines_of([*replayed, Event("state", 0.1, detail="Act")])
     assert [line.split("s  ")[1] for line in lines] == [
         "replaying the recorded part of the run",
-        "act",
+        "reviewing",
     ]
 
 
 def test_a_result_that_is_used_twice_in_a_new_run_is_no_replay() -> None:
-    begun = [Event("run_started", 0.0, detail="r1"), Event("state", 0.1, detail="act")]
+    begun = [Event("run_started", 0.0, detail="r1"), Event("state", 0.1, detail="Act")]
     lines = lines_of([*begun, Event("tool_finished", 0.2, replayed=True)])
-    assert [line.split("s  ")[1] for line in lines] == ["run r1", "act"]
+    assert [line.split("s  ")[1] for line in lines] == ["run r1", "reviewing"]
 
 
 def test_a_note_cannot_forge_a_line() -> None:
@@ -188,7 +188,7 @@ def on_a_terminal(ending: str) -> str:
 )
 def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> None:
     seen = on_a_terminal(ending)
-    assert "act" in seen
+    assert "reviewing" in seen
     assert "ruff" in seen
     assert "tool calls 2 of 40" in seen
     assert "tokens" not in seen
@@ -209,5 +209,5 @@ def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
         console = Console(width=40, file=shown)
         console.print(view._render(10, 40))
     lines = shown.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["act", "qa"]
+    assert [line.split()[0] for line in lines] == ["reviewing", "qa"]
     assert all(len(line) <= 40 for line in lines)

@@ -39,7 +39,7 @@ LABELS: list[dict[str, object]] = [
 def test_items_and_labels_come_back_as_they_went(save: Save, tmp_path: Path, tool: str) -> None:
     items, labels = save(ITEMS), save(LABELS, "labels.jsonl")
     there, back, said = (tmp_path / name for name in ("there", "back.jsonl", "said.jsonl"))
-    assert run("export-items", items, "--labels", labels, "--to", tool, "--out", there) == 0
+    assert run("export-items", items, "--labels", labels, "--format", tool, "--out", there) == 0
     assert run("import-items", there, "--from", tool, "--out", back, "--labels", said) == 0
     for old, new in zip(read_items([items]), read_items([back]), strict=True):
         for name in ("id", "group", "scores", "text", "reasons", "judge"):
@@ -102,7 +102,7 @@ def test_times_and_links_come_back(save: Save, tmp_path: Path, tool: str) -> Non
         [{"item": "pr-7/a", "rater": "ana", "label": 4, "at": "2026-05-02"}], "labels.jsonl"
     )
     there, back, said = (tmp_path / name for name in ("there", "back.jsonl", "said.jsonl"))
-    run("export-items", items, "--labels", labels, "--to", tool, "--out", there)
+    run("export-items", items, "--labels", labels, "--format", tool, "--out", there)
     run("import-items", there, "--from", tool, "--out", back, "--labels", said)
     (found,), (label,) = read_items([back]), read_labels([said])
     assert (found.at, label.label, label.at) == ("2026-05-01T10:00:00Z", 4.0, "2026-05-02")
@@ -218,7 +218,7 @@ def test_the_commands_and_the_script_of_the_page_write_for_other_tools(
     for line in block.splitlines():
         assert run(*shlex.split(line)[2:]) == 0
     assert [x.scores for x in read_items([Path("imported.jsonl")])] == [x["scores"] for x in ITEMS]
-    export = ("export-items", "reviews.jsonl", "--labels", "labels.jsonl", "--to", "jsonl")
+    export = ("export-items", "reviews.jsonl", "--labels", "labels.jsonl", "--format", "jsonl")
     run(*export, "--out", "rows.jsonl")
     found = json.loads(converted("to_langfuse.py", Path("rows.jsonl").read_text()))
     assert [(x["traceId"], x["name"], x["value"], x["comment"]) for x in found][:4] == [
@@ -264,7 +264,7 @@ def test_tables_with_names_of_their_own(tmp_path: Path) -> None:
         ("bo", "reject"),
     ]
     again = tmp_path / "again.csv"
-    run("export-items", back, "--labels", said, "--to", "csv", "--out", again, *pairs)
+    run("export-items", back, "--labels", said, "--format", "csv", "--out", again, *pairs)
     with again.open(newline="") as file:
         assert next(csv.reader(file)) == ["trace", "group", "answer", "f1", "who", "helpful?"]
 

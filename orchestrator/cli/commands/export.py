@@ -21,16 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="a run, latest, or a file that review --json wrote; default: latest",
     )
-    add_format_option(parser, "--to", purpose="write the verdict in this format")
+    add_format_option(parser, purpose="write the verdict in this format")
     add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the verdict in each format."""
     if not args.formats:
-        raise InputError("name a format with --to, for example --to sarif=results.sarif")
+        raise InputError("name a format with --format, for example --format sarif=results.sarif")
     from orchestrator.app.runs.stored_runs import load_verdict
 
-    outputs = Outputs(args.formats, "--to")
+    outputs = Outputs(args.formats)
     outputs.write(load_verdict(args.repo, args.source), args.repo)
     return EXIT_OK

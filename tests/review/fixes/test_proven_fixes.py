@@ -106,7 +106,9 @@ async def test_the_fixer_sees_the_whole_detail_and_may_patch_a_file_that_it_name
     tmp_path: Path,
 ) -> None:
     repo = change(
-        tmp_path, {"helpers.py": MODULE + SHELL, "ci.yml": "a: 1\n"}, {"app.py": "import helpers\n\nhelpers.run()\n"}
+        tmp_path,
+        {"helpers.py": MODULE + SHELL, "ci.yml": "a: 1\n"},
+        {"app.py": "import helpers\n\nhelpers.run()\n"},
     )
     detail = "It runs a shell in helpers.py. " + "x" * 1900 + " the end of it"
     told = {

@@ -42,7 +42,7 @@ def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -
         help="label file of diffcourt label (repeatable)",
     )
     p.add_argument(
-        "--to", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
+        "--format", choices=FORMATS, required=True, metavar="FORMAT",
         help=", ".join(FORMATS),
     )  # fmt: skip
     p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
