@@ -27,6 +27,7 @@ class CiSystem(Struct, frozen=True):
         marks: files or directories by which it is detected; the first that exists decides.
         next_step: what a person does after the files are written.
         comments_step: what a person does in addition if comments are posted.
+        is_shared: its file holds what others need as well, so it is never replaced.
     """
 
     title: str
@@ -37,6 +38,7 @@ class CiSystem(Struct, frozen=True):
     comments_step: str = ""
     commands: Mapping[str, str] = {}
     gate: Mapping[str, str] = {}
+    is_shared: bool = False
 
 
 CI_SYSTEMS: Mapping[str, CiSystem] = {
@@ -71,6 +73,7 @@ CI_SYSTEMS: Mapping[str, CiSystem] = {
         {},
         (".pre-commit-config.yaml",),
         "run: pre-commit install --hook-type pre-commit --hook-type pre-push",
+        is_shared=True,
     ),
 }
 
@@ -206,54 +209,6 @@ def make_ci_files(
     return files
 
 
-def add_hook(config: str, template: str, *, force: bool) -> str:
-    """A configuration of pre-commit with our hook at the end of its list; the others stay.
-
-    Args:
-        config: the text of the file that is there.
-        template: that of a file with our hook alone.
-        force: replace the version of our hook where it is there already.
-
-    Raises:
-        InputError: it is there already, or the file has no list of repositories in block style.
-    """
-    import yaml  # noqa: PLC0415 - only a repository with such a file needs it
-
-    name = CI_SYSTEMS["pre-commit"].marks[0]
-    own = yaml.safe_load(template)["repos"][0]
-    lines = template.partition("\n")[2].splitlines()
-    try:
-        root = yaml.compose(config, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        root = None
-    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    repos = next((value for key, value in pairs if key.value == "repos"), None)
-    if not isinstance(repos, yaml.SequenceNode) or repos.flow_style or not repos.value:
-        shown = " ".join(line.strip() for line in lines)
-        raise InputError(f"{name} cannot be extended; add to its repos, by line: {shown}")
-    for repo in repos.value:
-        given = {key.value: value for key, value in getattr(repo, "value", ())}
-        hooks = given["hooks"].value if "hooks" in given else ()
-        named = [
-            pair for hook in hooks if isinstance(hook, yaml.MappingNode) for pair in hook.value
-        ]
-        if ("id", "diffcourt") not in [(key.value, value.value) for key, value in named]:
-            continue
-        if not force or "rev" not in given:
-            raise InputError(f"{name} already has the hook; --force replaces its version")
-        for key in sorted({"repo", "rev"} & {*given}, key=lambda key: -given[key].start_mark.index):
-            start, end = given[key].start_mark.index, given[key].end_mark.index
-            config = config[:start] + json.dumps(own[key]) + config[end:]
-        return config
-    old = config.splitlines()
-    at = repos.end_mark.line if repos.end_mark.column == 0 else len(old)
-    while at and (not old[at - 1].strip() or old[at - 1].startswith("#")):
-        at -= 1
-    indent = " " * repos.start_mark.column
-    new = [f"{indent}{line.removeprefix('  ')}" for line in lines]
-    return ("\r\n" if "\r\n" in config else "\n").join([*old[:at], *new, *old[at:], ""])
-
-
 def require_new(top: Path, names: Iterable[str]) -> None:
     """Refuse to replace files.
 
@@ -266,15 +221,12 @@ def require_new(top: Path, names: Iterable[str]) -> None:
 
 
 def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
-    """Write the files, all or none; a configuration of pre-commit keeps the hooks that it has.
+    """Write the files, all or none.
 
     Raises:
         InputError: one exists already or cannot be written.
     """
-    (hooks,) = CI_SYSTEMS["pre-commit"].marks
-    if hooks in files and (top / hooks).exists():
-        files = {hooks: add_hook(_read_text(top / hooks), files[hooks], force=force)}
-    elif not force:
+    if not force:
         require_new(top, files)
     for name in files:
         if not (top / name).resolve().is_relative_to(top.resolve()):
@@ -285,11 +237,3 @@ def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
             (top / name).write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write {name}: {error.strerror}") from None
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InputError(f"cannot read {file.name}: {why}") from None

@@ -16,7 +16,7 @@ MAX_WIDTH = 100
 
 
 REPORT_SUFFIXES = ("", ".json", ".sarif", ".xml", ".html", ".md", ".txt", ".log", ".jsonl")
-"""The ends of names of reports, which are replaced even if git tracks them."""
+"""The ends of names of reports: files that are replaced without asking."""
 
 
 def width_of(stream: TextIO | None) -> int:
@@ -35,21 +35,6 @@ def _leaves_checkout(path: Path) -> bool:
     root, real = Path(os.path.realpath(top)), Path(os.path.realpath(given))
     plain = real == root / given.relative_to(top)
     return not plain and (not real.is_relative_to(root) or real.is_relative_to(root / ".git"))
-
-
-def _is_source(path: Path) -> bool:
-    """Whether git tracks a file that, by its name, is no report."""
-    if path.suffix.lower() in REPORT_SUFFIXES or not path.is_file():
-        return False
-    from orchestrator.code_review.change.git.index_file import tracks_file
-    from orchestrator.code_review.change.git.repository_layout import find_repository
-
-    found = find_repository(path.absolute().parent)
-    if found is None or found.work_tree is None:
-        return False
-    real = path.resolve()
-    top = found.work_tree.resolve()
-    return real.is_relative_to(top) and tracks_file(found.git_dir, real.relative_to(top).as_posix())
 
 
 class OutputTarget:
@@ -81,13 +66,9 @@ class OutputTarget:
                     "symbolic link that a change may have added; remove the link, or name "
                     "another file"
                 )
-            if option.startswith(("--json", "--format")) and _is_source(self._path):
-                raise InputError(
-                    f"{option}: git tracks {quote_path(name)}, which would be replaced; name "
-                    "another file, or delete this one first"
-                )
             self._special = self._is_special()
             if not self._special:
+                self._require_report()
                 # The target of a symbolic link is replaced; the link stays.
                 self._path = Path(os.path.realpath(name))
                 self._temporary().unlink()
@@ -116,6 +97,19 @@ class OutputTarget:
             return
         except OSError as error:
             raise OutputError(self._message(error)) from None
+
+    def _require_report(self) -> None:
+        """Refuse to replace a file that, by its name, is something else than a verdict.
+
+        Raises:
+            InputError: it is.
+        """
+        is_verdict = self._option.startswith(("--json", "--format"))
+        if is_verdict and self._path.suffix.lower() not in REPORT_SUFFIXES and self._path.exists():
+            shown = quote_path(self._name)
+            raise InputError(
+                f"{self._option}: {shown} exists and is no report; name another file, or delete it"
+            )
 
     def _is_special(self) -> bool:
         """Whether it is a device or a pipe, which is written to and not replaced.

@@ -30,7 +30,6 @@ from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.review_kit import Repo
 
 
 def verdict(
@@ -212,20 +211,12 @@ def test_a_patch_without_a_repository_is_named_once(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.splitlines()[1] == "Change   ../p.diff   0 files   +0 -0"
 
 
-@pytest.mark.parametrize("index", ["2", "4"])
-def test_a_source_file_that_git_tracks_is_not_replaced(
-    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo = Repo(tmp_path / "repo")
-    repo.commit({"sub/a.py": "X = 1\n", "axa.py": "", "verdict.json": "{}", "a_long_name.py": ""})
-    repo.git("update-index", "--index-version", index)
-    (repo.path / "xa.py").touch()
-    (repo.path / "a.py").touch()
-    monkeypatch.chdir(repo.path / "sub")
-    for option in ("--json", "--format sarif"):
-        with pytest.raises(InputError, match="git tracks"):
-            OutputTarget("a.py", option)
-    with pytest.raises(InputError, match="git tracks"):
-        OutputTarget(str(repo.path / "a_long_name.py"))
-    for name in ("../a.py", "../xa.py", "../verdict.json", "new.py", str(tmp_path / "a.py")):
-        OutputTarget(name)
+def test_a_file_that_is_no_report_is_not_replaced(tmp_path: Path) -> None:
+    for name in ("a.py", "Dockerfile.dev", "v.json", "V.XML", "report", "a.csv"):
+        (tmp_path / name).touch()
+    for option, name in (("--json", "a.py"), ("--format sarif", "Dockerfile.dev")):
+        with pytest.raises(InputError, match="exists and is no report; name another file"):
+            OutputTarget(str(tmp_path / name), option)
+    for name in ("v.json", "V.XML", "report", "new.py", "/dev/null"):
+        OutputTarget(str(tmp_path / name))
+    OutputTarget(str(tmp_path / "a.csv"), "--csv")

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     top = repo_root(start)
     ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
     system = CI_SYSTEMS[ci]
-    if not args.force and ci != "pre-commit":
+    if not args.force and not system.is_shared:
         require_new(top, system.review.values())  # before more is asked
     answer = args.comments
     if answer is None and not system.comments:
@@ -92,8 +92,12 @@ def run(args: argparse.Namespace) -> int:
         gate=answer == "gate",
         stage=find_gitlab_stage(top),
     )
-    write_ci_files(top, files, force=args.force)
-    lines = [f"Wrote {name}" for name in files]
+    there = [name for name in files if system.is_shared and (top / name).exists()]
+    if there:  # with hooks of others
+        lines = [f"Add to repos in {there[0]}:", *files[there[0]].splitlines()[1:]]
+    else:
+        write_ci_files(top, files, force=args.force)
+        lines = [f"Wrote {name}" for name in files]
     if source is None:
         lines.append(
             f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy "

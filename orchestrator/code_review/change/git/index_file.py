@@ -4,8 +4,7 @@ Every command asks this before it opens a journal, and a process of git takes lo
 """
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from diffchecks.safe_paths import read_safely
@@ -25,25 +24,6 @@ def tracks_below(git_dir: Path, directory: str) -> bool:
         InputError: the index is malformed.
     """
     wanted = f"{directory}/".lower().encode()
-    return _any_index(git_dir, wanted, lambda path: path.lower().startswith(wanted))
-
-
-def tracks_file(git_dir: Path, path: str) -> bool:
-    """Whether an index of a git directory has a file.
-
-    Raises:
-        InputError: the index is malformed.
-    """
-    wanted = os.fsencode(path)
-    # In front of a path stands its length, or an empty extension of that.
-    length = min(len(wanted), _NAME_LENGTH) & 0xFF
-    plain = rb"[\x00%b]%b\0" % (re.escape(bytes([length])), re.escape(wanted))
-    return _any_index(git_dir, re.compile(plain), lambda listed: listed == wanted)
-
-
-def _any_index(
-    git_dir: Path, plain: bytes | re.Pattern[bytes], is_wanted: Callable[[bytes], bool]
-) -> bool:
     names = os.listdir(git_dir) if git_dir.is_dir() else []
     for name in names:
         if name != "index" and not name.startswith("sharedindex."):
@@ -53,10 +33,9 @@ def _any_index(
         except OSError:
             continue  # git cannot read it either
         if int.from_bytes(data[4:8]) == _COMPRESSED:
-            found = any(map(is_wanted, _compressed_paths(data)))
-        else:
-            found = plain in data.lower() if isinstance(plain, bytes) else bool(plain.search(data))
-        if found:
+            if any(path.lower().startswith(wanted) for path in _compressed_paths(data)):
+                return True
+        elif wanted in data.lower():
             return True
     return False
 
