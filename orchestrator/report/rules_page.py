@@ -32,7 +32,8 @@ escaping; other markup is treated as plain text. For each file, the verdict's `c
 tools that examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
-`rejected`. A finding of any other rule stays open, with the argument recorded beside it.
+`rejected`. A finding of any other rule stays open, with the argument recorded beside it. At `medium`
+it no longer decides if two agents and the judge refute it, except in security and for a *fact*.
 
 To waive a rule, or a single finding by its `fingerprint` in the verdict's JSON, commit this to the
 base branch as `.diffcourt/waivers.yaml` (`diffcourt waive` writes it). A waived finding is shown
