@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     side.add_argument(
         "--staged", action="store_true", help="review what is staged for the next commit"
     )
-    side.add_argument(
+    what.add_argument(
         "--hook",
         action="store_true",
         help="in a git hook: review the commits that a push sends, else as --staged",
@@ -213,8 +213,8 @@ def run(args: argparse.Namespace) -> int:
     _apply_range(args)
     if not args.hook:
         return _review(args)
-    if args.base is not None:
-        raise InputError("--hook finds out what to compare; leave out RANGE and --base")
+    if args.base or args.head or args.worktree or args.staged or args.diff is not None:
+        raise InputError("--hook finds out what to compare; leave out what names it")
     from orchestrator.app.review_inputs.git_hooks import find_pushed
 
     changes = find_pushed(args.repo or Path(), _read_refs(), os.environ)
