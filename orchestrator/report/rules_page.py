@@ -32,8 +32,9 @@ escaping; other markup is treated as plain text. For each file, the verdict's `c
 tools that examined it.
 
 A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
-`rejected`. A finding of any other rule stays open, with the argument recorded beside it. At `medium`
-it no longer decides if two agents and the judge refute it, except in security and for a *fact*.
+`rejected`. A finding of any other rule stays open, with the argument recorded beside it. At
+`medium` it no longer decides if two agents and the judge refute it, except in security and for a
+*fact*.
 
 To waive a rule, or a single finding by its `fingerprint` in the verdict's JSON, commit this to the
 base branch as `.diffcourt/waivers.yaml` (`diffcourt waive` writes it). A waived finding is shown
@@ -127,8 +128,7 @@ def render_rule(rule: Rule) -> str:
         facts.append(f"not in {', '.join(rule.not_in)}")
     if rule.not_constant:
         facts.append("rejected when data flow shows that only constants reach it")
-    if rule.arguable:
-        facts.append("arguable")
+    facts += [name for name in ("arguable", "fact") if getattr(rule, name)]
     lines = [
         f"### {rule.id}",
         "",
@@ -171,6 +171,7 @@ def render_rule_text(rule: Rule, width: int) -> str:
         *((f"  in {_LANGUAGES.get(key, key)}", fix) for key, fix in rule.fixes.items()),
         ("not in", ", ".join(rule.not_in)),
         ("arguable", "an agent with evidence can have it rejected" if rule.arguable else ""),
+        ("fact", "no argument outweighs it" if rule.fact else ""),
         ("found by", _describe_tools(rule.codes).removeprefix("found by ")),
     ):
         if value:

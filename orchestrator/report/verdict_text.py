@@ -143,7 +143,9 @@ def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
     A title gives way to the width; place, severity and id are whole.
     """
     lines = _render_outcome(page, verdict) + _render_excluded(page, verdict)
-    gaps = review_gaps_text.list_incomplete(replace(page, items=None), verdict)
+    if not verdict.change.files:
+        lines += _render_notes(page, verdict)
+    gaps = review_gaps_text.list_incomplete(page, verdict)
     for text in gaps[: page.items]:
         lines += page.wrap(escape_line(text), rest="  ", limit=3)
     lines += page.omitted(len(gaps), "gap")
@@ -154,7 +156,7 @@ def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
         room = max(page.width - cell_len(start + end), MIN_TITLE)
         lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
     lines += page.omitted(len(findings), "finding")
-    return lines + _render_next_step(page, verdict) + _render_outcome_again(page, verdict)
+    return lines + _render_next_step(page, verdict) + _render_closing(page, verdict)
 
 
 def _render_excluded(page: TextLayout, verdict: Verdict) -> list[str]:
@@ -323,17 +325,12 @@ def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:
 
 
 def _render_closing(page: TextLayout, verdict: Verdict) -> list[str]:
-    """What the review used, and the outcome once more."""
-    shown = verdict.used_model and page.items is not None
-    return (_render_cost(page, verdict) if shown else []) + _render_outcome_again(page, verdict)
-
-
-def _render_outcome_again(page: TextLayout, verdict: Verdict) -> list[str]:
-    """The outcome where the prompt comes back."""
+    """What a short report's review used, and the outcome once more, where the prompt comes back."""
+    lines = _render_cost(page, verdict) if verdict.used_model and page.items is not None else []
     outcome = _describe_outcome(verdict)
     rest = f"exit {verdict.exit_code} · {page.more}"
     text = f"  {_count_findings(verdict)} · {rest}"
     if cell_len(outcome + text) > page.width:
         open_ones = sum(finding.state == "open" for finding in verdict.findings)
         text = f"  {count_noun(open_ones, 'finding')} · {rest}"
-    return [page.paint(outcome, _STYLE[verdict.verdict]) + text]
+    return [*lines, page.paint(outcome, _STYLE[verdict.verdict]) + text]

@@ -32,28 +32,6 @@ if TYPE_CHECKING:
     from orchestrator.code_review.cost_estimate import ReviewEstimate
 
 
-GIVEN = (
-    "repo",
-    "base",
-    "head",
-    "worktree",
-    "staged",
-    "paths",
-    "title",
-    "provider",
-    "pattern",
-    "max_iterations",
-    "max_tool_calls",
-    "max_minutes",
-    "max_tokens",
-    "max_usd",
-    "no_cache",
-    "run_tests",
-    "run_analyzers",
-    "allow_spending",
-)
-"""Options of the command that are fields of ``ReviewOptions`` as they are."""
-
 MAX_DESCRIPTION = 256 << 10
 """Bytes of ``--description-file``."""
 
@@ -253,16 +231,18 @@ def _review(args: argparse.Namespace) -> int:
     from orchestrator.app.run_review import run_review
     from orchestrator.app.types import ReviewOptions
 
-    options = ReviewOptions(
-        diff=diff,
-        diff_name="stdin" if args.diff == "-" else args.diff or "",
-        description=description,
-        coverage=[os.path.abspath(name) for name in args.coverage],
-        previous=None if args.previous is None else os.path.abspath(args.previous),
-        advisories=None if args.advisories is None else os.path.abspath(args.advisories),
-        imports=[_absolute_import(given) for given in args.imports],
-        **{name: getattr(args, name) for name in GIVEN},
-    )
+    read = {
+        "diff": diff,
+        "diff_name": "stdin" if args.diff == "-" else args.diff or "",
+        "description": description,
+        "coverage": [os.path.abspath(name) for name in args.coverage],
+        "previous": None if args.previous is None else os.path.abspath(args.previous),
+        "advisories": None if args.advisories is None else os.path.abspath(args.advisories),
+        "imports": [_absolute_import(given) for given in args.imports],
+    }
+    given = vars(args) | read
+    names = ReviewOptions.__struct_fields__
+    options = ReviewOptions(**{name: given[name] for name in names if name in given})
     if args.estimate:
         if args.formats:
             raise InputError("--estimate has no verdict to write with --format; use --json")
