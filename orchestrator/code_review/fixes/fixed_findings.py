@@ -148,6 +148,8 @@ def make_focus(state: ReviewState) -> FixFocus:
 
 def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[AnalyzerCall]) -> FixTarget:
     own = {fingerprint for fingerprint, name in ids.items() if name == finding.id}
+    words = [finding.title, finding.detail, finding.fix_suggestion]
+    words += [step.path for step in finding.steps]
     return FixTarget(
         frozenset({*own, finding.fingerprint}),
         finding.path,
@@ -157,7 +159,7 @@ def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[AnalyzerCa
             if any(report.fingerprint in own for report in call.result.findings)
         ),
         finding.because_of.path if finding.because_of else "",
-        " ".join((finding.title, finding.detail, finding.fix_suggestion)),
+        "\n".join(words),
     )
 
 
