@@ -18,7 +18,7 @@ def joined(text: str) -> str:
 async def test_a_program_that_no_tool_reads_is_named_with_the_way_out(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {"build.gradle": "task x {}\n"}))
     for detail in ("short", "brief", "full"):
-        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        said = joined(render_verdict(verdict, detail=detail))
         assert "Read build.gradle by hand: no tool reads it as code." in said
         assert "add `unread: note` to .diffcourt/config/verdict.yaml of the base branch" in said
         assert "unless they run in CI or production" in said
@@ -53,7 +53,7 @@ async def test_a_missing_program_is_told_once_and_not_asked_for_again(
         1,
     )
     for detail in ("short", "brief"):
-        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        said = joined(render_verdict(verdict, detail=detail))
         assert said.count("ruff is not installed") == 1
         assert "Install what is missing, as the gaps say, and review again." in said
         assert "stopped early" not in said
@@ -69,7 +69,7 @@ async def test_an_analyzer_that_the_policy_denies_is_named_where_a_check_needs_i
     verdict = await review(repo)
     assert verdict.status == "incomplete"
     for detail in ("short", "brief"):
-        said = joined(render_verdict(verdict, detail=detail))  # type: ignore[arg-type]
+        said = joined(render_verdict(verdict, detail=detail))
         assert "api_breakage did not run: api_breakage is off in local" in said
         assert "take it out of required_checks in .diffcourt/config/verdict.yaml" in said
 

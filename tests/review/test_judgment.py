@@ -11,7 +11,12 @@ from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from orchestrator.testing.scripted_model import (
+    ScriptedModel,
+    ScriptedReply,
+    text_reply,
+    tool_call_reply,
+)
 from tests.review.review_kit import bounded, change, partial, review
 from tests.review.team_kit import (
     TEAM,
@@ -206,7 +211,7 @@ async def test_a_finding_that_two_agents_and_the_judge_refute_is_shown_and_does_
     cited = {"source": "file", "name": "app.py", "quote": 'return name is "app"'}
     against = {"finding": literal.fingerprint, "action": "dispute", "reason": "Names are interned.",
                "evidence": [cited]}  # fmt: skip
-    disputes = [report(responses=[against])] * 2
+    disputes: list[ScriptedReply] = [report(responses=[against])] * 2
 
     def judge(request: Request) -> Response:
         (name,) = [one["id"] for one in facts(request)["findings"] if one["start_line"] == 2]

@@ -10,6 +10,11 @@ from orchestrator.engine.field_types import Strict, UnitFloat
 TEMPLATE = "template"
 """The source of a patch that a rule's template made."""
 
+OUTWEIGHED = Meta(
+    description="true: two agents and the judge refute it with verified evidence, so it does not "
+    "decide; never above medium, of security, or of a rule that states a fact"
+)
+
 FixState = Literal["verified", "applies", "refused"]
 
 

@@ -21,6 +21,7 @@ from orchestrator.code_review.verdict.agents import (
 )
 from orchestrator.code_review.verdict.depth import Checked, DepthCounts
 from orchestrator.code_review.verdict.finding_parts import (
+    OUTWEIGHED,
     FindingContext,
     Fix,
     Guideline,
@@ -163,10 +164,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     ] = None
     because_of: Annotated[
         Cause | None,
-        Meta(
-            description="the changed line that causes a finding outside the "
-            "lines that the change adds"
-        ),
+        Meta(description="the changed line that causes a finding outside the added lines"),
     ] = None
     cause_quote: Annotated[str, Meta(description="the text of because_of, secrets redacted")] = ""
     guideline: Annotated[
@@ -181,25 +179,15 @@ class Finding(Strict, frozen=True, kw_only=True):
         Meta(description="the report of each reporter, if several reported it"),
     ] = ()
     objections: tuple[Objection, ...] = ()
-    remarks: Annotated[
-        tuple[Remark, ...],
-        Meta(description="why the judge confirms it, and why its author changed it"),
-    ] = ()
-    outweighed: Annotated[
-        bool,
-        Meta(
-            description="true: two agents and the judge refute it with verified evidence, so it "
-            "does not decide; never above medium, of security, or of a rule that states a fact"
-        ),
-    ] = False
+    remarks: tuple[Remark, ...] = ()
+    outweighed: Annotated[bool, OUTWEIGHED] = False
     standing: Annotated[
         Literal["proved", "confirmed", "unconfirmed", "refuted"],
         Meta(
-            description="proved: an analyzer reports it at this severity; confirmed: only "
-            "agents report it, and another agent or the judge confirms it with evidence; "
-            "unconfirmed: only agents report it, and nobody else confirms it; refuted: "
-            "only agents report it, and an agent or the judge refutes it with evidence, or it is "
-            "outweighed. An unconfirmed or refuted finding cannot block"
+            description="proved: an analyzer reports it at this severity; of what only agents "
+            "report: confirmed: another agent or the judge confirms it with evidence; "
+            "unconfirmed: nobody does; refuted: an agent or the judge refutes it with evidence. "
+            "An outweighed finding is refuted. An unconfirmed or refuted one cannot block"
         ),
     ] = "proved"
     outcome: Annotated[
