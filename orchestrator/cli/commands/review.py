@@ -55,20 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--base", type=ref, metavar="REF", help="compare with this ref; default: the merge base"
     )
-    side = what.add_mutually_exclusive_group()
-    side.add_argument("--head", type=ref, metavar="REF", help="the ref to review; default: HEAD")
-    side.add_argument(
-        "--worktree", action="store_true", help="review the work tree, committed or not"
-    )
-    side.add_argument(
-        "--staged", action="store_true", help="review what is staged for the next commit"
-    )
-    what.add_argument(
-        "--hook",
-        action="store_true",
-        help="in a git hook: review the commits that a push sends, else as --staged",
-    )
-    side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
+    _add_heads(what)
     what.add_argument(
         "--path",
         dest="paths",
@@ -97,6 +84,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_result_options(parser)
     _add_reports(what)
     _add_how(parser.add_argument_group("how to review"))
+
+
+def _add_heads(what: argparse._ArgumentGroup) -> None:
+    """Add the options of which one names what is reviewed."""
+    side = what.add_mutually_exclusive_group()
+    side.add_argument("--head", type=ref, metavar="REF", help="the ref to review; default: HEAD")
+    side.add_argument(
+        "--worktree", action="store_true", help="review the work tree, committed or not"
+    )
+    side.add_argument(
+        "--staged", action="store_true", help="review what is staged for the next commit"
+    )
+    what.add_argument(
+        "--hook",
+        action="store_true",
+        help="in a git hook: review the commits that a push sends, else as --staged",
+    )
+    side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
 
 
 def _add_reports(what: argparse._ArgumentGroup) -> None:

@@ -47,11 +47,8 @@ def build_finding(
     reporters |= merged.supporters
     proved, confirmed_by = _confirmations(merged, decides, severity, policy)
     refuted = any(objection.refutes for objection in objections)
-    outweighed = _is_outweighed(merged, severity, objections)
-    if outweighed:
-        objections = tuple(
-            replace(one, why_not=IS_SHOWN) if one.refutes else one for one in objections
-        )
+    if outweighed := _is_outweighed(merged, severity, objections):
+        objections = tuple(replace(o, why_not=IS_SHOWN) if o.refutes else o for o in objections)
     shown = {
         **shared_fields(first, Finding),
         "severity": severity,
