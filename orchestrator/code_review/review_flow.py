@@ -166,13 +166,14 @@ async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     marks = _measure(state)
-    if judging.needs_judge(state.given.settings, state.rubric):
+    asked = judging.needs_judge(state.given.settings, state.rubric)
+    if asked:
         marks |= await judging.run_judge(state)
     if state.round.marks:  # the judge referred to findings by id, so ids stay
         await _synthesize(
             state, {finding.fingerprint: finding.id for finding in state.synthesis.findings}
         )
-    scored = judge(state.rubric, marks)
+    scored = judge(state.rubric, marks, asked=asked)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
     state.history.append(_iteration(state, scored))
@@ -320,7 +321,11 @@ def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
                 *(f"fixed:{f.id}" for f in synthesis.findings if f.fix and f.fix.is_verified),
             )
         ),
-        uncertain=(*_uncertain(synthesis), *planning.open_questions(state)),
+        uncertain=(
+            *_uncertain(synthesis),
+            *planning.open_questions(state),
+            *(f"the judge misses: {text}" for text in scored.missing_of("judged")),
+        ),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),
         budget=_budget_met(state),

@@ -116,7 +116,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             nonce=await run_nonce(journal),
             observer=observer,
         )
-        check = ReportCorrections(workspace, focus, journal, executor.nonce).check
+        rubric = catalog.rubrics[settings.rubric]
+        check = ReportCorrections(workspace, focus, journal, executor.nonce, rubric).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         inputs = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,

@@ -118,19 +118,20 @@ class Scorecard(Struct, frozen=True):
     Attributes:
         total: None when nothing could be scored.
         blocked_by: blockers that scored 0.
+        asked: a judge was asked, so without a score of its the candidate is not accepted.
     """
 
     rubric: Rubric
     marks: Mapping[str, CriterionMark]
     total: float | None
     blocked_by: tuple[str, ...] = ()
+    asked: bool = False
 
     @property
     def accepted(self) -> bool:
         """Whether the total reaches the threshold and no blocker scored 0."""
-        return (
-            self.total is not None and self.total >= self.rubric.threshold and not self.blocked_by
-        )
+        reached = self.total is not None and self.total >= self.rubric.threshold
+        return reached and not self.blocked_by and (self.is_judged or not self.asked)
 
     @property
     def is_judged(self) -> bool:
@@ -152,11 +153,24 @@ class Scorecard(Struct, frozen=True):
         )
 
 
-def judge(rubric: Rubric, marks: Mapping[str, CriterionMark]) -> Scorecard:
-    """Score a rubric. A criterion without a mark counts as not scored."""
+def judge(
+    rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False
+) -> Scorecard:
+    """Score a rubric. A criterion without a mark counts as not scored.
+
+    Args:
+        asked: a judge was asked. What it left out counts as its worst score, so that less evidence
+            never raises the total.
+    """
     whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
-    return Scorecard(rubric, whole, total(rubric, scores), blocked_by(rubric, scores))
+    if asked:
+        scores |= {
+            c.id: 0.0 if c.weight > 0 else 1.0
+            for c in rubric.criteria
+            if c.kind == "judged" and scores[c.id] is None
+        }
+    return Scorecard(rubric, whole, total(rubric, scores), blocked_by(rubric, scores), asked)
 
 
 def _unscored(criterion: Criterion) -> CriterionMark:

@@ -1,11 +1,12 @@
 """What a specialist's report gets wrong goes back to it once; what it got right stays."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from orchestrator.engine.types import Message, Response, Text
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
-from tests.review.review_kit import change, review
+from tests.review.review_kit import bounded, change, review
 from tests.review.team_kit import judged, looks, plan, script, sums
 
 CODE = "def rate(items):\n    total = 0\n    return total / len(items)\n"
@@ -127,7 +128,10 @@ async def test_a_judge_that_contradicts_itself_is_asked_again_and_then_not_count
     said = text_reply(json.dumps({"criteria": [unfounded], "marks": both}))
     lines = {"lead": [plan("qa"), sums()], "qa": [reports(RIGHT)], "judge": [said, said]}
     model = ScriptedModel(lines)
-    verdict = await review(change(tmp_path, {}, {"app.py": CODE}), model, adjust=judged)
+    once = partial(bounded, iterations=1)
+    verdict = await review(
+        change(tmp_path, {}, {"app.py": CODE}), model, adjust=lambda given: judged(once(given))
+    )
     model.finish()
     (found,) = [one for one in verdict.findings if one.title == "Division by zero"]
     assert found.standing == "unconfirmed"

@@ -1,5 +1,6 @@
 """Every way in which a review can stop, driven by a scripted model over a real change."""
 
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from orchestrator.providers.offline import OfflineModel
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, scores, script, sums
+from tests.review.test_report_corrections import text_of
 
 SECURITY = (data_root() / "agents/security.md").read_text()
 
@@ -276,3 +278,44 @@ async def test_a_judge_that_fails_leaves_its_criteria_unscored(repo: Repo) -> No
     verdict = await review(repo, model, adjust=judged)
     assert verdict.score.total is not None
     assert all(c.score is None for c in verdict.score.criteria if c.kind == "judged")
+
+
+@pytest.mark.parametrize(
+    ("positive", "penalty", "total"),
+    [(0.1, 1, 0.75), (None, 1, 0.75), (None, None, 0.75), (1, 0, 1.0)],
+    ids=["no levels", "abstains and finds unbacked claims", "abstains", "scores"],
+)
+async def test_a_judge_that_gives_no_scores_accepts_nothing(
+    repo: Repo, positive: float | None, penalty: float | None, total: float
+) -> None:
+    def reply(request: Request) -> Response:
+        given = json.loads(text_of(scores(missing=["Trace the callers."])))
+        for one in given["criteria"]:
+            one["score"] = penalty if one["id"] == "unbacked-claims" else positive
+        return text_reply(json.dumps(given))
+
+    accepted = total == 1.0
+    again = [plan("qa")] * 2
+    model = ScriptedModel(
+        script(lead=[plan(*TEAM), *again, sums()], qa=[looks(), report(), report(), report()],
+               judge=[reply] * 6)
+    )  # fmt: skip
+    verdict = await review(repo, model, adjust=judged)
+    assert verdict.score.total == total
+    assert (verdict.stop.reason == "done") == accepted
+    assert (verdict.status == "complete") == accepted
+    assert "the judge misses: Trace the callers." in verdict.stop.uncertain
+
+
+async def test_a_judge_is_told_which_scores_are_levels(repo: Repo) -> None:
+    wrong = json.loads(text_of(scores(score=0.1)))
+    wrong["criteria"] = wrong["criteria"][:4]
+    model = ScriptedModel(
+        script(lead=[plan(*TEAM), sums()], judge=[text_reply(json.dumps(wrong)), scores()])
+    )
+    verdict = await review(repo, model, adjust=judged)
+    model.finish()
+    sent = text_of(model.requests[-2].messages[-1])
+    assert "score of correctness-depth: 0.1 is not a level; its levels are 0, 0.5, 1" in sent
+    assert "nothing is said of unbacked-claims; score it or abstain" in sent
+    assert verdict.stop.reason == "done"

@@ -34,7 +34,7 @@ from orchestrator.code_review.review_workspace import IterationFocus, ReviewWork
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.engine.types import Json
+from orchestrator.engine.types import Json, Rubric
 
 SHOWN_AROUND = 3
 """Lines shown before and behind those that a finding cites."""
@@ -50,12 +50,14 @@ class ReportCorrections(Struct, frozen=True):
     Attributes:
         focus: has the ids that the agents of the present round were shown.
         nonce: the run's nonce, which marks tools' answers.
+        rubric: what the judge scores by.
     """
 
     workspace: ReviewWorkspace
     focus: IterationFocus
     journal: Journal
     nonce: str
+    rubric: Rubric
 
     async def check(self, agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
         """The report that counts, and the errors to send back.
@@ -112,6 +114,7 @@ class ReportCorrections(Struct, frozen=True):
             await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks
         ]
         found += contradictions(form.marks).values()
+        found += self._level_errors(form)
         for criterion in form.criteria:
             # Texts of findings are not available here; quotations of them are checked later.
             cited = [citation for citation in criterion.evidence if citation.source != "finding"]
@@ -120,6 +123,20 @@ class ReportCorrections(Struct, frozen=True):
             if why := await sources.check(cited):
                 found.append(f"score of {criterion.id}: {why}")
         return [error for error in found if error]
+
+    def _level_errors(self, form: JudgeReport) -> Iterator[str]:
+        """Criteria of the rubric that are left out, and scores that are none of their levels."""
+        given = {criterion.id: criterion for criterion in form.criteria}
+        for known in self.rubric.criteria:
+            if known.kind != "judged":
+                continue
+            if known.id not in given:
+                yield f"nothing is said of {known.id}; score it or abstain"
+                continue
+            score, levels = given[known.id].score, [level.score for level in known.levels]
+            if score is not None and levels and score not in levels:
+                allowed = ", ".join(f"{level:g}" for level in levels)
+                yield f"score of {known.id}: {score:g} is not a level; its levels are {allowed}"
 
     def _answers(self, tool: str) -> Iterator[str]:
         for call in calls_under(self.journal, ""):
