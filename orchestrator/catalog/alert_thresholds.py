@@ -16,7 +16,8 @@ class AlertThresholds(Strict, frozen=True, kw_only=True):
         baseline_days: the days before them, which they are compared with.
         min_reviews: fewer in the window or the baseline say nothing.
         review_p95_above: seconds.
-        cost_per_task_above, guard_blocks_above: times the mean of the baseline.
+        steps_per_task_above, tokens_per_task_above, cost_per_task_above, guard_blocks_above: times
+            the mean of the baseline.
     """
 
     window_days: PositiveFloat
@@ -27,6 +28,8 @@ class AlertThresholds(Strict, frozen=True, kw_only=True):
     loops_above: UnitFloat | None = None
     person_asked_above: UnitFloat | None = None
     review_p95_above: PositiveFloat | None = None
+    steps_per_task_above: PositiveFloat | None = None
+    tokens_per_task_above: PositiveFloat | None = None
     cost_per_task_above: PositiveFloat | None = None
     guard_blocks_above: PositiveFloat | None = None
 

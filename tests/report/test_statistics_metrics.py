@@ -72,6 +72,13 @@ GOOD_AND_BAD: list[tuple[str, dict[str, Any], int, int]] = [
     ("loops", {"loops_cut": ["qa"]}, 0, 1),
     ("person_asked", {"person_asked": True}, 2, 3),
     ("review_p95", {"seconds": 901.0}, 1, 2),
+    ("steps_per_task", {"tool_calls": [ToolCallFact("qa", "typos", "ok", True, 0.2)] * 64}, 2, 3),
+    (
+        "tokens_per_task",
+        {"model_calls": [ModelCallFact("qa", "m1", True, 2.0, 6500, 100, 0, 0.1)]},
+        2,
+        3,
+    ),
     ("cost_per_task", {"usd": 0.6}, 4, 5),
     ("guard_blocks", {"guard_blocks": ["personal"]}, 2, 3),
 ]
@@ -84,7 +91,7 @@ def test_an_alert_fires_above_its_threshold_and_not_at_it(
     for number, firing in ((good, []), (too_many, [name])):
         alerts = check_alerts(days([bad] * number), SHIPPED)
         assert [alert.name for alert in alerts if alert.state == "firing"] == firing
-        assert len(alerts) == 7
+        assert len(alerts) == 9
         assert not [alert for alert in alerts if alert.state == "unknown"]
     off = f"{name}_{'below' if name == 'completion' else 'above'}"
     alerts = check_alerts(days([bad] * 20), replace(SHIPPED, **{off: None}))
@@ -104,8 +111,10 @@ def test_too_few_reviews_are_unknown_and_not_fine() -> None:
     new = [fact(n) for n in range(9)]
     assert {alert.state for alert in check_alerts(collected(*new), SHIPPED)} == {"unknown"}
     unknown = [a for a in check_alerts(collected(*new, fact(9)), SHIPPED) if a.state == "unknown"]
-    assert [alert.name for alert in unknown] == ["cost_per_task", "guard_blocks"]
-    assert unknown[0].message == (
+    assert [alert.name for alert in unknown] == [
+        "steps_per_task", "tokens_per_task", "cost_per_task", "guard_blocks",
+    ]  # fmt: skip
+    assert unknown[2].message == (
         "cost_per_task: 0 reviews in the 7 days before, and 10 are needed to know"
     )
 
@@ -119,8 +128,8 @@ def test_the_command_says_too_few_by_its_exit_code_and_takes_thresholds_of_base(
     assert main(["stats", "--check", "--repo", str(tmp_path)]) == 3
     (line,) = capsys.readouterr().out.splitlines()
     assert line == (
-        "completion, tool_errors, person_asked, review_p95, cost_per_task, guard_blocks: "
-        "0 reviews in the last day, and 10 are needed to know"
+        "completion, tool_errors, person_asked, review_p95, steps_per_task, tokens_per_task, "
+        "cost_per_task, guard_blocks: 0 reviews in the last day, and 10 are needed to know"
     )
     assert load_thresholds(tmp_path) == replace(SHIPPED, loops_above=None)
     repo.commit({})

@@ -133,13 +133,22 @@ def _changes(
     window: Figures, baseline: Figures, thresholds: AlertThresholds, then: str
 ) -> Iterator[Alert]:
     """The alerts that compare the window with the days before."""
-    if (times := thresholds.cost_per_task_above) is not None:
-        now, mean = window.usd_per_task or 0.0, baseline.usd_per_task or 0.0
+    means = (
+        ("steps_per_task", thresholds.steps_per_task_above, "{:.1f}"),
+        ("tokens_per_task", thresholds.tokens_per_task_above, "{:,.0f}"),
+        ("cost_per_task", thresholds.cost_per_task_above, "${:.4f}"),
+    )
+    for name, times, form in means:
+        if times is None:
+            continue
+        figure = "usd_per_task" if name == "cost_per_task" else name
+        now, mean = (getattr(figures, figure) or 0.0 for figures in (window, baseline))
         if now and not mean:
-            yield _unknown("cost_per_task", f"${now:.4f}, and nothing was spent {then}")
+            yield _unknown(name, f"{form.format(now)}, and there was nothing {then}")
         else:
-            text = f"${now:.4f}, at most {times:g} times the ${mean:.4f} {then} allowed"
-            yield _judged("cost_per_task", text, now, times * mean, firing=now > times * mean)
+            most = f"at most {times:g} times the {form.format(mean)} {then} allowed"
+            text = f"{form.format(now)}, {most}"
+            yield _judged(name, text, now, times * mean, firing=now > times * mean)
     if (times := thresholds.guard_blocks_above) is not None:
         count, known = sum(window.guard_blocks.values()), sum(baseline.guard_blocks.values())
         now, mean = count / max(window.reviews, 1), known / max(baseline.reviews, 1)

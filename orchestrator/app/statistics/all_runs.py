@@ -187,6 +187,8 @@ def _task_figures(runs: Sequence[RunFacts]) -> dict[str, Any]:
     tasks = [task for run in runs for task in run.tasks]
     loops = sum(len(run.loops_cut) for run in runs)
     steps, usd = sum(map(_steps, runs)), math.fsum(run.usd for run in runs)
+    tokens_in, _, tokens_out = _tokens(call for run in runs for call in run.model_calls)
+    tokens = tokens_in + tokens_out
     changes = _ordered(Counter(stage for run in runs for _, stage in run.escalations))
     return {
         "tasks": len(tasks),
@@ -197,6 +199,7 @@ def _task_figures(runs: Sequence[RunFacts]) -> dict[str, Any]:
         "loop_share": _ratio(loops, len(tasks)),
         "usd": usd,
         "usd_per_task": _ratio(usd, len(tasks)),
+        "tokens_per_task": _ratio(tokens, sum(task.status == "ok" for task in tasks)),
         "escalations": changes,
         "escalation_rates": {
             stage: count / len(tasks) for stage, count in changes.items() if tasks

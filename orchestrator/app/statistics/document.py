@@ -71,6 +71,9 @@ class Figures(Strict, frozen=True, kw_only=True):
         float | None, Meta(description="input and output tokens divided by distinct findings")
     ]
     usd: Annotated[float, Meta(description="upper bound of what the runs cost")]
+    tokens_per_task: Annotated[
+        float | None, Meta(description="input and output tokens divided by tasks that reported")
+    ]
     usd_per_task: float | None
     usd_per_review: float | None
     escalations: Annotated[dict[str, int], Meta(description="by the stage escalated to")]

@@ -193,6 +193,8 @@ class _Reader:
         facts.seconds = seconds_worked(list(rows[self._copied :]))
         for effect in self._open.values():
             self._spend(effect.request.agent, effect.usd)
+            if effect.request.kind == "task":
+                facts.tasks.append(TaskFact(effect.request.agent, "open"))
         if self._final:
             facts.state = "finished"
         elif running:

@@ -15,7 +15,9 @@ def playbook_tools(state: ReviewState) -> Mapping[str, bool]:
 
     Excluded are tools that apply to no changed file, and those that the agent may not call.
     """
-    ran = {call.tool for call in calls_under(state.journal, "") if call.completed}
+    idle = {call.ref for call in state.calls() if not call.did_its_work}
+    completed = (call for call in calls_under(state.journal, "") if call.completed)
+    ran = {call.tool for call in completed if call.key not in idle}
     return {
         f"{skill.name}: {tool}": tool in ran
         for task in (task for done in state.rounds for task in done.tasks)

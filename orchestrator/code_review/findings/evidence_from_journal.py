@@ -45,6 +45,12 @@ class AnalyzerCall(Struct, frozen=True):
     why: str
     result: AnalysisResult
 
+    @property
+    def did_its_work(self) -> bool:
+        """Whether it did not fail, and examined something of what it was given."""
+        result = self.result
+        return not self.why and not (result.gaps and not result.examined)
+
 
 class Work(Struct, frozen=True):
     """One agent's work in one iteration."""

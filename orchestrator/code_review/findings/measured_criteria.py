@@ -68,7 +68,7 @@ def score_measured(
             tuple(check.name for check in applicable if not check.has_passed),
         ),
         "analyzers-healthy": _share(
-            sum(not call.why for call in calls), len(calls), "tool runs", "without an error"
+            sum(call.did_its_work for call in calls), len(calls), "tool runs", "without an error"
         ),
         "gaps-explained": _share(
             sum(bool(gap.why) for gap in gaps), len(gaps), "gaps", "with a reason"
