@@ -33,6 +33,7 @@ from orchestrator.catalog.model_config import load_models
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_rows import Intent, read_row
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Response, Usage
@@ -205,6 +206,18 @@ def test_only_sessions_that_continue_the_run_count_as_resumptions(
     assert (facts.resumes, facts.resumes_ended, facts.state) == (1, 1, "finished")
     assert facts.outcome == "needs_changes"  # as computed; the override stands beside it
     assert facts.seconds < 60
+
+
+def test_a_task_that_waits_for_a_person_counts_as_one(
+    finished: tuple[Path, RunMeta, list[Row]],
+) -> None:
+    _, run, rows = finished
+    begun = 0
+    for end in range(1, len(rows) + 1):
+        read = read_row(rows[end - 1])
+        begun += isinstance(read, Intent) and read.request.kind == "task"
+        assert len(read_run(replace(run, writer=None), rows[:end]).tasks) == begun
+    assert begun
 
 
 def test_groups_are_in_the_table_and_in_csv(
