@@ -26,7 +26,16 @@ class PlannedTask(Strict, frozen=True):
 
     agent: str
     paths: list[str]
-    why: str = ""
+    question: Annotated[
+        str, Meta(description="what it has to answer, with yes or no and evidence; empty: nothing")
+    ] = ""
+    priority: Annotated[int, Meta(ge=1, le=9, description="1 is first")] = 5
+    why: Annotated[str, Meta(description="the reason for the task")] = ""
+
+    @property
+    def asks(self) -> str:
+        """The question, or what stands in its place."""
+        return self.question or self.why
 
 
 class PlannedSkip(Strict, frozen=True):

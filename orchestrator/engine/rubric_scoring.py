@@ -153,9 +153,7 @@ class Scorecard(Struct, frozen=True):
         )
 
 
-def judge(
-    rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False
-) -> Scorecard:
+def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False) -> Scorecard:
     """Score a rubric. A criterion without a mark counts as not scored.
 
     Args:

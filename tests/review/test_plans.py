@@ -127,3 +127,16 @@ async def test_a_file_that_the_plan_omits_goes_to_all_without_a_question(tmp_pat
     assert first["qa"]["questions"] == ["Does it end?"]
     assert "questions" not in first["docs"]
     assert set(first["docs"]["paths"]) == set(HEAD) - {"app.py"}
+
+
+async def test_questions_reach_their_agent_in_the_order_of_priority(tmp_path: Path) -> None:
+    tasks = [
+        {"agent": "qa", "paths": ["b.py"], "question": "Does b end?", "priority": 2, "why": "new"},
+        {"agent": "qa", "paths": ["a.py"], "question": "Does a end?", "priority": 1},
+    ]
+    repo = change(tmp_path, {}, {"a.py": "A = 1\n", "b.py": "B = 1\n"})
+    model = team(text_reply(json.dumps({"tasks": tasks})))
+    await review(repo, model)
+    brief = next(facts(r) for r in model.requests if r.agent == "qa")
+    assert brief["questions"] == ["Does a end?", "Does b end?"]
+    assert brief["paths"] == ["a.py", "b.py"]

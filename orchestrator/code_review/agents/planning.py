@@ -93,7 +93,7 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
             paths=[path for path in task.paths if path in known] or everything,
         )
         for task in _misassigned(state, proposed)
-        if task.why
+        if task.asks
     ]
     if state.shares and state.focus.retry is None:
         asked = replace(proposed, tasks=[*proposed.tasks, *redirected])
@@ -210,7 +210,11 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
     ]
     unassigned = [
         f"the lead assigned a task to {task.agent}, which is not an agent of this review; "
-        + (f"{_substitute(state, task)} was asked: {task.why}" if task.why else "it asked nothing")
+        + (
+            f"{_substitute(state, task)} was asked: {task.asks}"
+            if task.asks
+            else "it asked nothing"
+        )
         for done in state.rounds
         if done.planned is not None and done.planned.status == "ok"
         for task in _misassigned(state, as_form(ReviewPlan, done.planned.report))
@@ -230,12 +234,14 @@ def skipped_by_lead(state: ReviewState) -> dict[str, str]:
 
 
 def build_tasks(state: ReviewState) -> list[Task]:
-    """One bounded task per specialist with files to review, in the order of the plan."""
+    """One bounded task per specialist with files to review, by the priorities of the plan."""
     scopes: dict[str, dict[str, None]] = {}
-    whys: dict[str, list[str]] = {}
-    for planned in state.round.plan.tasks:
+    asked: dict[str, dict[str, None]] = {}
+    for planned in sorted(state.round.plan.tasks, key=lambda task: task.priority):
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
-        whys.setdefault(planned.agent, []).append(planned.why)
+        questions = asked.setdefault(planned.agent, {})
+        if planned.asks:
+            questions[planned.asks] = None
     if not state.runtime.opening:  # with a model, code itself calls the analyzers with all files
         searched = dict.fromkeys(_searched_only(state))
         for paths in scopes.values():
@@ -245,14 +251,14 @@ def build_tasks(state: ReviewState) -> list[Task]:
         Task(
             spec,
             build_brief(
-                _task_text(state, asked=any(whys[agent])),
+                _task_text(state, asked=bool(asked[agent])),
                 nonce,
                 base=change.base,
                 head=change.head,
                 paths=list(paths),
                 **_present(
                     change=state.round.plan.summary,
-                    questions=list(dict.fromkeys(filter(None, whys[agent]))),
+                    questions=list(asked[agent]),
                     wanted=list(state.focus.missing_evidence),
                     answers=dict(state.focus.answers),
                 ),

@@ -11,6 +11,7 @@ from math import ceil
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
 from orchestrator.code_review.agents.import_neighborhoods import (
     find_neighbors,
@@ -31,6 +32,8 @@ CHARACTERS_PER_TOKEN = 3
 """Of a numbered diff, which is denser than prose."""
 
 NOTE = "intake/assignment"
+NAMED_PATHS = 5
+"""Of a question's files."""
 """Where the decision stands in the journal."""
 
 _PUBLIC = re.compile(
@@ -213,12 +216,24 @@ def apply_shares(plan: ReviewPlan, shares: Sequence[AgentShare]) -> ReviewPlan:
     skipped = {skip.path for skip in skips}
     tasks = [
         PlannedTask(
-            agent=share.agent, paths=[path for path in share.paths if path not in skipped], why=why
+            agent=share.agent,
+            paths=[path for path in share.paths if path not in skipped],
+            question=_own_question(task, share),
+            priority=task.priority,
         )
         for share in shares
-        for why in [t.why for t in plan.tasks if t.agent in {share.agent, share.role}] or [""]
+        for task in [t for t in plan.tasks if t.agent in {share.agent, share.role}]
+        or [PlannedTask(agent=share.agent, paths=[])]
     ]
     return replace(plan, tasks=tasks, skips=skips)
+
+
+def _own_question(task: PlannedTask, share: AgentShare) -> str:
+    """The question of a task, with those of its files that the agent has; a share has many."""
+    own = [path for path in task.paths if path in share.paths]
+    if not task.asks or len(own) == len(share.paths):
+        return task.asks
+    return f"{task.asks} ({name_some(own, NAMED_PATHS)})" if own else task.asks
 
 
 def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
