@@ -1,9 +1,9 @@
 """Assemble the verdict, with its digest, from a finished review."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks import name_some
@@ -40,7 +40,7 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls
-from orchestrator.engine.types import Bounds
+from orchestrator.engine.types import Bounds, Usage
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -271,7 +271,8 @@ def _usage(state: ReviewState) -> RunUsage:
     journal = state.journal
     spent: Cost = journal.spent()
     calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
-    tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
+    replies = [call.body["value"] for call in calls if "value" in call.body]
+    usages = [convert(reply["usage"], Usage) for reply in replies]
     # A failed call may have been billed, so its recorded cost is the worst case.
     failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
     bounds: Bounds = state.given.budget.bounds
@@ -284,16 +285,16 @@ def _usage(state: ReviewState) -> RunUsage:
         iterations=len(state.rounds),
         model_calls=int(spent.turns),
         tool_calls=int(spent.tool_calls),
-        input_tokens=sum(used["input_tokens"] for used in tokens),
-        output_tokens=sum(used["output_tokens"] for used in tokens),
-        cached_tokens=sum(used["cached_tokens"] for used in tokens),
+        input_tokens=sum(used.input_tokens for used in usages),
+        output_tokens=sum(used.output_tokens for used in usages),
+        cached_tokens=sum(used.cached_tokens for used in usages),
         usd=spent.usd,
-        uncertain_usd=failed.usd + sum(used["usd"] for used in tokens if used.get("estimated")),
+        uncertain_usd=failed.usd + sum(used.usd for used in usages if used.estimated),
         uncertain_tokens=int(failed.tokens),
-        saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
+        saved_usd=sum(used.saved_usd for used in usages),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
-        notes=tuple(filter(None, (*state.given.notes, state.summary_note, *_uncounted(tokens)))),
+        notes=tuple(filter(None, (*state.given.notes, state.summary_note, *_uncounted(usages)))),
     )
 
 
@@ -320,12 +321,12 @@ def _list_patches(state: ReviewState, verdict: Verdict) -> Verdict:
     return replace(verdict, artifacts=artifacts)
 
 
-def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _uncounted(usages: Sequence[Usage]) -> tuple[str, ...]:
     """Notes on calls whose cost is not known to the token."""
-    guessed = sum(bool(used.get("estimated")) for used in calls)
-    under = sum(bool(used.get("undercounted")) for used in calls)
-    above = sum(bool(used.get("above_limit")) for used in calls)
-    lost = sum(int(used.get("lost", 0)) for used in calls)
+    guessed = sum(used.estimated for used in usages)
+    under = sum(used.undercounted for used in usages)
+    above = sum(used.above_limit for used in usages)
+    lost = sum(used.lost for used in usages)
     counts = {
         f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
         f"calls that reported less than was sent or received, counted at that: {under}": under,
@@ -338,7 +339,9 @@ def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def _provenance(state: ReviewState) -> Provenance:
     journal = state.journal
     models = {
-        value["model"] for key, value in journal.outcomes().items() if Key.parse(key).is_model_call
+        value.get("model", "")
+        for key, value in journal.outcomes().items()
+        if Key.parse(key).is_model_call
     }
     return Provenance(
         version=__version__,

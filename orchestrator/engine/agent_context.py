@@ -15,7 +15,6 @@ from typing import Literal
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.common_contract import common_contract, contract_name, describe_answer
 from orchestrator.engine.context_compaction import (
     TARGET_SHARE,
@@ -101,7 +100,7 @@ def tools_shown(
 
 
 class Context:
-    """One agent's conversation. Its digest is incremental, so a turn hashes only what it adds.
+    """One agent's conversation.
 
     Args:
         spec: the agent, equipped.
@@ -131,6 +130,7 @@ class Context:
         self._spec, self._executor = spec, executor
         self._open: str | None = None
         self._called: set[str] = set()
+        self._chosen_for: tuple[str | None, int] | None = None
         self._common_tools = common_tools if opening else ()
         kind = contract_name(spec.contract, contracts) if opening else ""
         system = _system(spec, choice, rules)
@@ -154,7 +154,6 @@ class Context:
         }
         self._choose_tools()
         self.messages: list[Message] = []
-        self._digest = ""
         self._added: list[tuple[TextKind, str]] = []
         if opening:
             role = self._role_text(system[:-1], kind)
@@ -173,8 +172,7 @@ class Context:
         holds each text once; answers and results have rows of their own. ``recorded_conversations``
         reassembles the messages.
         """
-        texts = [[kind, self._journal.put(text)] for kind, text in self._added]
-        return {**self._asked, "texts": texts, "conversation": self._digest}
+        return {**self._asked, "texts": [[k, self._journal.put(text)] for k, text in self._added]}
 
     def add_answer(self, blocks: Sequence[Block]) -> None:
         """Append what the model answered."""
@@ -188,7 +186,6 @@ class Context:
 
     def _append(self, role: Role, *blocks: Block) -> None:
         self.messages.append(Message(role, blocks))
-        self._digest = digest([self._digest, role, *map(_describe_block, blocks)])
 
     def observed(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], last_turn: str = ""
@@ -266,6 +263,10 @@ class Context:
 
     def _choose_tools(self) -> None:
         """The tools of the next turn: for the open playbook, or for all if none is open."""
+        basis = self._open, len(self._called)
+        if basis == self._chosen_for:
+            return
+        self._chosen_for = basis
         spec, executor = self._spec, self._executor
         specs = executor.registry.specs()
         tools = tuple(specs[name] for name in self._common_tools) or tools_shown(
@@ -286,7 +287,6 @@ class Context:
 
     def _leave_out(self, omission: Omission) -> None:
         self.messages = apply_omission(self.messages, omission, self._nonce)
-        self._digest = digest([self._digest, omission.to_json()])
 
 
 def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[PromptSection, ...]:
@@ -296,10 +296,3 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[PromptSec
     strategy = [PromptSection("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     sections = [PromptSection("rules", "harness", rules)] if rules else []
     return (PromptSection("role", spec.name, spec.prompt), *skills, *strategy, *sections)
-
-
-def _describe_block(block: Block) -> Json:
-    """A block as JSON, with what a model sees of it; a tool result has ``data`` besides."""
-    if isinstance(block, ToolResult):
-        return ["tool_result", block.call_id, block.content, block.ok]
-    return to_builtins(block)

@@ -10,6 +10,7 @@ contents once. Before turns, tokens, money or time run out, the agent is told to
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 from typing import Literal
 
 import anyio
@@ -60,7 +61,7 @@ LAST_SHARE = 0.15
 AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting", "cancelled"]
 
 
-class LoopResult(Struct, frozen=True):
+class LoopResult(Struct, frozen=True, omit_defaults=True):
     """The result of an agent's work.
 
     Attributes:
@@ -221,10 +222,10 @@ class _Work:
         return LoopResult(self._spec.name, status, report, detail, self._turn, self._calls)
 
     async def _next_response(self) -> Response:
-        turn, began = self._key.in_turn(self._turn), anyio.current_time()
+        turn, began = self._key.in_turn(self._turn), monotonic()
         self._context.make_room(self._runtime.model, turn)
         response = await _ask(self._context, self._runtime, turn, self._account)
-        self._slowest = max(self._slowest, anyio.current_time() - began)
+        self._slowest = max(self._slowest, monotonic() - began)
         self._last_usage = response.usage
         return response
 
@@ -300,12 +301,8 @@ def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResul
 
 async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
     """One model call as an effect: paid for once, and never beyond the budget that is left."""
-    journal, model, request, key = (
-        runtime.journal,
-        runtime.model,
-        context.request(),
-        turn.model_call,
-    )
+    journal, model, request = runtime.journal, runtime.model, context.request()
+    key, at = str(turn.model_call), str(turn)
 
     async def admit() -> tuple[tuple[Request, Cost], Reservation]:
         # Not part of the recorded request: a resumed run has another amount left.
@@ -326,11 +323,11 @@ async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Acco
         return EffectResult(_response_to_json(response), Cost(1, 0, used.tokens, used.usd))
 
     replayed = journal.recorded(key)
-    _emit(runtime, "model_started", request.agent, turn, replayed=replayed)
+    _emit(runtime, "model_started", request.agent, at, replayed=replayed)
     value = await journal.effect(key, context.asked(), perform, admit=admit)
     response = convert(value, Response)
     used = to_builtins(response.usage)
-    _emit(runtime, "model_finished", request.agent, turn, used, replayed=replayed)
+    _emit(runtime, "model_finished", request.agent, at, used, replayed=replayed)
     return response
 
 
@@ -387,10 +384,10 @@ def _emit(
     runtime: AgentRuntime,
     kind: Literal["model_started", "model_finished"],
     agent: str,
-    turn: Key,
+    key: str,
     data: Mapping[str, Json] | None = None,
     *,
     replayed: bool,
 ) -> None:
     at = runtime.journal.elapsed()
-    runtime.observer(Event(kind, at, agent=agent, key=str(turn), data=data, replayed=replayed))
+    runtime.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))

@@ -44,15 +44,6 @@ class Cost(Struct, frozen=True):
             self.usd + other.usd,
         )
 
-    def __sub__(self, other: "Cost") -> "Cost":
-        # Not below zero: of money, the last digit may be off.
-        return Cost(
-            max(self.turns - other.turns, 0),
-            max(self.tool_calls - other.tool_calls, 0),
-            max(self.tokens - other.tokens, 0),
-            max(self.usd - other.usd, 0.0),
-        )
-
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
         return {name: value for name, value in asdict(self).items() if value}
@@ -87,18 +78,25 @@ class Account:
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.bounds = name, bounds
-        self.used, self.held = used, NO_COST
+        self._used, self._held = asdict(used), asdict(NO_COST)
         self._elapsed = elapsed
-        self._above: tuple[Account, ...] = (parent, *parent._above) if parent else ()
+        self._chain: tuple[Account, ...] = (self, *parent._chain) if parent else (self,)
 
-    def _chain(self) -> "tuple[Account, ...]":
-        return self, *self._above
+    @property
+    def used(self) -> Cost:
+        """What settled calls used."""
+        return Cost(**self._used)
+
+    @property
+    def held(self) -> Cost:
+        """What is reserved for calls under way."""
+        return Cost(**self._held)
 
     def seconds_left(self) -> float:
         """Wall time left in this account and those above it; ``inf`` without a limit."""
         return min(
             account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
-            for account in self._chain()
+            for account in self._chain
         )
 
     def left(self, dimension: str) -> float:
@@ -106,9 +104,9 @@ class Account:
         return min(
             float(
                 getattr(account.bounds, dimension)
-                - (getattr(account.used, dimension) + getattr(account.held, dimension))
+                - (account._used[dimension] + account._held[dimension])
             )
-            for account in self._chain()
+            for account in self._chain
         )
 
     def reserve(self, worst: Cost) -> "Reservation":
@@ -118,19 +116,20 @@ class Account:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
         worst_case = worst.to_json()
-        for account in self._chain():
-            account._hold_against(worst_case)
-        for account in self._chain():
-            account.held = account.held + worst
+        for account in self._chain:
+            account._check(worst_case)
+        for account in self._chain:
+            for dimension, amount in worst_case.items():
+                account._held[dimension] += amount
         return Reservation(self, worst)
 
-    def _hold_against(self, worst_case: Mapping[str, float]) -> None:
+    def _check(self, worst_case: Mapping[str, float]) -> None:
         limits = self.bounds
         if self._elapsed and self._elapsed() >= limits.seconds:
             raise BudgetExhausted(f"{self.name}: its {limits.seconds:g} s of wall time are used up")
         for dimension, amount in worst_case.items():
             limit = getattr(limits, dimension)
-            would = getattr(self.used, dimension) + getattr(self.held, dimension) + amount
+            would = self._used[dimension] + self._held[dimension] + amount
             if would > limit:
                 raise BudgetExhausted(
                     f"{self.name}: {dimension} would reach {would:g}, the limit is {limit:g}"
@@ -147,9 +146,13 @@ class Reservation:
         """Release the reservation and book what was used."""
         if self._open:
             self._open = False
-            for account in self._account._chain():
-                account.held = account.held - self.worst
-                account.used = account.used + actual
+            worst, used = self.worst.to_json(), actual.to_json()
+            for account in self._account._chain:
+                for dimension, amount in worst.items():
+                    # Not below zero: of money, the last digit may be off.
+                    account._held[dimension] = max(account._held[dimension] - amount, 0)
+                for dimension, amount in used.items():
+                    account._used[dimension] += amount
 
     def refund(self) -> None:
         """Release the reservation: nothing was used."""

@@ -156,9 +156,9 @@ class Executor:
                 code=error.code,
                 refusal=Refusal(error.code, error.reason, error.guard),
             )
-        code, data = value["code"], value["data"]
+        ok, code, data = value.get("ok", True), value.get("code", ""), value.get("data")
         self._emit("tool_finished", agent, call, key, code or "ok", replayed=replayed, data=data)
-        return ToolResult(call.id, value["content"], ok=value["ok"], ref=key, data=data, code=code)
+        return ToolResult(call.id, value["content"], ok=ok, ref=key, data=data, code=code)
 
     # --- admission ------------------------------------------------------------------------------
 
@@ -240,12 +240,15 @@ class Executor:
             await (scope.commit if seen.ok else scope.undo)(key)
         self._breaker.record(spec.name, code)
         content = self._observation(seen, admitted)
-        value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
-        if kept is not None:
-            value["output"] = kept
-        if admitted.warnings:
-            value["warnings"] = to_builtins(admitted.warnings)
-        return EffectResult(value, cost)
+        value = {
+            "ok": None if seen.ok else False,
+            "code": code or None,
+            "content": content,
+            "data": seen.data,
+            "output": kept,
+            "warnings": to_builtins(admitted.warnings) or None,
+        }
+        return EffectResult({name: part for name, part in value.items() if part is not None}, cost)
 
     async def _run_logged(
         self, admitted: _Admitted, context: CallContext

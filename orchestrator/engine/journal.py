@@ -27,7 +27,7 @@ from orchestrator.engine.journal_rows import error_from_json, error_to_json
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, performing, trace_of
+from orchestrator.engine.trace_context import PERFORMED, TRACEPARENT, TraceContext, trace_of
 from orchestrator.engine.types import Json, Level, Refusal
 from orchestrator.errors import (
     ApprovalRequired,
@@ -71,16 +71,16 @@ Undo = Callable[[], Awaitable[None]]
 
 
 class EffectRequest(Struct, frozen=True):
-    """An effect's key and request, with the request's digest and the effect's level."""
+    """An effect's key, request and level."""
 
     key: str
     request: Json
-    digest: str
     level: Level
 
     def body(self) -> dict[str, Json]:
         """The body of a row."""
-        return {"request": self.digest, "asked": self.request, "level": self.level.name}
+        level = {"level": self.level.name} if self.level else {}
+        return {"asked": self.request, **level}
 
 
 class Record(Struct, frozen=True):
@@ -98,8 +98,8 @@ class Record(Struct, frozen=True):
         """What it used; for a call whose outcome is unknown, the most that it can have used."""
         if self.kind == "intent":
             # The turn is taken again; only what the lost attempt may have cost counts.
-            return replace(Cost.from_json(self.body["worst"]), turns=0)
-        return Cost.from_json(self.body["cost"]) if self.kind == "outcome" else NO_COST
+            return replace(Cost.from_json(self.body.get("worst", {})), turns=0)
+        return Cost.from_json(self.body.get("cost", {})) if self.kind == "outcome" else NO_COST
 
     def value(self) -> Json:
         """Its value.
@@ -116,6 +116,12 @@ class Record(Struct, frozen=True):
         if "reason" not in self.body or "code" not in self.body:
             return None
         return Refusal(self.body["code"], self.body["reason"], self.body.get("guard", ""))
+
+
+def _amounts(name: str, cost: Cost) -> dict[str, Json]:
+    """A field of a row's body; none for no cost."""
+    amounts = cost.to_json()
+    return {name: amounts} if amounts else {}
 
 
 def redact_error(error: ErrorT, redact: Redactor) -> ErrorT:
@@ -171,7 +177,7 @@ class Journal:
         before = self._records.get(key)
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
-        # The intent's row holds the request, which the error of a later mismatch shows.
+        # The intent's row holds the request.
         request = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
         if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
@@ -323,7 +329,7 @@ class Journal:
         """Perform an effect once, or return what is recorded: the only way to touch the world.
 
         Args:
-            request: what is asked; its digest must equal the recorded one.
+            request: what is asked; it must equal the recorded one.
             perform: does it; takes what ``admit`` returned, if that is given.
             admit: decides whether and how it may be done, reserves its worst case, or raises
                 ``Refused``.
@@ -339,7 +345,7 @@ class Journal:
             Refused, ModelError, SandboxError: how it ended, both live and in replay.
         """
         key, request = str(key), self.redact.json(request)
-        ask = EffectRequest(key, request, digest(request), level)
+        ask = EffectRequest(key, request, level)
         known = self._known(ask)
         if known is not None and known.ended:
             return known.value()
@@ -351,9 +357,12 @@ class Journal:
         if known is not None:
             self.repeated.append(key)
         await self._begin(ask, reservation.worst if reservation else NO_COST)
-        with performing(self.trace, key):
+        token = PERFORMED.set((self.trace, key))
+        try:
             outcome, error = await self._perform(perform, given, reservation)
-        self._append("outcome", key, {"request": ask.digest, **outcome})
+        finally:
+            PERFORMED.reset(token)
+        self._append("outcome", key, outcome)
         if durable or level > Level.READ:
             await self.flush()
         if error:
@@ -362,8 +371,10 @@ class Journal:
 
     def _known(self, ask: EffectRequest) -> Record | None:
         known = self._records.get(ask.key)
-        if known is not None and known.body["request"] != ask.digest:
-            raise ReplayMismatch(ask.key, known.body.get("asked"), ask.request)
+        if known is not None:
+            recorded = known.body.get("asked")
+            if canonical(recorded) != canonical(ask.request):
+                raise ReplayMismatch(ask.key, recorded, ask.request)
         return known
 
     async def _admit(
@@ -406,11 +417,11 @@ class Journal:
             raise
         if reservation:
             reservation.settle(cost)
-        return {"cost": cost.to_json(), **outcome}, error
+        return {**outcome, **_amounts("cost", cost)}, error
 
     async def _begin(self, ask: EffectRequest, worst: Cost) -> None:
         """Record the intent: durable before a write, signed before what cannot be undone."""
-        self._append("intent", ask.key, {**ask.body(), "worst": worst.to_json()})
+        self._append("intent", ask.key, {**ask.body(), **_amounts("worst", worst)})
         if ask.level > Level.WRITE:
             self.log.sign_head()
         if ask.level > Level.READ:

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, convert, field
 from orchestrator import errors
 from orchestrator.engine.budget import NO_COST, Cost
 from orchestrator.engine.ports import Row
-from orchestrator.engine.types import Json, Usage
+from orchestrator.engine.types import Json, Level, Usage
 from orchestrator.errors import DiffcourtError, ModelError, Refused
 
 T = TypeVar("T")
@@ -141,14 +141,14 @@ class Effect(RecordedError, kw_only=True):
 
     Attributes:
         asked: the request, as JSON; of intents and refusals.
-        level: what it can do to the world; of intents and refusals.
+        level: what it can do to the world.
         worst: the most that it can cost; of an intent.
         cost: what it used; of an outcome.
         value: its value, as JSON; empty without one.
     """
 
     asked: Raw = NOTHING
-    level: str = ""
+    level: str = Level.READ.name
     worst: Cost = NO_COST
     cost: Cost = NO_COST
     value: Raw = Raw(b"")

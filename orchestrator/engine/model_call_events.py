@@ -75,7 +75,7 @@ class EventForwarder:
         self._listener = keep
 
 
-def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> bool:
+def reserve_retry(journal: Journal, key: Key | str, account: Account, held: Cost) -> bool:
     """Book an attempt whose reply was lost at its worst case, so that it can be repeated.
 
     Returns:

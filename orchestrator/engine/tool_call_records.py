@@ -54,7 +54,7 @@ class ToolCallRecord(Struct, frozen=True):
             request["arguments"],
             admitted=record.kind == "outcome",
             completed=bool(done),
-            ok=done.get("ok", False),
+            ok=done.get("ok", bool(done)),
             code=refusal.code if refusal else done.get("code", ""),
             content=done.get("content", ""),
             data=done.get("data"),

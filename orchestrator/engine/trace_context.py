@@ -6,8 +6,7 @@ trace, and a span's id can be passed on before the span exists.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
 from msgspec import Struct
@@ -59,28 +58,15 @@ def trace_of(run_id: str, note: Mapping[str, str] | None) -> TraceContext:
     return TraceContext(run_id, hashlib.sha256(f"trace\0{run_id}".encode()).hexdigest()[:32])
 
 
-_PERFORMED: ContextVar[tuple[Callable[[], TraceContext], str] | None] = ContextVar(
+PERFORMED: ContextVar[tuple[Callable[[], TraceContext], str] | None] = ContextVar(
     "performed", default=None
 )
-
-
-@contextmanager
-def performing(trace: Callable[[], TraceContext], key: str) -> Iterator[None]:
-    """Set the effect of a run that code within this context is part of.
-
-    Args:
-        trace: returns the trace of the run; called only when it is needed.
-    """
-    token = _PERFORMED.set((trace, key))
-    try:
-        yield
-    finally:
-        _PERFORMED.reset(token)
+"""The effect that is being performed: what returns the trace of its run, and its key."""
 
 
 def current_traceparent() -> str:
     """The header ``traceparent`` of the effect that is being performed; empty outside of one."""
-    performed = _PERFORMED.get()
+    performed = PERFORMED.get()
     if performed is None:
         return ""
     trace, key = performed

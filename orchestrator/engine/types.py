@@ -174,7 +174,7 @@ class Observation(Struct, frozen=True):
     ok: bool = True
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, omit_defaults=True):
     """What one model call used. Tokens are counts, money is US dollars.
 
     Attributes:
@@ -224,7 +224,7 @@ class Request(Struct, frozen=True):
     nonce: str = ""
 
 
-class Response(Struct, frozen=True):
+class Response(Struct, frozen=True, omit_defaults=True):
     """A model's answer, parsed into blocks."""
 
     blocks: tuple[Block, ...]

@@ -63,10 +63,9 @@ def admitting(account: Account) -> Callable[[], Awaitable[tuple[None, Reservatio
     return admit
 
 
-def test_a_request_is_kept_with_its_digest_and_level() -> None:
-    assert EffectRequest("k", {"q": 1}, "d1", Level.WRITE).body() == {
-        "request": "d1", "asked": {"q": 1}, "level": "WRITE",
-    }  # fmt: skip
+def test_a_request_is_kept_with_a_level_above_read() -> None:
+    assert EffectRequest("k", {"q": 1}, Level.WRITE).body() == {"asked": {"q": 1}, "level": "WRITE"}
+    assert EffectRequest("k", None, Level.READ).body() == {"asked": None}
 
 
 @pytest.mark.parametrize(
