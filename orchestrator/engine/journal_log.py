@@ -8,6 +8,7 @@ has been idle for a few milliseconds.
 from itertools import pairwise
 
 import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import (
@@ -188,9 +189,11 @@ class JournalLog:
         """Write all pending rows to the store; without any, only extend the lease."""
         if self._broken:
             raise self._broken
-        batch, self._writing = list(self._pending), True
-        self._since = anyio.current_time()  # of the rows that are added meanwhile
+        self._writing = True
         try:
+            # Tasks that are ready, such as agents that were answered just now, share the commit.
+            await cancel_shielded_checkpoint()
+            batch, self._since = list(self._pending), anyio.current_time()  # of later rows
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.
             async with task_group() as group:

@@ -99,7 +99,7 @@ async def test_the_lease_is_extended_thrice_in_its_time() -> None:
 
 
 async def test_a_write_that_takes_long_is_not_joined_by_an_extension_of_the_lease() -> None:
-    assert await run(Slow(0, 48), (1, "a"), (0, ""), (80, "")) == [
+    assert await run(Slow(0, 48), (1, "a"), (0, ""), (81, "")) == [
         (0.5, ["session/1"], 96.0),
         (1.0, ["a"], 96.0),
         (81.0, [], 96.0),
