@@ -50,10 +50,10 @@ async def test_writers_that_are_ready_at_once_share_the_first_write() -> None:
     store, done = Gated(), list[str]()
     await store.create(RUN, 0.0, {})
     store.let(2)
-    async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
-        async with anyio.create_task_group() as group:
-            for number in range(20):
-                group.start_soon(durable, journal, f"k{number:02}", done)
+    opened = open_journal(RUN, store, SystemClock(), holder="a test")
+    async with opened as journal, anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(durable, journal, f"k{number:02}", done)
     assert store.brought == [21]  # with the session's row
     assert len(done) == 20
 
