@@ -115,13 +115,13 @@ class Account:
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
-        worst_case = worst.to_json()
+        reservation = Reservation(self, worst)
         for account in self._chain:
-            account._check(worst_case)
+            account._check(reservation.amounts)
         for account in self._chain:
-            for dimension, amount in worst_case.items():
+            for dimension, amount in reservation.amounts.items():
                 account._held[dimension] += amount
-        return Reservation(self, worst)
+        return reservation
 
     def _check(self, worst_case: Mapping[str, float]) -> None:
         limits = self.bounds
@@ -141,14 +141,15 @@ class Reservation:
 
     def __init__(self, account: Account, worst: Cost) -> None:
         self._account, self.worst, self._open = account, worst, True
+        self.amounts = worst.to_json()
 
     def settle(self, actual: Cost) -> None:
         """Release the reservation and book what was used."""
         if self._open:
             self._open = False
-            worst, used = self.worst.to_json(), actual.to_json()
+            used = actual.to_json()
             for account in self._account._chain:
-                for dimension, amount in worst.items():
+                for dimension, amount in self.amounts.items():
                     # Not below zero: of money, the last digit may be off.
                     account._held[dimension] = max(account._held[dimension] - amount, 0)
                 for dimension, amount in used.items():
