@@ -55,11 +55,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import anyio
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 
 from diffchecks import removed_controls
 from diffchecks.check_io import RawFinding
-from diffchecks.past_fixes import classify_message
+from diffchecks.jobs import ProtectionsJob
+from diffchecks.past_fixes import PastFix, classify_message
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.removed_checks import LEADS
 from orchestrator.code_review.change.security_fixes import find_past_fixes
@@ -304,9 +305,10 @@ def look(
         if not asked:
             return None
         base = {"back": commit.name, "later": "HEAD", "forward": f"{commit.name}^"}[way]
-        alone = removed_controls.run(asked).findings
-        asked["fixes"] = history(commit.repo, base, commit.files)
-        found = removed_controls.run(asked).findings if asked["fixes"] else alone
+        given = convert(asked, ProtectionsJob)
+        alone = removed_controls.run(given).findings
+        given.fixes = convert(history(commit.repo, base, commit.files), list[PastFix])
+        found = removed_controls.run(given).findings if given.fixes else alone
         leads = [finding for finding in alone if finding.code in LEADS]
         return noticed(alone), noticed(found), leads
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from diffchecks import DATA, taint, templates
 from diffchecks.check_io import RawFinding
 from diffchecks.file_patterns import PYTHON, TEMPLATE_DIRECTORIES, TEMPLATES, matches
+from diffchecks.jobs import FlowJob, SideJob
 from diffchecks.rules import Rule
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.shared_literals import SEVERITIES
@@ -32,7 +33,7 @@ def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     """All findings of both checks."""
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     pages = [name for name in names if matches(name, TEMPLATES)]
-    for raw in templates.run({"root": str(root), "paths": pages}).findings:
+    for raw in templates.run(SideJob(root=str(root), paths=pages)).findings:
         yield "templates", raw
     modules = [name for name in names if matches(name, PYTHON)]
     tree = [
@@ -42,7 +43,7 @@ def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     changed = [*modules, *pages]
     for at in range(0, len(changed) if modules else 0, WHOLE_TREE_BATCH):
         paths = changed[at : at + WHOLE_TREE_BATCH]
-        job = {"root": str(root), "paths": paths, "tree": tree, "data": models}
+        job = FlowJob(root=str(root), paths=paths, tree=tree, data=models)
         for raw in taint.run(job).findings:
             yield "taint", raw
 

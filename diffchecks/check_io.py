@@ -1,7 +1,6 @@
-"""What all checks share: reading the files of a job, and the format of jobs and replies.
+"""What all checks share: reading the files of a job, and the format of replies.
 
-A job is JSON: ``{"root": directory, "paths": [path below it, ...], ...}``. A reply is a
-``CheckReply``. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
+``jobs`` has the jobs.
 """
 
 import codecs
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
+from diffchecks.jobs import SideJob
 from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_illustrative
 
@@ -225,7 +225,7 @@ def load_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def check_files(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
+def check_files(job: SideJob, look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
     """Check every file of a job; a file for which the check fails is a gap.
 
     Args:
@@ -234,9 +234,9 @@ def check_files(job: dict[str, Any], look: Callable[[Source], Iterable[RawFindin
     """
     reply = CheckReply()
     try:
-        for path in job["paths"]:
-            signal.setitimer(signal.ITIMER_PROF, job.get("file_seconds", 0))
-            _check_file(job["root"], path, look, reply)
+        for path in job.paths:
+            signal.setitimer(signal.ITIMER_PROF, job.file_seconds)
+            _check_file(job.root, path, look, reply)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     return reply

@@ -1,9 +1,9 @@
 """Committed merge conflicts: complete groups of conflict markers, as git writes them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
@@ -39,6 +39,6 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
             start = middle = 0
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_conflicts)

@@ -12,6 +12,21 @@ from msgspec.structs import force_setattr
 
 from diffchecks import file_patterns as names
 from diffchecks.check_io import CANNOT_PARSE
+from diffchecks.jobs import (
+    AnyJob,
+    ComparisonJob,
+    DataJob,
+    DependenciesJob,
+    ExecutedFilesJob,
+    FlowJob,
+    ImportedReportsJob,
+    PatternsJob,
+    ProtectionsJob,
+    SideJob,
+    TestsJob,
+    TypeCheckJob,
+    UncoveredLinesJob,
+)
 from diffchecks.path_kinds import is_helm_template, path_kinds
 
 Topic = Literal["security", "qa", "docs", "architecture"]
@@ -58,11 +73,9 @@ class Check(Struct, frozen=True, kw_only=True):
         code: those of them that it reads as code, in their language, not only as text.
         module: below ``diffchecks``; its ``run`` takes a job and returns a ``CheckReply``. Left
             out: the name.
-        compares: a job has both sides of the change, and every finding is introduced by it.
-            Otherwise a job has one side, and what is found in head alone is introduced.
-        data: a directory in ``DATA``; a job then lists the paths of its files as ``data``.
-        selects: a job lists the ``codes`` of its topic for which there is a rule.
-        differs: a job of one side says which files differ on the other one, and has these.
+        job: what it is asked. Of a ``ComparisonJob``, every finding is introduced by the change; of
+            a ``SideJob``, what is found in head alone.
+        data: a directory in ``DATA``; the ``data`` of a job are the paths of its files.
         vendored: it also searches vendored and generated files, for severe findings.
         lock_files: it reads lock files, which reviews leave out otherwise.
         unread: codes of findings that say that it could not read the file.
@@ -77,10 +90,8 @@ class Check(Struct, frozen=True, kw_only=True):
     code: Files = NOTHING
     module: str = ""
     reporter: str = ""
-    compares: bool = False
+    job: type[AnyJob] = SideJob
     data: str = ""
-    selects: bool = False
-    differs: bool = False
     vendored: bool = False
     lock_files: bool = False
     unread: frozenset[str] = frozenset()
@@ -90,6 +101,11 @@ class Check(Struct, frozen=True, kw_only=True):
         for field in ("module", "reporter"):
             if not getattr(self, field):
                 force_setattr(self, field, self.name)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares both sides of a change."""
+        return issubclass(self.job, ComparisonJob)
 
     @property
     def function(self) -> str:
@@ -148,7 +164,7 @@ _SECURITY = (
         code=PYTHON,
         needs="tree",
         data="taint",
-        differs=True,
+        job=FlowJob,
     ),
     Check(
         name="patterns",
@@ -158,7 +174,7 @@ _SECURITY = (
         code=_IN_PATTERNS,
         needs="file",
         data="patterns",
-        selects=True,
+        job=PatternsJob,
         vendored=True,
     ),
     Check(
@@ -192,6 +208,7 @@ _SECURITY = (
         # Of a chart's templates it reads only what is the same once they are filled in.
         code=Files(names.INFRASTRUCTURE, but=is_helm_template),
         needs="file",
+        job=DataJob,
         data="infrastructure",
     ),
     Check(
@@ -201,7 +218,7 @@ _SECURITY = (
         files=ANY,
         needs="names",
         module="imported_reports.changed_results",
-        compares=True,
+        job=ImportedReportsJob,
         given=True,
     ),
     Check(
@@ -211,7 +228,7 @@ _SECURITY = (
         files=Files(_MANIFESTS),
         code=Files(tuple(name for name in _MANIFESTS if name != "*.gradle")),  # it is Groovy
         needs="names",
-        compares=True,
+        job=DependenciesJob,
         lock_files=True,
     ),
     Check(
@@ -220,7 +237,7 @@ _SECURITY = (
         about="Changed files that programs run although their names are those of texts or data.",
         files=ANY,
         needs="names",
-        compares=True,
+        job=ExecutedFilesJob,
     ),
     Check(
         name="route_guards",
@@ -229,7 +246,7 @@ _SECURITY = (
         files=MODULES,
         needs="names",
         module="python.route_guards",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="protections",
@@ -238,7 +255,7 @@ _SECURITY = (
         files=Files(names.SOURCE_CODE),
         needs="file",
         module="removed_controls",
-        compares=True,
+        job=ProtectionsJob,
     ),
 )
 
@@ -270,7 +287,7 @@ _QA = (
         module="patterns",
         reporter="patterns",
         data="patterns",
-        selects=True,
+        job=PatternsJob,
     ),
     Check(
         name="complexity",
@@ -280,7 +297,7 @@ _QA = (
         code=MODULES,
         needs="file",
         module="python.complexity",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="tests_touched",
@@ -289,7 +306,7 @@ _QA = (
         files=ANY,
         needs="names",
         module="test_quality.weakened_tests",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="uncovered_lines",
@@ -298,7 +315,7 @@ _QA = (
         files=Files(names.TESTABLE_CODE),
         needs="names",
         module="test_quality.uncovered_lines",
-        compares=True,
+        job=UncoveredLinesJob,
         given=True,
     ),
     Check(
@@ -308,7 +325,7 @@ _QA = (
         files=ANY,
         needs="names",
         module="test_quality.failed_tests",
-        compares=True,
+        job=TestsJob,
         given=True,
     ),
     Check(
@@ -318,7 +335,7 @@ _QA = (
         files=NOTHING,
         needs="names",
         module="type_errors",
-        compares=True,
+        job=TypeCheckJob,
         given=True,
     ),
 )
@@ -332,7 +349,7 @@ _DOCS = (
         code=MODULES,
         needs="file",
         module="doc_quality.docstrings",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="links",
@@ -350,7 +367,7 @@ _DOCS = (
         files=Files(names.REFERENCING_FILES),
         needs="tree",
         module="doc_quality.stale_references",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="changelog",
@@ -359,7 +376,7 @@ _DOCS = (
         files=Files(names.CHANGELOG_FILES),
         needs="tree",
         module="doc_quality.changelog",
-        compares=True,
+        job=ComparisonJob,
     ),
 )
 
@@ -372,7 +389,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="tree",
         module="python.duplicated_blocks",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="api_breakage",
@@ -382,7 +399,7 @@ _ARCHITECTURE = (
         code=PYTHON,
         needs="tree",
         module="api.api_breakage",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="import_graph",
@@ -392,7 +409,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="tree",
         module="imports.import_graph_changes",
-        compares=True,
+        job=ComparisonJob,
     ),
     Check(
         name="layering",
@@ -402,7 +419,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="names",
         module="imports.broken_contracts",
-        compares=True,
+        job=ComparisonJob,
     ),
 )
 

@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from diffchecks.check_io import CheckReply, Gap, read
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import PAGES, SOURCE_CODE, TOOL_SETTINGS, WITH_PROGRAMS, matches
+from diffchecks.jobs import ExecutedFilesJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
 
@@ -119,16 +120,16 @@ def choose_texts(changed: Iterable[str]) -> tuple[list[str], bool]:
     return texts, not all(matches(path, _PROSE_AND_DATA) for path in texts)
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: ExecutedFilesJob) -> CheckReply:
     """Name each changed file that is run under the name of a text as a gap (see ``check_io``).
 
     Args:
         job: also ``texts``: changed files that are not named like programs, and ``programs``: files
             of head, beside the changed ones, that may run one.
     """
-    changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    texts = frozenset(job["texts"])
-    found = ((path, _as_text(job["head_root"], path)) for path in changed if path in texts)
+    changed = [file.path for file in job.files if file.status != "deleted"]
+    texts = frozenset(job.texts)
+    found = ((path, _as_text(job.head_root, path)) for path in changed if path in texts)
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
@@ -136,9 +137,9 @@ def run(job: dict[str, Any]) -> CheckReply:
     by_token = defaultdict[str, list[str]](list)
     for path in wanted:
         by_token[_token(path)].append(path)
-    for program in dict.fromkeys((*changed, *job["programs"])):
+    for program in dict.fromkeys((*changed, *job.programs)):
         try:
-            text = read(job["head_root"], program).decode("utf-8", "replace")
+            text = read(job.head_root, program).decode("utf-8", "replace")
         except Gap:
             continue  # reported by the analyzers that read it
         tokens = by_token.keys() & set(_TOKEN.findall(text))

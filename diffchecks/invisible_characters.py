@@ -3,9 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
 # Embeddings, overrides and isolates: they reorder the displayed text (CVE-2021-42574).
@@ -112,6 +112,6 @@ def _mixed(word: str) -> str:
     )
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, looks)

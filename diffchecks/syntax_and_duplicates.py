@@ -19,6 +19,7 @@ from diffchecks.check_io import (
     check_files,
     load_toml,
 )
+from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
@@ -176,7 +177,7 @@ def _toml(source: Source) -> Iterator[RawFinding]:
         yield RawFinding("toml", source.path, line, f"not TOML: {error}")
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, looks)
 

@@ -1,20 +1,20 @@
 """Checking two directory trees in this process: what the second one introduces."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from diffchecks import DATA, PREFIX, Severity, enclosing_scopes
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
+from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob
 from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
 from diffchecks.path_kinds import path_kinds
 from diffchecks.rules import Rule, shipped_rules
@@ -48,21 +48,6 @@ class Finding(Struct, frozen=True):
     fix: str
     cwe: tuple[int, ...]
     confidence: float
-
-
-class _ChangedFile(Struct, frozen=True):
-    """A file that differs, as checks that compare two sides get it."""
-
-    path: str
-    old_path: str | None
-    status: str
-    added: list[int]
-    removed: list[int]
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Its paths on both sides."""
-        return (self.path, self.old_path) if self.old_path else (self.path,)
 
 
 def check_trees(
@@ -118,7 +103,7 @@ class _Change(Struct, frozen=True):
 
     roots: tuple[str, str]
     trees: tuple[list[str], list[str]]
-    files: list[_ChangedFile]
+    files: list[ChangedFile]
 
     @classmethod
     def between(cls, base: str, head: str, paths: Collection[str] | None) -> "_Change":
@@ -147,7 +132,7 @@ def _walk(root: str) -> Iterator[str]:
 
 def _compare(
     base: str, head: str, before: frozenset[str], after: frozenset[str]
-) -> Iterator[_ChangedFile]:
+) -> Iterator[ChangedFile]:
     """The files that differ and are text."""
     gone = {path: data for path in before - after if (data := _text(base, path)) is not None}
     places = {data: path for path, data in sorted(gone.items(), reverse=True) if data}
@@ -157,14 +142,14 @@ def _compare(
         if now is None or now == was:
             continue
         if was is not None:
-            yield _ChangedFile(path, path, "modified", *_differing_lines(was, now))
+            yield ChangedFile(path, path, "modified", *_differing_lines(was, now))
         elif (moved := places.pop(now, None)) is not None:
             del gone[moved]
-            yield _ChangedFile(path, moved, "renamed", [], [])
+            yield ChangedFile(path, moved, "renamed", [], [])
         else:
-            yield _ChangedFile(path, None, "added", _all_lines(now), [])
+            yield ChangedFile(path, None, "added", _all_lines(now), [])
     for path, was in sorted(gone.items()):
-        yield _ChangedFile(path, path, "deleted", [], _all_lines(was))
+        yield ChangedFile(path, path, "deleted", [], _all_lines(was))
 
 
 def _text(root: str, path: str) -> bytes | None:
@@ -222,43 +207,32 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
     )
 
 
-def _run(check: Check, job: Mapping[str, Any]) -> CheckReply:
+def _run(check: Check, job: AnyJob) -> CheckReply:
     module = import_module(f"{PREFIX}{check.module}")
     reply: CheckReply = module.run(job)
     return reply
 
 
-def _options(check: Check) -> dict[str, Any]:
-    """The parts of a job that do not depend on the trees."""
-    options: dict[str, Any] = {}
-    if check.data:
-        options["data"] = sorted(map(str, (DATA / check.data).glob("*.yaml")))
-    if check.selects:
-        options["codes"] = sorted(shipped_rules().codes(check.reporter, check.topic))
-    return options
-
-
-def _side_job(check: Check, change: _Change, side: int, paths: Sequence[str]) -> dict[str, Any]:
-    job = {"root": change.roots[side], "paths": list(paths), **_options(check)}
+def _side_job(check: Check, change: _Change, side: int, paths: Sequence[str]) -> AnyJob:
+    job = {"root": change.roots[side], "paths": list(paths)}
     if check.needs in {"names", "tree"}:
         tree = change.trees[side]
         job["tree"] = tree if check.needs == "names" else [p for p in tree if p in check.files]
+    if check.data:
+        job["data"] = sorted(map(str, (DATA / check.data).glob("*.yaml")))
+    if issubclass(check.job, PatternsJob):
+        job["codes"] = sorted(shipped_rules().codes(check.reporter, check.topic))
+    return convert(job, check.job)
+
+
+def _comparison_job(check: Check, change: _Change, files: list[ChangedFile]) -> AnyJob:
+    (base, head), (before, after) = change.roots, change.trees
+    sides = {"base_root": base, "head_root": head, "base_tree": before, "head_tree": after}
+    job = convert({"files": files, **sides}, check.job)
+    if isinstance(job, ExecutedFilesJob):
+        job.texts, is_unusual = choose_texts(f.path for f in files if f.status != "deleted")
+        job.programs = [p for p in after if p in PROGRAMS] if is_unusual else []
     return job
-
-
-def _comparison_job(check: Check, change: _Change, files: Sequence[_ChangedFile]) -> dict[str, Any]:
-    job: dict[str, Any] = {"files": [_as_dict(file) for file in files], **_options(check)}
-    for name, root, tree in zip(("base", "head"), change.roots, change.trees, strict=True):
-        job |= {f"{name}_root": root, f"{name}_tree": tree, f"{name}_links": []}
-    if check.name == "executed_files":
-        texts, is_any_unusual = choose_texts(f.path for f in files if f.status != "deleted")
-        job["texts"] = texts
-        job["programs"] = [p for p in change.trees[1] if p in PROGRAMS] if is_any_unusual else []
-    return job
-
-
-def _as_dict(file: _ChangedFile) -> dict[str, Any]:
-    return {name: getattr(file, name) for name in file.__struct_fields__}
 
 
 def _with_rules(check: Check, findings: Sequence[RawFinding]) -> list[RuledFinding]:

@@ -5,12 +5,12 @@ that name a program to be run.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from diffchecks.active_content.commands import find_commands
 from diffchecks.active_content.markup import find_scripts
 from diffchecks.active_content.settings import find_settings
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 
 
 def find_active_content(source: Source) -> Iterator[RawFinding]:
@@ -20,6 +20,6 @@ def find_active_content(source: Source) -> Iterator[RawFinding]:
     yield from find_commands(source)
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_active_content)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from diffchecks.api.public_members import PLAIN_BASES, ModuleApi, SourceTree
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    Job,
     NotParsedError,
     ParsedModule,
     find_nearest,
@@ -33,13 +33,13 @@ UNDECLARED = 0.6  # if only the names show it
 PLACES_TRIED = 20  # files searched for a line to cite when a module is gone
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Compare the public surface of each changed module."""
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
     examined: list[str] = []
-    base_tree = SourceTree(job["base_root"], job["base_tree"])
-    head_tree = SourceTree(job["head_root"], job["head_tree"])
+    base_tree = SourceTree(job.base_root, job.base_tree)
+    head_tree = SourceTree(job.head_root, job.head_tree)
     for pair in read_pairs(job, gaps, suffixes=(".py", ".pyi")):
         with gap_on_error(gaps, pair.path):
             try:

@@ -22,25 +22,25 @@ from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
 from diffchecks.dependencies.look_alikes import find_look_alike
 from diffchecks.dependencies.manifest_entry import NOTHING, Dependency, Manifest
 from diffchecks.dependencies.manifests import is_manifest, read_manifest
-from diffchecks.python.source_definitions import Job
+from diffchecks.jobs import DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")
 _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
 
 
-def run(job: Job) -> CheckReply:
+def run(job: DependenciesJob) -> CheckReply:
     """Report what is new in the manifests and lock files of head."""
     reply = CheckReply()
     locked: list[RawFinding] = []
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
     at_commits: dict[str, set[str]] = {}  # by directory, what a lock file takes from repositories
-    for file in job["files"]:
-        path, old, added = file["path"], file["old_path"], set(file["added"])
-        if file["status"] == "deleted" or not _is_read(path):
+    for file in job.files:
+        path, old, added = file.path, file.old_path, set(file.added)
+        if file.status == "deleted" or not _is_read(path):
             continue
         try:
-            head = Source(path, read(job["head_root"], path, MAX_LOCK_FILE))
+            head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
             if is_build_script(path):
                 reply.findings.extend(find_build_code(head, added, _bytes_of_base(job, old)))
             elif is_lock_file(path):
@@ -56,9 +56,7 @@ def run(job: Job) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    gone = (
-        _manifest_of_base(job, file["path"]) for file in job["files"] if file["status"] == "deleted"
-    )
+    gone = (_manifest_of_base(job, file.path) for file in job.files if file.status == "deleted")
     before = [*(was for *_, was, _ in sides), *gone]
     known = {(was.ecosystem, name) for was in before for name in was.dependencies}
     for head, added, was, now in sides:
@@ -70,8 +68,8 @@ def run(job: Job) -> CheckReply:
         )
         known |= {(now.ecosystem, name) for name in now.dependencies}
     reply.findings.extend(locked)
-    reply.gaps.update(job.get("advisory_gaps", {}))
-    if job.get("advisories"):
+    reply.gaps.update(job.advisory_gaps)
+    if job.advisories:
         reply.findings.extend(find_vulnerable(job, reply.gaps))
     return reply
 
@@ -80,15 +78,15 @@ def _is_read(path: str) -> bool:
     return is_manifest(path) or is_lock_file(path) or is_build_script(path)
 
 
-def _bytes_of_base(job: Job, path: str | None) -> bytes:
+def _bytes_of_base(job: DependenciesJob, path: str | None) -> bytes:
     """The bytes of a file of base; empty if it cannot be read, so that all in head is new."""
     with suppress(Gap):
-        return read(job["base_root"], path) if path else b""
+        return read(job.base_root, path) if path else b""
     return b""
 
 
 def _compare_lock_files(
-    job: Job, old: str | None, head: Source, added: Collection[int], reply: CheckReply
+    job: DependenciesJob, old: str | None, head: Source, added: Collection[int], reply: CheckReply
 ) -> tuple[list[RawFinding], list[LockEntry]]:
     """Findings in a lock file, and its entries; a gap if base's version cannot be read."""
     if conflicts := list(find_conflicts(head)):
@@ -97,29 +95,29 @@ def _compare_lock_files(
     now, was = read_entries(head.path, head.text), list[LockEntry]()
     if old and is_lock_file(old):
         try:
-            was = read_entries(old, Source(old, read(job["base_root"], old, MAX_LOCK_FILE)).text)
+            was = read_entries(old, Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text)
         except Gap as gap:
             reply.gaps[head.path] = f"it could not be compared, since in base {gap}"
     return list(lock_files.compare(head, added, was, now)), now
 
 
 def _compare_hashes(
-    job: Job, old: str | None, head: Source, added: Collection[int]
+    job: DependenciesJob, old: str | None, head: Source, added: Collection[int]
 ) -> Iterator[RawFinding]:
     """Findings about the hashes of a requirements file that had hashes in base."""
     if not (old and head.name.endswith((".txt", ".in")) and is_manifest(old)):
         return
     with suppress(Gap):
-        text = Source(old, read(job["base_root"], old, MAX_LOCK_FILE)).text
+        text = Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text
         if was := list(requirements(text)):
             yield from lock_files.compare(head, added, was, list(pinned(head.text)))
 
 
-def _manifest_of_base(job: Job, path: str | None) -> Manifest:
+def _manifest_of_base(job: DependenciesJob, path: str | None) -> Manifest:
     """The manifest in base; empty if it did not parse there."""
     if path and is_manifest(path):
         with suppress(Gap):
-            return read_manifest(path, Source(path, read(job["base_root"], path)).text)
+            return read_manifest(path, Source(path, read(job.base_root, path)).text)
     return NOTHING
 
 

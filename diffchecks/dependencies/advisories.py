@@ -19,7 +19,7 @@ from diffchecks.check_io import RawFinding
 from diffchecks.dependencies.advisory_records import Advisory, Affected, AffectedPackage, Range
 from diffchecks.dependencies.changed_packages import Package, list_changed, normalize
 from diffchecks.dependencies.version_order import version_key
-from diffchecks.python.source_definitions import Job
+from diffchecks.jobs import DependenciesJob
 
 MAX_FINDINGS = 50
 SUMMARY_CHARACTERS = 160
@@ -55,15 +55,13 @@ class Match(Struct, frozen=True):
     known: bool = False
 
 
-def find_vulnerable(job: Job, gaps: dict[str, str]) -> Iterator[RawFinding]:
+def find_vulnerable(job: DependenciesJob, gaps: dict[str, str]) -> Iterator[RawFinding]:
     """Find vulnerable packages; the job has the path of a file of ``advisories``.
 
     Args:
         gaps: path → reason; a package whose version has no known order is added.
     """
-    by_package = _by_package(
-        decode(Path(job["advisories"]).read_bytes(), type=tuple[Advisory, ...])
-    )
+    by_package = _by_package(decode(Path(job.advisories).read_bytes(), type=tuple[Advisory, ...]))
     found: list[tuple[Package, list[Match]]] = []
     for package in list_changed(job):
         matches = []

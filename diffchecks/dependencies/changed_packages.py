@@ -13,7 +13,7 @@ from diffchecks.dependencies.lock_entry import LockEntry
 from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
 from diffchecks.dependencies.lock_files import Places
 from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
-from diffchecks.python.source_definitions import Job
+from diffchecks.jobs import ChangedFile, ComparisonJob
 
 MAX_LOCK_FILE = 24 << 20  # bytes
 
@@ -61,19 +61,19 @@ class Package(Struct, frozen=True):
     before: tuple[str, ...] = ()
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """The ecosystems and names of what ``list_changed`` finds, as the fact ``packages``."""
     return CheckReply(
         facts={"packages": sorted({(p.ecosystem, p.name) for p in list_changed(job)})}
     )
 
 
-def list_changed(job: Job) -> list[Package]:
+def list_changed(job: ComparisonJob) -> list[Package]:
     """Packages at versions that the same file of base did not have, each version once.
 
     Unreadable files are left out: the check ``dependencies`` reports them.
     """
-    files = [file for file in job["files"] if file["status"] != "deleted"]
+    files = [file for file in job.files if file.status != "deleted"]
     locked: set[tuple[str, str, str]] = set()
     found: dict[tuple[str, str, str], Package] = {}
     for file in files:
@@ -98,21 +98,23 @@ def _is_locked(package: Package, locked: Collection[tuple[str, str, str]]) -> bo
     return False
 
 
-def _of_lock_file(job: Job, file: Job, locked: set[tuple[str, str, str]]) -> Iterator[Package]:
+def _of_lock_file(
+    job: ComparisonJob, file: ChangedFile, locked: set[tuple[str, str, str]]
+) -> Iterator[Package]:
     """The changed packages of one lock file; adds all its packages to ``locked``."""
-    path, old = file["path"], file["old_path"]
+    path, old = file.path, file.old_path
     kind = path.rpartition("/")[2]
     if not (is_lock_file(path) or kind == "go.mod") or kind in _NO_PACKAGES:
         return
     ecosystem = _ECOSYSTEMS.get(kind, "PyPI")
-    head = Source(path, read(job["head_root"], path, MAX_LOCK_FILE))
+    head = Source(path, read(job.head_root, path, MAX_LOCK_FILE))
     before: Mapping[str, set[str]] = defaultdict(set)
     if old and old.rpartition("/")[2] == kind:
         with suppress(Gap):
-            base = Source(old, read(job["base_root"], old, MAX_LOCK_FILE))
+            base = Source(old, read(job.base_root, old, MAX_LOCK_FILE))
             for entry in _entries(base):
                 before[entry.name].add(_version(entry))
-    places, folder = Places(head, set(file["added"])), path.rpartition("/")[0]
+    places, folder = Places(head, set(file.added)), path.rpartition("/")[0]
     for entry in _entries(head):
         name = normalize(ecosystem, entry.name)
         locked.add((ecosystem, name, folder))
@@ -133,17 +135,17 @@ def _entries(source: Source) -> list[LockEntry]:
     return read_entries(source.path, source.text)
 
 
-def _of_manifest(job: Job, file: Job) -> Iterator[Package]:
-    path, old = file["path"], file["old_path"]
+def _of_manifest(job: ComparisonJob, file: ChangedFile) -> Iterator[Package]:
+    path, old = file.path, file.old_path
     if not is_manifest(path) or path.endswith("go.mod"):
         return
-    head, pins = Source(path, read(job["head_root"], path)), dict[str, str]()
+    head, pins = Source(path, read(job.head_root, path)), dict[str, str]()
     if old and is_manifest(old):
         with suppress(Gap):
-            was = read_manifest(old, Source(old, read(job["base_root"], old)).text)
+            was = read_manifest(old, Source(old, read(job.base_root, old)).text)
             pins = {name: dependency.spec for name, dependency in was.dependencies.items()}
     now = read_manifest(path, head.text)
-    exact, places = _EXACT[now.ecosystem], Places(head, set(file["added"]))
+    exact, places = _EXACT[now.ecosystem], Places(head, set(file.added))
     for name, dependency in now.dependencies.items():
         found = exact.fullmatch(dependency.spec.strip())
         if found and not dependency.source and pins.get(name) != dependency.spec:

@@ -3,8 +3,8 @@
 import re
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import Job
 
 CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
 
@@ -15,27 +15,27 @@ _UNRELEASED = re.compile(
 _FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report the heading under which an entry is missing."""
-    files = job["files"]
-    both = set(job["base_tree"]) & set(job["head_tree"])
-    new = set(job["head_tree"]) - set(job["base_tree"])
-    examined = [file["path"] for file in files if file["status"] != "deleted"]
-    if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
+    files = job.files
+    both = set(job.base_tree) & set(job.head_tree)
+    new = set(job.head_tree) - set(job.base_tree)
+    examined = [file.path for file in files if file.status != "deleted"]
+    if any(_LOG.fullmatch(_name(f.path)) for f in files) or any(map(_FRAGMENTS.search, new)):
         return CheckReply(examined=examined)
-    logs = sorted(path for path in both if _LOG.fullmatch(path) and path not in job["head_links"])
+    logs = sorted(path for path in both if _LOG.fullmatch(path) and path not in job.head_links)
     if not logs:
         return nothing_to_compare("the project keeps no changelog in its root directory")
     changed = sum(
-        len(file["added"]) + len(file["removed"])
+        len(file.added) + len(file.removed)
         for file in files
-        if file["path"].endswith(".py") and is_product(file["path"])
+        if file.path.endswith(".py") and is_product(file.path)
     )
     if changed < CHANGED_LINES:
         return CheckReply(examined=examined)
     for path in logs:
         try:
-            line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+            line = _heading(job.base_root, path) and _heading(job.head_root, path)
         except Gap as why:
             return CheckReply(examined=examined, gaps={path: str(why)})
         if line:

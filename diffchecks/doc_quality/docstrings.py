@@ -16,13 +16,13 @@ from itertools import islice
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_public_module
 from diffchecks.python.source_definitions import (
     ChangedModule,
     Definition,
     DefinitionNode,
     FunctionNode,
-    Job,
     ParsedModule,
     dotted_name,
     find_definitions,
@@ -104,7 +104,7 @@ class _Candidate(Struct):
     lost: bool = False
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report docstrings that the change leaves out or leaves stale."""
     gaps: dict[str, str] = {}
     examined: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, check_files, read
+from diffchecks.jobs import SideJob
 from diffchecks.safe_paths import SafeDirectory
 
 # Site generators omit the page's own extension.
@@ -114,11 +115,11 @@ def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Itera
         )
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``); ``tree`` names every file of the side."""
-    files = frozenset(job["tree"])
+    files = frozenset(job.tree)
     directories = frozenset(up for path in files for up in _above(path))
-    return check_files(job, partial(_judge, root=job["root"], files=files, directories=directories))
+    return check_files(job, partial(_judge, root=job.root, files=files, directories=directories))
 
 
 def _above(path: str) -> Iterator[str]:

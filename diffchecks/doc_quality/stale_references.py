@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source
 from diffchecks.check_io import read as read_bytes
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import Job, find_definitions, gap_on_error, read
+from diffchecks.python.source_definitions import find_definitions, gap_on_error, read
 
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -19,33 +20,33 @@ _CODE = re.compile(r"`+([^`\n]+)`+")
 _HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report the first mention of each removed name in each page."""
     gaps: dict[str, str] = {}
-    examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    examined = [file.path for file in job.files if file.status != "deleted"]
     gone = _without_used(_removed(job, gaps), job, gaps)
     found: list[RawFinding] = []
-    for page in job["head_tree"] if gone else ():
-        prose = page.endswith((".md", ".rst")) and page not in job["head_links"]
+    for page in job.head_tree if gone else ():
+        prose = page.endswith((".md", ".rst")) and page not in job.head_links
         if prose and not _HISTORY.search(page):
             try:
-                found += _mentions(page, Source(page, read_bytes(job["head_root"], page)), gone)
+                found += _mentions(page, Source(page, read_bytes(job.head_root, page)), gone)
             except Gap as why:
                 gaps[page] = str(why)
     examined = [path for path in examined if path not in gaps]
     return CheckReply(found, examined, gaps)
 
 
-def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
+def _removed(job: ComparisonJob, gaps: dict[str, str]) -> set[str]:
     """Distinctive public names that a changed file defined in base and not in head."""
     gone: set[str] = set()
-    for file in job["files"]:
-        path, old = file["path"], file["old_path"]
+    for file in job.files:
+        path, old = file.path, file.old_path
         if old and old.endswith(".py") and is_product(old):
             with gap_on_error(gaps, path):
                 was = {
                     definition.node.name
-                    for definition in find_definitions(read(job["base_root"], old).tree)
+                    for definition in find_definitions(read(job.base_root, old).tree)
                 }
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
@@ -53,20 +54,20 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
     return gone
 
 
-def _without_used(names: set[str], job: Job, gaps: dict[str, str]) -> set[str]:
+def _without_used(names: set[str], job: ComparisonJob, gaps: dict[str, str]) -> set[str]:
     """The names that no Python file of head contains: a name that is still used is not removed.
 
     Most are still where they were, so the changed files are searched first.
     """
     left = set(names)
-    links = frozenset(job["head_links"])  # the target of a symbolic link is read at its own path
-    changed = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    for path in dict.fromkeys((*changed, *job["head_tree"])) if left else ():
+    links = frozenset(job.head_links)  # the target of a symbolic link is read at its own path
+    changed = [file.path for file in job.files if file.status != "deleted"]
+    for path in dict.fromkeys((*changed, *job.head_tree)) if left else ():
         if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
             try:
                 # Any encoding works for finding names, which are mostly ASCII.
                 left.difference_update(
-                    _WORD.findall(read_bytes(job["head_root"], path).decode("latin-1"))
+                    _WORD.findall(read_bytes(job.head_root, path).decode("latin-1"))
                 )
             except Gap as why:
                 gaps.setdefault(path, str(why))

@@ -32,6 +32,7 @@ from diffchecks.imported_reports.result import (
     UnknownReportError,
     one_line,
 )
+from diffchecks.jobs import GivenReport, ImportedReportsJob
 from diffchecks.secrets.secret_scan import find_secrets_by_line
 from diffchecks.test_quality.coverage_reports import find_meant
 
@@ -77,31 +78,29 @@ class _Head(Struct):
         return self.lines[path]
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: ImportedReportsJob) -> CheckReply:
     """Report the results at counted lines of the changed files."""
     names: dict[str, list[str]] = defaultdict(list)
-    for path in job["head_tree"]:
+    for path in job.head_tree:
         names[basename(path)].append(path)
     counted = {
-        file["path"]: _counted(file["added"], job["lines"])
-        for file in job["files"]
-        if file["status"] != "deleted"
+        file.path: _counted(file.added, job.lines) for file in job.files if file.status != "deleted"
     }
-    head = _Head(job["head_root"], names, counted, frozenset(map(basename, counted)))
+    head = _Head(job.head_root, names, counted, frozenset(map(basename, counted)))
     gaps: dict[str, str] = {}
     found: dict[RawFinding, None] = {}
     count = 0
-    for given in job["reports"]:
+    for given in job.reports:
         try:
-            report = _read(given, job["head_commit"])
+            report = _read(given, job.head_commit)
         except UnknownReportError as error:
-            gaps[given["name"]] = one_line(str(error), 300)
+            gaps[given.name] = one_line(str(error), 300)
             continue
         count += len(report.results)
         report = _named(report, given)
-        reasons = _collect(report, head, job["severities"], found)
+        reasons = _collect(report, head, job.severities, found)
         if reasons:
-            gaps[given["name"]] = "; ".join(reasons)
+            gaps[given.name] = "; ".join(reasons)
     findings = sorted(found, key=lambda raw: (raw.path, raw.line, raw.code, raw.message))
     examined = sorted({raw.path for raw in findings})
     facts: dict[str, Any] = {"results": count}
@@ -110,20 +109,20 @@ def run(job: dict[str, Any]) -> CheckReply:
     return CheckReply(findings, examined, gaps, facts)
 
 
-def _read(given: Mapping[str, str], head: str) -> ImportedReport:
+def _read(given: GivenReport, head: str) -> ImportedReport:
     """Read a report of the job; raises ``UnknownReportError`` if it cannot be read."""
-    if given["error"]:
-        raise UnknownReportError(given["error"])
+    if given.error:
+        raise UnknownReportError(given.error)
     try:
-        data = Path(given["path"]).read_bytes()
+        data = Path(given.path).read_bytes()
     except OSError as error:
         raise UnknownReportError(f"cannot be read: {error.strerror}") from None
-    return read_report(data, given["format"], head)
+    return read_report(data, given.format, head)
 
 
-def _named(report: ImportedReport, given: Mapping[str, str]) -> ImportedReport:
+def _named(report: ImportedReport, given: GivenReport) -> ImportedReport:
     """The report with its tool's name and with paths of the tree, if these are known."""
-    tool, start = given.get("tool", ""), given.get("made_in", "") + "/"
+    tool, start = given.tool, f"{given.made_in}/"
     if not tool:
         return report
     results = [

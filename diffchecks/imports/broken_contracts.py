@@ -25,7 +25,8 @@ from diffchecks.imports.import_contracts import (
     list_edges,
     read_contracts,
 )
-from diffchecks.python.source_definitions import Job, NotParsedError, read_text
+from diffchecks.jobs import ComparisonJob
+from diffchecks.python.source_definitions import NotParsedError, read_text
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
@@ -34,7 +35,7 @@ NAMED = 4  # modules of a chain in a message
 _SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report each new import of head that a contract of base does not allow.
 
     A contract that cannot be checked is a gap of the file that declares it.
@@ -42,13 +43,13 @@ def run(job: Job) -> CheckReply:
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
     examined: set[str] = set()
-    changed = [file["path"] for file in job["files"] if file["path"].endswith(".py")]
+    changed = [file.path for file in job.files if file.path.endswith(".py")]
     settled: set[str] = set()
-    for directory, path in in_order(find_config_files(job["base_tree"], changed)):
+    for directory, path in in_order(find_config_files(job.base_tree, changed)):
         if directory in settled:
             continue
         try:
-            declared = read_contracts(job["base_root"], path)
+            declared = read_contracts(job.base_root, path)
             if declared is not None:
                 settled.add(directory)
                 both = _Both.of(job, declared, directory)
@@ -75,7 +76,7 @@ class _Both(Struct, frozen=True):
     known: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, job: Job, declared: ContractConfig, directory: str) -> _Both:
+    def of(cls, job: ComparisonJob, declared: ContractConfig, directory: str) -> _Both:
         """Read the import graphs of base and head.
 
         Raises:
@@ -83,12 +84,11 @@ class _Both(Struct, frozen=True):
         """
         graphs, modules = {}, {}
         for side in ("base", "head"):
-            places = {
-                name: _place(name, directory, job[f"{side}_tree"]) for name in declared.packages
-            }
-            graphs[side] = build_graph(job[f"{side}_root"], places, declared.session)
-            modules[side] = _modules(places, job[f"{side}_tree"])
-        now = {file["old_path"]: file["path"] for file in job["files"] if file["old_path"]}
+            root, tree, _ = job.side(side)
+            places = {name: _place(name, directory, tree) for name in declared.packages}
+            graphs[side] = build_graph(root, places, declared.session)
+            modules[side] = _modules(places, tree)
+        now = {file.old_path: file.path for file in job.files if file.old_path}
         names = {path: module for module, path in modules["head"].items()}
         moved = {
             module: names.get(now.get(path, path), module)
@@ -96,7 +96,7 @@ class _Both(Struct, frozen=True):
         }
         known = {(moved.get(a, a), moved.get(b, b)) for a, b in list_edges(graphs["base"])}
         return cls(
-            job["head_root"],
+            job.head_root,
             declared,
             graphs["base"],
             graphs["head"],

@@ -10,6 +10,7 @@ from itertools import chain
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
+from diffchecks.jobs import ComparisonJob
 from diffchecks.python.imported_files import (
     Import,
     ModuleIndex,
@@ -20,7 +21,6 @@ from diffchecks.python.imported_files import (
 from diffchecks.python.source_definitions import (
     Definition,
     FunctionNode,
-    Job,
     NotParsedError,
     dotted_name,
     find_definitions,
@@ -105,7 +105,7 @@ class BrokenImports:
 
     def __init__(
         self,
-        job: Job,
+        job: ComparisonJob,
         base: ModuleTree,
         head: ModuleTree,
         old: Mapping[str, str | None],
@@ -126,8 +126,8 @@ class BrokenImports:
     def _suspects(self) -> list[str]:
         """The changed files, and the importers of files that lost names."""
         found = set(self._old)
-        for file in self._job["files"]:
-            old = file["old_path"]
+        for file in self._job.files:
+            old = file.old_path
             if old is None or not old.endswith(".py"):
                 continue
             if old not in self._head.index.files:

@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.imports.broken_imports import BrokenCalls, BrokenImports, ModuleTree
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.imported_files import Import, ModuleIndex, read_imports, scan_imports
-from diffchecks.python.source_definitions import (
-    Job,
-    NotParsedError,
-    gap_on_error,
-    parse_text,
-    read_text,
-)
+from diffchecks.python.source_definitions import NotParsedError, gap_on_error, parse_text, read_text
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -145,15 +140,15 @@ def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
 class _Comparison:
     """Both graphs, and the path in base of each changed file of head."""
 
-    def __init__(self, job: Job, gaps: dict[str, str]) -> None:
-        self.head = Graph(job["head_root"], job["head_tree"])
-        self.base = Graph(job["base_root"], job["base_tree"])
+    def __init__(self, job: ComparisonJob, gaps: dict[str, str]) -> None:
+        self.head = Graph(job.head_root, job.head_tree)
+        self.base = Graph(job.base_root, job.base_tree)
         self.paths_in_base: dict[str, str | None] = {}
         self.changed: list[str] = []
         self._altered: set[str] = set()
-        for file in job["files"]:
-            path, old = file["path"], file["old_path"]
-            if file["status"] not in {"deleted", "mode"} and path.endswith(".py"):
+        for file in job.files:
+            path, old = file.path, file.old_path
+            if file.status not in {"deleted", "mode"} and path.endswith(".py"):
                 self.paths_in_base[path] = old
                 with gap_on_error(gaps, path):
                     self._add(path)
@@ -208,7 +203,7 @@ def _signs(text: str) -> tuple[list[Import], int]:
     return list(scan_imports(text)), text.count("TYPE_CHECKING")
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Compare the import graphs of both sides; facts list the modules that depend on the change."""
     gaps: dict[str, str] = {}
     both = _Comparison(job, gaps)

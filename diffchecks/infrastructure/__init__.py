@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import yaml
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from diffchecks.infrastructure.value_patterns import (
     match_values,
 )
 from diffchecks.infrastructure.workflows import is_workflow_file
+from diffchecks.jobs import DataJob
 from diffchecks.patterns.pipeline_commands import is_gitlab_file
 from diffchecks.template_marks import describe_template
 from diffchecks.yaml_tree import TreeNode, parse_documents
@@ -38,13 +38,13 @@ _SERVICES = re.compile(r"^[\"']?services[\"']?\s*:|\{\s*[\"']?services[\"']?\s*:
 _RESOURCE_TYPE = "::"
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: DataJob) -> CheckReply:
     """Check infrastructure files (see ``check_io`` for the format of jobs and replies).
 
     Args:
         job: also ``data``: paths of files of value patterns.
     """
-    return check_files(job, partial(_look, files=tuple(job["data"])))
+    return check_files(job, partial(_look, files=tuple(job.data)))
 
 
 def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:

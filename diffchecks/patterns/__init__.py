@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
     has_configured_commands,
@@ -58,13 +59,13 @@ _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: PatternsJob) -> CheckReply:
     """Search for patterns (see ``check_io`` for the format of jobs and replies).
 
     Args:
         job: also ``data``: paths of data files, and ``codes``: the wanted ones.
     """
-    return check_files(job, partial(_look, files=job["data"], codes=frozenset(job["codes"])))
+    return check_files(job, partial(_look, files=job.data, codes=frozenset(job.codes)))
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:

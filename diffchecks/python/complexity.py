@@ -12,11 +12,11 @@ from contextlib import suppress
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
     FunctionNode,
-    Job,
     NotParsedError,
     ParsedModule,
     find_definitions,
@@ -79,7 +79,7 @@ def _catches_all(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(pattern, ast.MatchAs) and pattern.pattern is None
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report functions that cross the limit, and complex ones that grew much more."""
     gaps: dict[str, str] = {}
     suspects: list[_Suspect] = []
@@ -128,21 +128,21 @@ def _complexities(source: ParsedModule | None) -> dict[str, int]:
     return found
 
 
-def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
+def _complexity_of_moved(job: ComparisonJob, dotted_names: set[str]) -> dict[str, int]:
     """Function name → its highest complexity in base, over all changed files."""
     found: dict[str, int] = {}
     names = {dotted.rpartition(".")[2] for dotted in dotted_names}
     if not names:
         return found
     definition = re.compile(rf"\bdef[ \t]+(?:{'|'.join(map(re.escape, sorted(names)))})\b")
-    for file in job["files"]:
-        old = file["old_path"]
+    for file in job.files:
+        old = file.old_path
         if old is None or not old.endswith(".py"):
             continue
         with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
-            if not definition.search(read_text(job["base_root"], old)):
+            if not definition.search(read_text(job.base_root, old)):
                 continue
-            for dotted, complexity in _complexities(read(job["base_root"], old)).items():
+            for dotted, complexity in _complexities(read(job.base_root, old)).items():
                 name = dotted.rpartition(".")[2]
                 found[name] = max(complexity, found.get(name, 0))
     return found

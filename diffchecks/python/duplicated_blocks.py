@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import Job
 
 LINES = 12  # significant lines that make a block
 WORDS = 25  # least number of different words in it: tables and boilerplate have fewer
@@ -62,18 +62,18 @@ def find_windows(root: str, path: str) -> Iterator[LineWindow]:
         yield LineWindow(path, part[0][0], part[-1][0], tuple(text for _, text in part))
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report added lines that repeat code elsewhere in head, once for each pair of files."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
     written: dict[Block, list[LineWindow]] = defaultdict(list)
-    for file in job["files"]:
-        path = file["path"]
-        if file["status"] in {"deleted", "mode"} or not is_product(path):
+    for file in job.files:
+        path = file.path
+        if file.status in {"deleted", "mode"} or not is_product(path):
             continue
-        added = frozenset(file["added"])
+        added = frozenset(file.added)
         try:
-            for window in find_windows(job["head_root"], path):
+            for window in find_windows(job.head_root, path):
                 if window.first in added and window.last in added and _says_enough(window.block):
                     written[window.block].append(window)
             examined.append(path)
@@ -89,7 +89,7 @@ def _says_enough(block: Block) -> bool:
 
 
 def _findings(
-    job: Job, written: dict[Block, list[LineWindow]], gaps: dict[str, str]
+    job: ComparisonJob, written: dict[Block, list[LineWindow]], gaps: dict[str, str]
 ) -> list[RawFinding]:
     head = _places(job, "head", written, gaps)
     twice = {block for block, places in head.items() if len(places) > 1}
@@ -116,13 +116,13 @@ def _findings(
 
 
 def _places(
-    job: Job, side: str, blocks: Collection[Block], gaps: dict[str, str]
+    job: ComparisonJob, side: str, blocks: Collection[Block], gaps: dict[str, str]
 ) -> dict[Block, list[LineWindow]]:
     """The places of these blocks in a side's product files; an unreadable file is a gap."""
-    root, links = job[f"{side}_root"], frozenset(job[f"{side}_links"])
+    root, tree, links = job.side(side)
     starts = {block[0] for block in blocks}
     found: dict[Block, list[LineWindow]] = defaultdict(list)
-    for path in job[f"{side}_tree"]:
+    for path in tree:
         if path in links or not path.endswith(".py") or not is_product(path):
             continue
         try:

@@ -11,10 +11,10 @@ from contextlib import suppress
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    Job,
     NotParsedError,
     ParsedModule,
     find_definitions,
@@ -64,7 +64,7 @@ class View(Struct, frozen=True):
     body: str
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Look at the views that the change adds."""
     gaps: dict[str, str] = {}
     found: list[RawFinding] = []

@@ -4,14 +4,15 @@ The code under review is neither imported nor run.
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
 from diffchecks.python.source_encoding import decode_python
 from diffchecks.python.syntax_tree_cache import blocks, has_blocks, parse
@@ -20,7 +21,6 @@ MAX_BYTES = 1 << 20  # a tree needs about a hundred times the bytes of its text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef
-Job: TypeAlias = Mapping[str, Any]
 
 _SAME_SIGNATURE = frozenset(
     [
@@ -176,14 +176,14 @@ def gap_on_error(gaps: dict[str, str], path: str) -> Iterator[None]:
 
 
 def read_pairs(
-    job: Job, gaps: dict[str, str], *, suffixes: tuple[str, ...] = (".py",)
+    job: ComparisonJob, gaps: dict[str, str], *, suffixes: tuple[str, ...] = (".py",)
 ) -> Iterator[ChangedModule]:
     """Read the job's changed Python files; those whose head does not parse become gaps.
 
     They are yielded one at a time, since a pair keeps its syntax tree in memory.
     """
-    for file in job["files"]:
-        path, old, status = file["path"], file["old_path"], file["status"]
+    for file in job.files:
+        path, old, status = file.path, file.old_path, file.status
         in_head = status != "deleted" and path.endswith(suffixes)
         in_base = old is not None and old.endswith(suffixes)
         if status == "mode" or not (in_head or in_base):
@@ -191,12 +191,12 @@ def read_pairs(
         head = None
         if in_head:
             try:
-                head = read(job["head_root"], path)
+                head = read(job.head_root, path)
             except NotParsedError as error:
                 gaps[path] = str(error)
                 continue
-        added, removed = frozenset(file["added"]), frozenset(file["removed"])
-        yield ChangedModule(path, old, status, head, added, removed, job["base_root"])
+        added, removed = frozenset(file.added), frozenset(file.removed)
+        yield ChangedModule(path, old, status, head, added, removed, job.base_root)
 
 
 def find_definitions(tree: ast.Module) -> list[Definition]:

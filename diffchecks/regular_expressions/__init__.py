@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_tree_cache
 from diffchecks.regular_expressions.backtracking import MAX_LENGTH, Growth, find_growth
 
@@ -32,7 +32,7 @@ _GRAMMARS = {".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_slow)
 

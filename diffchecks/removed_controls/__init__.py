@@ -2,12 +2,9 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
-
-from msgspec import convert
 
 from diffchecks.check_io import NOTE, CheckReply, Gap, Source, read
-from diffchecks.past_fixes import PastFix
+from diffchecks.jobs import ChangedFile, ProtectionsJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python.source_definitions import NotParsedError, parse_text
 from diffchecks.removed_controls.lost_declarations import (
@@ -30,27 +27,27 @@ _PACKED = f"a changed line is longer than {MAX_LINE} characters"
 _NOT_COMPARED = "lost lines were not compared with earlier security fixes"
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: ProtectionsJob) -> CheckReply:
     """Report protection that the changed files lost."""
     texts: list[ChangedText] = []
     old_texts: dict[str, ChangedText] = {}
     declaring: list[DeclaringFile] = []
     gaps: dict[str, str] = {}
-    for file in job["files"]:
-        if file["status"] in {"deleted", "mode"}:
+    for file in job.files:
+        if file.status in {"deleted", "mode"}:
             continue
         try:
             text = _text(job, file)
         except Gap as gap:
-            gaps[file["path"]] = str(gap)
+            gaps[file.path] = str(gap)
             continue
         texts.append(text)
-        if file["old_path"]:
-            old_texts[file["old_path"]] = text
+        if file.old_path:
+            old_texts[file.old_path] = text
         try:
-            changed = read_changed_file(file["old_path"], text)
+            changed = read_changed_file(file.old_path, text)
         except Gap as gap:
-            gaps[file["path"]] = str(gap)
+            gaps[file.path] = str(gap)
         else:
             declaring += [changed] if changed else []
     findings = list(find_lost_wrapping(texts))
@@ -59,21 +56,21 @@ def run(job: dict[str, Any]) -> CheckReply:
     known = {(finding.path, finding.line) for finding in findings}
     lost = find_lost_declarations(declaring)
     findings += (finding for finding in lost if (finding.path, finding.line) not in known)
-    if fixes := convert(job.get("fixes", []), list[PastFix]):
-        findings = add_history(findings, old_texts, fixes, count_added(texts))
+    if job.fixes:
+        findings = add_history(findings, old_texts, job.fixes, count_added(texts))
     known = {(finding.path, finding.line) for finding in findings}
     leads = find_removed_checks(texts)
     findings += (lead for lead in leads if (lead.path, lead.line) not in known)
-    facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.get("history_unsearched")) else {}
+    facts = {NOTE: f"{_NOT_COMPARED}: {why}"} if (why := job.history_unsearched) else {}
     examined = [text.path for text in texts if text.path not in gaps]
     return CheckReply(findings, examined, gaps, facts)
 
 
-def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
-    head = Source(file["path"], read(job["head_root"], file["path"])).lines
-    old = file["old_path"]
-    base = Source(old, read(job["base_root"], old)).lines if old else []
-    return ChangedText(file["path"], base, head, file["removed"], file["added"])
+def _text(job: ProtectionsJob, file: ChangedFile) -> ChangedText:
+    head = Source(file.path, read(job.head_root, file.path)).lines
+    old = file.old_path
+    base = Source(old, read(job.base_root, old)).lines if old else []
+    return ChangedText(file.path, base, head, file.removed, file.added)
 
 
 def read_changed_file(old_path: str | None, text: ChangedText) -> DeclaringFile | None:

@@ -8,9 +8,9 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.assignments import find_assignments
 from diffchecks.secrets.credential_file_formats import find_in_credential_file
@@ -100,6 +100,6 @@ def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
             yield number, part.strip()
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_secrets)

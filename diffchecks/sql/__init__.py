@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 from diffchecks.sql.dynamic_statements import find_dynamic_statements
 from diffchecks.sql.tokens import Token, read_tokens
 
@@ -25,7 +25,7 @@ _UNDONE = re.compile(
 _WEAK = frozenset(["MD5", "SHA1", "SHA"])
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check SQL files (see ``check_io`` for the format of jobs and replies)."""
     return check_files(job, _look)
 

@@ -19,11 +19,12 @@ runs it with the caller's arguments. The program under review is neither execute
 
 import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding
+from diffchecks.jobs import FlowJob, OtherSide
 from diffchecks.taint.abstract_values import TaintStep
 from diffchecks.taint.affected_names import affected_names
 from diffchecks.taint.analysis_driver import TaintAnalysis
@@ -38,7 +39,7 @@ _MAX_SHOWN: Final = 16
 _MAX_STEPS: Final = 40
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: FlowJob) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
@@ -65,16 +66,16 @@ def run(job: dict[str, Any]) -> CheckReply:
         gc.freeze()  # the trees are kept for other checks, and contain no garbage
 
 
-def _trace(job: dict[str, Any]) -> CheckReply:
-    given = sorted(set(job["paths"]))
+def _trace(job: FlowJob) -> CheckReply:
+    given = sorted(set(job.paths))
     paths = [path for path in given if path.endswith(_MODULES)]
-    tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
-    project = Project(Path(job["root"]), tree)
-    others = (path for path in (*job.get("tree", ()), *given) if not path.endswith(_MODULES))
+    tree = {path for path in (*job.tree, *paths) if path.endswith(".py")}
+    project = Project(Path(job.root), tree)
+    others = (path for path in (*job.tree, *given) if not path.endswith(_MODULES))
     programs = (project.text(path) for path in sorted(tree))
-    templates = TemplateTree(job["root"], dict.fromkeys(others), programs)
-    analysis = TaintAnalysis(project, load(job["data"]), templates)
-    affected = _affected_names(project.root, job["change"]) if "change" in job else None
+    templates = TemplateTree(job.root, dict.fromkeys(others), programs)
+    analysis = TaintAnalysis(project, load(job.data), templates)
+    affected = _affected_names(project.root, job.change) if job.change else None
     pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
     analysis.clear()
@@ -94,14 +95,14 @@ def _trace(job: dict[str, Any]) -> CheckReply:
     )
 
 
-def _affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
+def _affected_names(root: Path, change: OtherSide) -> frozenset[str] | None:
     """The names whose meaning the changed modules alter."""
     files = [
         pair
-        for pair in change["files"]
+        for pair in change.files
         if all(path is None or path.endswith(_MODULES) for path in pair)
     ]
-    return affected_names(root, {**change, "files": files})
+    return affected_names(root, Path(change.root), files)
 
 
 def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:

@@ -10,10 +10,10 @@ variable called ``save`` does not mention it.
 import ast
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -52,18 +52,18 @@ class _Part(Struct, frozen=True):
         return {*(name for _, name in words), *(f".{name}" for name in attributes)}
 
 
-def affected_names(root: Path, change: Mapping[str, Any]) -> frozenset[str] | None:
+def affected_names(
+    root: Path, other: Path, files: Sequence[tuple[str | None, str | None]]
+) -> frozenset[str] | None:
     """The names of changed files whose meaning the change alters; None: possibly all.
 
     These are the names bound by parts that differ between the sides or that mention such a name.
     The result is the same for both sides.
 
     Args:
-        root: this side's directory.
-        change: ``root``: the other side's directory; ``files``: the path here and the path there
-            of each changed file, None where it is not.
+        root: this side's directory; ``other``: the other side's.
+        files: the path here and the path there of each changed file, None where it is not.
     """
-    files, other = change["files"], Path(change["root"])
     if len(files) > MAX_FILES:
         return None
     parts: list[_Part] = []

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from diffchecks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
+from diffchecks.jobs import SideJob
 from diffchecks.patterns.template_code_extraction import is_component
 from diffchecks.templates.dialects import Dialect, find_dialect, load_dialects
 from diffchecks.templates.judging import find_in_page
@@ -32,7 +32,7 @@ _ALWAYS_PAGES = frozenset(
 )
 
 
-def run(job: dict[str, Any]) -> CheckReply:
+def run(job: SideJob) -> CheckReply:
     """Check templates (see ``check_io`` for the format of jobs and replies)."""
     return check_files(job, _look)
 

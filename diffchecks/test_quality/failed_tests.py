@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.jobs import TestRun, TestsJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import Job
 from diffchecks.test_quality.test_tampering import find_added_tampering
 
 SHOWN = 20  # tests in one review
@@ -25,14 +25,14 @@ NO_LINE = "the tests fail, and the change adds no line to report it at"
 Place = tuple[str, int]
 
 
-def run(job: Job) -> CheckReply:
+def run(job: TestsJob) -> CheckReply:
     """Report failing and flaky tests; facts contain the outcome."""
-    files: list[str] = [file["path"] for file in job["files"]]
-    if job["refused"]:
-        return CheckReply(gaps=dict.fromkeys(files, str(job["refused"])))
-    codes = [each["code"] for each in job["runs"]]
-    gaps: dict[str, str] = dict(job["unwritten"])
-    tests = [_failed(each, gaps) for each in job["runs"]]
+    files = [file.path for file in job.files]
+    if job.refused:
+        return CheckReply(gaps=dict.fromkeys(files, job.refused))
+    codes = [each.code for each in job.runs]
+    gaps = dict(job.unwritten)
+    tests = [_failed(each, gaps) for each in job.runs]
     outcome = "passed"
     findings: list[RawFinding] = []
     if len(codes) == 2:
@@ -51,7 +51,7 @@ def run(job: Job) -> CheckReply:
         gaps |= dict.fromkeys(files, NO_LINE)
     facts: dict[str, Any] = {"outcome": outcome, "exit": codes}
     reservation = ""
-    if job["own_tests"]:
+    if job.own_tests:
         reservation, of_base = _judge_tests_of_base(job)
         findings += of_base
     facts["own_tests"] = reservation or _added_tampering(job)
@@ -59,7 +59,7 @@ def run(job: Job) -> CheckReply:
     return CheckReply(findings, examined, gaps, facts)
 
 
-def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
+def _judge_tests_of_base(job: TestsJob) -> tuple[str, list[RawFinding]]:
     """Why a pass of the change's tests is not confirmed by base's tests; empty if it is.
 
     If the change edits how all tests run, base's tests confirm nothing about the new ones.
@@ -67,15 +67,15 @@ def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
     Returns:
         The reason, and a finding if base's tests fail on head's code and pass on base's.
     """
-    own: list[str] = job["own_tests"]
+    own = job.own_tests
     changed = _altered(own)
-    if job["base_refused"]:
-        return f"{changed}; base's tests with head's code: {job['base_refused']}", []
-    codes = [each["code"] for each in job["base_runs"]]
+    if job.base_refused:
+        return f"{changed}; base's tests with head's code: {job.base_refused}", []
+    codes = [each.code for each in job.base_runs]
     if codes[0] == 0:
-        setup: list[str] = job["infrastructure"]
+        setup = job.infrastructure
         return (f"{_altered(setup)}; base's tests pass with head's code" if setup else ""), []
-    over_head, over_base = (_failed(each, {}) for each in job["base_runs"])
+    over_head, over_base = (_failed(each, {}) for each in job.base_runs)
     known = set(over_base)
     new = [test for test in over_head if test not in known]
     if codes[1] != 0 and not (new and known):
@@ -92,15 +92,13 @@ def _altered(paths: Sequence[str]) -> str:
     return f"the change alters {name_some(paths, 1)}"
 
 
-def _added_tampering(job: Job) -> str:
+def _added_tampering(job: TestsJob) -> str:
     """The changed file that gained a call that can end the runner or change its result."""
-    for file in job["files"]:
-        if file["status"] != "deleted":
-            before = _text(job["base_root"], file["old_path"])
-            if call := find_added_tampering(
-                file["path"], before, _text(job["head_root"], file["path"])
-            ):
-                return f"{file['path']} now uses {call}, which can make tests pass"
+    for file in job.files:
+        if file.status != "deleted":
+            before = _text(job.base_root, file.old_path)
+            if call := find_added_tampering(file.path, before, _text(job.head_root, file.path)):
+                return f"{file.path} now uses {call}, which can make tests pass"
     return ""
 
 
@@ -112,27 +110,27 @@ def _text(root: str, path: str | None) -> str:
         return ""
 
 
-def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
+def _failed(given: TestRun, gaps: dict[str, str]) -> "list[FailedTest]":
     """The failed tests by a run's report; a gap if the report is not credible."""
-    name = given["name"]
-    if given["error"]:
-        gaps[name] = given["error"]
+    name = given.name
+    if given.error:
+        gaps[name] = given.error
         return []
-    if not given["report"]:
+    if not given.report:
         return []
     try:
-        found = read_failed_tests(Path(given["report"]).read_bytes())
+        found = read_failed_tests(Path(given.report).read_bytes())
     except NotJUnitError as why:
         gaps[name] = str(why)
         return []
-    if bool(found) != bool(given["code"]):
+    if bool(found) != bool(given.code):
         says = f"names {len(found)} failed tests" if found else "names no failed test"
-        gaps[name] = f"{says}, but the exit status is {given['code']}, which decides"
+        gaps[name] = f"{says}, but the exit status is {given.code}, which decides"
     return found
 
 
 def _make_findings(
-    job: Job, code: str, status: int, tests: "Sequence[FailedTest]"
+    job: TestsJob, code: str, status: int, tests: "Sequence[FailedTest]"
 ) -> Iterator[RawFinding]:
     """A finding for each test, or one for all if no names are known."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
@@ -146,33 +144,33 @@ def _make_findings(
         yield RawFinding(code, *fallback, message, key="")
 
 
-def _line_of(job: Job, test: "FailedTest") -> Place | None:
+def _line_of(job: TestsJob, test: "FailedTest") -> Place | None:
     """The place of the test in head: a line with its name in its file."""
     parts = test.group.split(".")
     named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
-    path = next((path for path in (test.file, *named) if path in job["head_tree"]), None)
+    path = next((path for path in (test.file, *named) if path in job.head_tree), None)
     name = re.match(r"\w+", test.name)
     if path is None or name is None:
         return None
     try:
-        lines = Source(path, read(job["head_root"], path)).lines
+        lines = Source(path, read(job.head_root, path)).lines
     except Gap:
         return None
     word = re.compile(rf"\b{name[0]}\b")
     return next(((path, n) for n, line in enumerate(lines, 1) if word.search(line)), None)
 
 
-def _changed_line(job: Job) -> Place | None:
+def _changed_line(job: TestsJob) -> Place | None:
     """The first nonempty added line, in source files first."""
-    for file in sorted(job["files"], key=lambda file: not is_product(file["path"])):
-        if file["status"] != "deleted" and file["added"]:
+    for file in sorted(job.files, key=lambda file: not is_product(file.path)):
+        if file.status != "deleted" and file.added:
             try:
-                lines = Source(file["path"], read(job["head_root"], file["path"])).lines
+                lines = Source(file.path, read(job.head_root, file.path)).lines
             except Gap:
                 continue
-            for number in file["added"]:
+            for number in file.added:
                 if number <= len(lines) and lines[number - 1].strip():
-                    return file["path"], number
+                    return file.path, number
     return None
 
 

@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding
-from diffchecks.python.source_definitions import Job, find_nearest, gap_on_error, read_text
+from diffchecks.jobs import ComparisonJob
+from diffchecks.python.source_definitions import find_nearest, gap_on_error, read_text
 
 NAMES_SHOWN = 5
 
@@ -83,21 +84,21 @@ class _Lost(Struct):
     names: list[str]
 
 
-def compare_non_python_tests(job: Job) -> CheckReply:
+def compare_non_python_tests(job: ComparisonJob) -> CheckReply:
     """Compare the tests of both sides that are not Python; returns a check's reply."""
     findings: list[RawFinding] = []
     examined: list[str] = []
     gaps: dict[str, str] = {}
     lost: list[_Lost] = []
     names: set[str] = set()
-    for file in job["files"]:
-        path, old = file["path"], file["old_path"]
+    for file in job.files:
+        path, old = file.path, file.old_path
         language = _language(path) or _language(old or path)
-        if language is None or file["status"] == "mode":
+        if language is None or file.status == "mode":
             continue
         with gap_on_error(gaps, path):
-            before = _read(job["base_root"], old, language)
-            after = _read(job["head_root"], path if file["status"] != "deleted" else None, language)
+            before = _read(job.base_root, old, language)
+            after = _read(job.head_root, path if file.status != "deleted" else None, language)
             names |= set(after.runs) | set(after.skipped)
             findings += _weakened(path, before, after)
             gone = [
@@ -106,7 +107,7 @@ def compare_non_python_tests(job: Job) -> CheckReply:
             came = [test for test in after.runs if test not in before.runs]
             tests = [test for test in gone if test not in before.groups]
             if tests and len(came) < len(gone):
-                lost.append(_Lost(old, path if after.runs else None, tests))
+                lost.append(_Lost(old or path, path if after.runs else None, tests))
             examined.append(path)
     findings += [found for removed in lost if (found := _removed(job, removed, names))]
     return CheckReply(findings, examined, gaps)
@@ -161,15 +162,15 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
             yield RawFinding("focused", path, line, message, key=f"focused: {name}")
 
 
-def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
+def _removed(job: ComparisonJob, removed: _Lost, names: set[str]) -> RawFinding | None:
     """Removed tests that appear nowhere else in the change and whose subject still exists."""
     lost = [name for name in removed.names if name not in names]
-    gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
+    gone = {file.path for file in job.files if file.status == "deleted"}
     subject = _stem(removed.old_path)
     if not lost or any(_stem(path) == subject for path in gone - {removed.old_path}):
         return None
     place = removed.path or find_nearest(removed.old_path, (
-        file["path"] for file in job["files"] if file["status"] not in {"deleted", "mode"}
+        file.path for file in job.files if file.status not in {"deleted", "mode"}
     ))  # fmt: skip
     if place is None:
         return None
@@ -178,7 +179,7 @@ def _removed(job: Job, removed: _Lost, names: set[str]) -> RawFinding | None:
     count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
     message = f"{count} removed{where}: {shown}"
     key = f"{removed.old_path}: {' '.join(sorted(lost))}"
-    return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
+    return RawFinding("removed", place, _first_line(job.head_root, place), message, key=key)
 
 
 def _stem(path: str) -> str:

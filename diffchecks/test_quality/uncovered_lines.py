@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.jobs import UncoveredLinesJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import (
-    Job,
     NotParsedError,
     find_definitions,
     first_line,
@@ -45,28 +45,24 @@ class _Place(Struct, frozen=True):
     whole: bool
 
 
-def run(job: Job) -> CheckReply:
+def run(job: UncoveredLinesJob) -> CheckReply:
     """Report groups of uncovered lines; facts contain the counts."""
     gaps: dict[str, str] = {}
-    paths = [
-        file["path"]
-        for file in job["files"]
-        if file["status"] != "deleted" and is_product(file["path"])
-    ]
+    paths = [file.path for file in job.files if file.status != "deleted" and is_product(file.path)]
     lines = _lines(job, paths, gaps)
     gaps |= _unmentioned(paths, lines) if lines or not gaps else {}
     places: list[_Place] = []
     changed = 0
-    for file in job["files"]:
-        path = file["path"]
+    for file in job.files:
+        path = file.path
         if path in lines:
             try:
-                text = Source(path, read(job["head_root"], path)).text
+                text = Source(path, read(job.head_root, path)).text
                 _same_version(path, text, lines[path])
             except Gap as gap:
                 gaps[path] = str(gap)
                 continue
-            added = frozenset(file["added"])
+            added = frozenset(file.added)
             changed += len(lines[path].known & added)
             places += _places(path, text, lines[path], added)
     places.sort(key=lambda place: (-len(place.lines), place.path, place.lines))
@@ -82,23 +78,23 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _lines(job: Job, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
+def _lines(job: UncoveredLinesJob, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
     """Merge all reports for these files: a line is covered if any report covers it."""
     found: dict[str, Lines] = {}
-    for given in job["reports"]:
+    for given in job.reports:
         try:
-            report = parse(Path(given["path"]).read_bytes())
+            report = parse(Path(given.path).read_bytes())
         except OSError as error:
-            gaps[given["name"]] = f"cannot be read: {error.strerror}"
+            gaps[given.name] = f"cannot be read: {error.strerror}"
             continue
         except NotCoverageError as why:
-            gaps[given["name"]] = str(why)
+            gaps[given.name] = str(why)
             continue
-        made = report.made if report.made is not None else given["made"]
-        if job["head_time"] is not None and made + SKEW < job["head_time"]:
-            gaps[given["name"]] = "is older than head; run the tests again"
+        made = report.made if report.made is not None else given.made
+        if job.head_time is not None and made + SKEW < job.head_time:
+            gaps[given.name] = "is older than head; run the tests again"
             continue
-        for path, lines in locate_files(report, job["head_tree"], paths).items():
+        for path, lines in locate_files(report, job.head_tree, paths).items():
             found.setdefault(path, Lines()).merge(lines)
     return found
 

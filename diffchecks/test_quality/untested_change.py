@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_test
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
-from diffchecks.python.source_definitions import ChangedModule, Job, ParsedModule
+from diffchecks.python.source_definitions import ChangedModule, ParsedModule
 from diffchecks.python.syntax_tree_cache import all_blocks
 
 MIN_LINES = 15
@@ -50,9 +51,9 @@ class _Grown(Struct, frozen=True):
 class UntestedCode:
     """Collects changed sources and tests, and decides once all files are known."""
 
-    def __init__(self, job: Job) -> None:
-        self._has_tests = any(path.endswith(".py") and is_test(path) for path in job["head_tree"])
-        self._index = ModuleIndex(job["head_tree"])
+    def __init__(self, job: ComparisonJob) -> None:
+        self._has_tests = any(path.endswith(".py") and is_test(path) for path in job.head_tree)
+        self._index = ModuleIndex(job.head_tree)
         self._removed: Counter[str] = Counter()
         self._added: dict[str, list[_Unit]] = {}
         self._named: set[str] = set()

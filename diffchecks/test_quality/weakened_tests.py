@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
+from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
-    Job,
     NotParsedError,
     find_nearest,
     gap_on_error,
@@ -28,9 +28,9 @@ from diffchecks.test_quality.python_tests import Case, Suite, read_suite
 from diffchecks.test_quality.untested_change import UntestedCode
 
 
-def run(job: Job) -> CheckReply:
+def run(job: ComparisonJob) -> CheckReply:
     """Report weakened tests; Python is parsed, other languages are read by pattern."""
-    tree = chain(job["base_tree"], job["head_tree"])
+    tree = chain(job.base_tree, job.head_tree)
     if not any(is_test(path) or holds_non_python_tests(path) for path in tree):
         return nothing_to_compare("the project has no tests")
     gaps: dict[str, str] = {}
@@ -146,7 +146,7 @@ class _File(Struct, frozen=True):
 class RemovedTests:
     """Collects the lost tests of each file, and decides once all files are known."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ComparisonJob) -> None:
         self._job = job
         self._files: list[_File] = []
         self._came: list[_Kept] = []
@@ -218,17 +218,17 @@ class RemovedTests:
         """Names that no changed source contains any more, or that fewer of them define."""
         words: Counter[str] = Counter()
         defined: Counter[str] = Counter()
-        for file in self._job["files"]:
-            path, old = file["path"], file["old_path"]
-            deleted = file["status"] == "deleted"
+        for file in self._job.files:
+            path, old = file.path, file.old_path
+            deleted = file.status == "deleted"
             if old and not is_test(old):
-                words.update(_matches(_WORD, self._job["base_root"], old))
-                defined.update(_matches(_DEFINED, self._job["base_root"], old))
+                words.update(_matches(_WORD, self._job.base_root, old))
+                defined.update(_matches(_DEFINED, self._job.base_root, old))
                 defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
             if not deleted and not is_test(path):
-                kept = _matches(_WORD, self._job["head_root"], path)
-                words.update(dict.fromkeys(kept, -len(self._job["files"])))
-                defined.subtract(_matches(_DEFINED, self._job["head_root"], path))
+                kept = _matches(_WORD, self._job.head_root, path)
+                words.update(dict.fromkeys(kept, -len(self._job.files)))
+                defined.subtract(_matches(_DEFINED, self._job.head_root, path))
         gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
         return frozenset(word for word in gone if len(word) >= WORD_LENGTH)
 
@@ -251,7 +251,7 @@ class RemovedTests:
         changed = dict(self._lines)
         if near := find_nearest(path, changed):
             return near, changed[near]
-        tree = (candidate for candidate in self._job["head_tree"] if candidate.endswith(".py"))
+        tree = (candidate for candidate in self._job.head_tree if candidate.endswith(".py"))
         beside = find_nearest(
             path, (candidate for candidate in tree if not candidate.endswith("__init__.py"))
         )

@@ -8,13 +8,12 @@ file: then it only moved, or its line was rewritten.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from posixpath import normpath
-from typing import Any
 
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
 from diffchecks.imported_reports.result import one_line
-from diffchecks.python.source_definitions import Job
+from diffchecks.jobs import TypeCheckJob, TypeCheckRun
 from diffchecks.secrets.secret_scan import find_secrets_by_line
 from diffchecks.type_errors.printed_errors import (
     NotPrintedByCheckerError,
@@ -50,22 +49,22 @@ class _Side(Struct, frozen=True):
     elsewhere: Sequence[str] = ()
 
 
-def run(job: Job) -> CheckReply:
+def run(job: TypeCheckJob) -> CheckReply:
     """Report new errors; a run without usable output is a gap under the tool's name."""
-    if job["refused"]:
-        return CheckReply(gaps={NAME: str(job["refused"])})
-    added = {file["path"]: frozenset(file["added"]) for file in job["files"]}
+    if job.refused:
+        return CheckReply(gaps={NAME: job.refused})
+    added = {file.path: frozenset(file.added) for file in job.files}
     try:
-        head = _read_side(job["head_run"], job["checker"], {})
+        head = _read_side(job.head_run, job.checker, {})
     except NotPrintedByCheckerError as why:
         return CheckReply(gaps={NAME: str(why)})
     base, reasons = _Side(), list[str]()
     new = list(head.errors)
-    why_not: str = job["base_refused"]
-    if job["base_run"]:
-        renamed = {file["old_path"] or file["path"]: file["path"] for file in job["files"]}
+    why_not = job.base_refused
+    if job.base_run:
+        renamed = {file.old_path or file.path: file.path for file in job.files}
         try:
-            base = _read_side(job["base_run"], job["checker"], renamed)
+            base = _read_side(job.base_run, job.checker, renamed)
         except NotPrintedByCheckerError as why:
             why_not = str(why)
     if why_not:
@@ -74,9 +73,9 @@ def run(job: Job) -> CheckReply:
     else:
         new = find_new(base.errors, new, lambda path: added.get(path, frozenset()))
     reasons += _left_out(base, head, new)
-    findings = [_finding(one, job["checker"], one.path in added) for one in new[:MAX_FINDINGS]]
+    findings = [_finding(one, job.checker, one.path in added) for one in new[:MAX_FINDINGS]]
     gaps = {NAME: "; ".join(reasons)} if reasons else {}
-    examined = [] if gaps else [file["path"] for file in job["files"]]
+    examined = [] if gaps else [file.path for file in job.files]
     return CheckReply(findings, examined, gaps, {"errors": len(head.errors), "new": len(new)})
 
 
@@ -109,18 +108,17 @@ def find_new(
     return sorted(new, key=lambda one: (one.path, one.line, one.column, one.code))
 
 
-def _read_side(given: Mapping[str, Any], checker: str, renamed: Mapping[str, str]) -> _Side:
+def _read_side(given: TypeCheckRun | None, checker: str, renamed: Mapping[str, str]) -> _Side:
     """The errors of one run.
 
     Args:
         renamed: path on this side → path in head, if they differ.
     """
-    root: str = given["root"]
-    tree, lines = frozenset(given["tree"]), dict[str, Sequence[str]]()
-    errors, elsewhere = list[Error](), list[str]()
-    if not given["code"]:  # the exit code decides
+    if given is None or not given.code:  # the exit code decides
         return _Side()
-    for printed in read_errors(checker, Path(given["output"]).read_bytes()):
+    tree, lines = frozenset(given.tree), dict[str, Sequence[str]]()
+    root, errors, elsewhere = given.root, list[Error](), list[str]()
+    for printed in read_errors(checker, Path(given.output).read_bytes()):
         path = normpath(printed.path.replace("\\", "/").removeprefix(f"{root}/"))
         if path not in tree or printed.line < 1:
             elsewhere.append(one_line(f"{printed.path} {printed.message}".strip(), 120))
@@ -130,8 +128,8 @@ def _read_side(given: Mapping[str, Any], checker: str, renamed: Mapping[str, str
         errors.append(_placed(printed, path, renamed.get(path, path), lines[path]))
     if not errors:
         raise NotPrintedByCheckerError(
-            f"ended with exit code {given['code']} and reports no error in a file, as if it had "
-            f"failed: {(elsewhere or [given['last']])[0]}"
+            f"ended with exit code {given.code} and reports no error in a file, as if it had "
+            f"failed: {(elsewhere or [given.last])[0]}"
         )
     return _Side(errors, elsewhere)
 

@@ -24,9 +24,9 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_type_hints
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 OUT_OF_MEMORY = 71
 NOT_CONFINED = 72
@@ -68,7 +68,9 @@ def _run_check(request: dict[str, Any]) -> str:
     """The reply to one request: what the check returned, or its exception in one line."""
     number, (module, _, function) = request["id"], request["function"].partition(":")
     try:
-        result = getattr(importlib.import_module(module), function)(_complete_job(request))
+        check = getattr(importlib.import_module(module), function)
+        kind = get_type_hints(check).get("job", Any)
+        result = check(convert(_complete_job(request), kind))
         return json.dumps({"id": number, "result": result}, default=_encode)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # a starved interpreter is not worth another check

@@ -1,20 +1,27 @@
 """Reading samples, and what the caller of a worker receives."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import yaml
 from msgspec import convert, to_builtins
 
 from diffchecks.check_io import CheckReply
 
+Reply = TypeVar("Reply")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it takes a tenth of the time
 
 
 def read_samples(file: Path) -> list[Any]:
     """The samples in a YAML file; each process that collects the tests reads them all."""
     return list(yaml.load(file.read_text("utf-8"), _LOADER))
+
+
+def run_check(check: Callable[[Any], Reply], job: Mapping[str, Any]) -> Reply:
+    """Call a check as a worker does: with the job that its annotation names."""
+    return check(convert(job, get_type_hints(check)["job"]))
 
 
 def as_received(reply: CheckReply) -> CheckReply:

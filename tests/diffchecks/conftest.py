@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from diffchecks.check_io import CheckReply
+from tests.diffchecks.check_kit import run_check
 
-Check = Callable[[dict[str, Any]], CheckReply]
+Check = Callable[[Any], CheckReply]
 
 
 class Bench:
@@ -29,7 +30,7 @@ class Bench:
 
     def run(self, check: Check, files: dict[str, str | bytes], **job: Any) -> CheckReply:
         self.write(files)
-        return check({"root": str(self.root), "paths": sorted(files), **job})
+        return run_check(check, {"root": str(self.root), "paths": sorted(files), **job})
 
     def codes(self, check: Check, path: str, content: str | bytes, **job: Any) -> list[str]:
         """The codes found in one file, in order; the file must have been examined."""

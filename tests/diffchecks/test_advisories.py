@@ -12,6 +12,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.dependencies.advisories import base_score, severity_of_vector
 from diffchecks.dependencies.version_order import version_key
 from tests.diffchecks import test_lock_files as forms
+from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.test_dependencies import CARGO, PACKAGE, job_of
 
 VECTOR = "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"
@@ -40,7 +41,7 @@ def look(
     folder.mkdir(parents=True)
     (folder / "advisories.json").write_text(json.dumps(advisories))
     job = job_of(folder, base, head)
-    return dependencies.run({**job, "advisories": str(folder / "advisories.json")})
+    return run_check(dependencies.run, {**job, "advisories": str(folder / "advisories.json")})
 
 
 def told(reply: CheckReply) -> list[tuple[str, int, str]]:

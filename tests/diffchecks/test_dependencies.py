@@ -8,6 +8,7 @@ import pytest
 from diffchecks import dependencies
 from diffchecks.check_io import CheckReply
 from diffchecks.dependencies.look_alikes import POPULAR, find_look_alike
+from tests.diffchecks.check_kit import run_check
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
@@ -91,7 +92,7 @@ PAIRS = [
 
 
 def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> CheckReply:
-    return dependencies.run(job_of(folder, base, head))
+    return run_check(dependencies.run, job_of(folder, base, head))
 
 
 def job_of(folder: Path, base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def test_a_dependency_that_moved_out_of_a_deleted_manifest_is_not_new(tmp_path: 
     job = job_of(tmp_path, was, now)
     gone = {"path": "requirements/dev.in", "old_path": "requirements/dev.in", "added": []}
     job["files"].append({**gone, "status": "deleted", "removed": [1, 2]})
-    (found,) = dependencies.run(job).findings
+    (found,) = run_check(dependencies.run, job).findings
     assert (found.path, found.key) == ("pyproject.toml", "c")
 
 

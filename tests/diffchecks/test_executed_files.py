@@ -8,6 +8,7 @@ import pytest
 from diffchecks import executed_files
 from diffchecks.check_io import CheckReply
 from diffchecks.path_kinds import is_code
+from tests.diffchecks.check_kit import run_check
 
 CODE = "print(1)\n"
 
@@ -20,7 +21,7 @@ def look(root: Path, files: dict[str, str], changed: list[str] | None = None) ->
     texts = [path for path in changed or files if not is_code(path) and path != "Dockerfile"]
     programs = [] if changed is None else list(files)
     job = {"head_root": str(root), "files": jobs, "texts": texts, "programs": programs}
-    return executed_files.run(job)
+    return run_check(executed_files.run, job)
 
 
 @pytest.mark.parametrize(

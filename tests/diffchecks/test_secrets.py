@@ -16,7 +16,7 @@ from diffchecks.check_io import RawFinding
 from diffchecks.secrets import secret_scan
 from diffchecks.secrets.credential_file_formats import credential_rules
 from diffchecks.secrets.token_formats import token_formats
-from tests.diffchecks.check_kit import as_received
+from tests.diffchecks.check_kit import as_received, run_check
 from tests.diffchecks.conftest import Bench
 from tests.diffchecks.secret_samples import (
     BASE32,
@@ -557,7 +557,7 @@ def test_names_and_texts_that_are_not_utf8(bench: Bench) -> None:
 
 def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench: Bench) -> None:
     bench.write({"large.bin": b"\0" * (8 << 20) + b"x"})
-    reply = secret_scan.run({"root": str(bench.root), "paths": ["gone", "large.bin"]})
+    reply = run_check(secret_scan.run, {"root": str(bench.root), "paths": ["gone", "large.bin"]})
     assert reply.examined == []
     assert reply.gaps == {
         "gone": "could not be read: No such file or directory",
@@ -587,7 +587,7 @@ def test_few_false_alarms_in_the_standard_library(bench: Bench) -> None:
         for p in folder.glob("*/[a-z]*.py")
         if p.parts[-2] != "site-packages"
     )[::20]
-    reply = secret_scan.run({"root": str(folder), "paths": paths})
+    reply = run_check(secret_scan.run, {"root": str(folder), "paths": paths})
     lines = sum((folder / path).read_bytes().count(b"\n") for path in reply.examined)
     assert lines > 40_000
     assert len(reply.findings) <= 2 * lines / 10_000

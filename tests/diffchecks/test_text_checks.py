@@ -9,6 +9,7 @@ from diffchecks import conflict_markers, invisible_characters, syntax_and_duplic
 from diffchecks.api import api_breakage
 from diffchecks.check_io import CheckReply
 from diffchecks.doc_quality import markdown_links
+from tests.diffchecks.check_kit import run_check
 
 BIDI, ZERO_WIDTH = "\u202e", "\u200b"
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "hello")
@@ -20,7 +21,9 @@ def look(
     place = path / name
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(content.encode() if isinstance(content, str) else content)
-    reply: CheckReply = module.run({"root": str(path), "paths": [name], "tree": [name], **job})
+    reply: CheckReply = run_check(
+        module.run, {"root": str(path), "paths": [name], "tree": [name], **job}
+    )
     return reply
 
 
@@ -37,7 +40,7 @@ def test_characters_that_reorder_text_count_only_where_lines_are_read(tmp_path: 
     ):
         (tmp_path / name).write_text(text, "utf-8")
         job = {"root": str(tmp_path), "paths": [name]}
-        assert codes(invisible_characters.run(job)) == found
+        assert codes(run_check(invisible_characters.run, job)) == found
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,8 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
                 (tmp_path / side / name).write_text(content)
     tree = [*files, "pkg/core.py"]
     status = "modified" if after is not None else "deleted"
-    reply = api_breakage.run(
+    reply = run_check(
+        api_breakage.run,
         {
             "base_root": str(tmp_path / "base"),
             "head_root": str(tmp_path / "head"),
@@ -232,7 +236,7 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
                     "removed": [],
                 }
             ],
-        }
+        },
     )
     assert reply.gaps == {}
     return codes(reply)

@@ -68,7 +68,7 @@ def test_an_exported_run_can_be_read_with_cat(reviewed: Path, exported: Path) ->
     (tool,) = (exported / "results").glob("*-1.act.security.turn1.tool1.*.json")
     told = json.loads(tool.read_text())
     assert told["asked"]["arguments"] == {"paths": ["app.py"]}
-    assert told["value"]["content"] and "ok" not in told["value"]  # what is not so is said
+    assert told["value"]["content"]
     assert json.loads((exported / "verdict.json").read_text())["verdict"] == "needs_changes"
     brief = json.loads(next((exported / "results").glob("*-1.plan.json")).read_text())["asked"]
     assert (exported / "data" / f"{brief['brief']}.json").exists()

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 import anyio.to_thread
 from msgspec import to_builtins
 
+from diffchecks.jobs import GivenCoverage
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.tools.tool_inputs import CoverageReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 
@@ -28,7 +28,7 @@ KEY = "intake/coverage"
 
 async def copy_reports(
     options: ReviewOptions, settings: ReviewSettings, journal: Journal, *, root: Path, scratch: Path
-) -> tuple[CoverageReport, ...]:
+) -> tuple[GivenCoverage, ...]:
     """Copy the coverage reports for the run, once: a resumed run reads the same bytes.
 
     Raises:
@@ -46,7 +46,7 @@ async def copy_reports(
     kept: Any = await journal.effect(KEY, {"given": given, "declared": declared}, perform)
     fields = (report for report, _ in kept)
     return tuple(
-        CoverageReport(**{**report, "path": str(scratch / report["path"])}) for report in fields
+        GivenCoverage(**{**report, "path": str(scratch / report["path"])}) for report in fields
     )
 
 
@@ -66,7 +66,7 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
             (scratch / copy).write_bytes(data)
         except OSError as error:
             raise StoreError(f"cannot write {scratch / copy}: {error.strerror}") from None
-        report = CoverageReport(name, copy, about.st_mtime)
+        report = GivenCoverage(name, copy, about.st_mtime)
         found.append([to_builtins(report), hashlib.sha256(data).hexdigest()])
     return found
 

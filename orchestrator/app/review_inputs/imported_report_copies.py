@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec import to_builtins
 
 from diffchecks.imported_reports.formats import FORMATS
-from orchestrator.code_review.tools.tool_inputs import ImportedReport
+from diffchecks.jobs import GivenReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 
@@ -25,7 +25,7 @@ def split_format(given: str) -> tuple[str, str]:
 
 async def copy_imported_reports(
     given: Sequence[str], journal: Journal, *, scratch: Path
-) -> tuple[ImportedReport, ...]:
+) -> tuple[GivenReport, ...]:
     """Copy the reports for the run, once: a resumed run reads the same bytes.
 
     Args:
@@ -44,7 +44,7 @@ async def copy_imported_reports(
 
     kept: Any = await journal.effect(KEY, {"given": names}, perform)
     return tuple(
-        ImportedReport(**{**report, "path": str(scratch / report["path"])}) for report, _ in kept
+        GivenReport(**{**report, "path": str(scratch / report["path"])}) for report, _ in kept
     )
 
 
@@ -69,6 +69,6 @@ def _copied(given: list[str], scratch: Path) -> list[Any]:
             (scratch / copy).write_bytes(data)
         except OSError as error:
             raise StoreError(f"cannot write {scratch / copy}: {error.strerror}") from None
-        report = ImportedReport(place.name, copy, form, refused)
+        report = GivenReport(place.name, copy, form, refused)
         found.append([to_builtins(report), hashlib.sha256(data).hexdigest()])
     return found

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from diffchecks import jobs
 from diffchecks.check_io import CheckReply
 from diffchecks.declarations import Check
 from orchestrator import __version__
@@ -87,12 +88,7 @@ class ComparisonCheck(ChangeAnalyzer):
         )
 
 
-def as_job(file: ChangedFile) -> dict[str, Any]:
+def as_job(file: ChangedFile) -> jobs.ChangedFile:
     """A changed file as checks that compare two sides get it."""
-    return {
-        "path": file.path,
-        "old_path": file.old_path,
-        "status": file.status,
-        "added": list(file.added),
-        "removed": list(file.removed),
-    }
+    added, removed = list(file.added), list(file.removed)
+    return jobs.ChangedFile(file.path, file.old_path, file.status, added, removed)

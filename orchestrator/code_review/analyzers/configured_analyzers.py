@@ -5,15 +5,14 @@ like an imported report; findings that base has too are not reported.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
-from msgspec import to_builtins
 
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Needs
+from diffchecks.jobs import ChangedFile, GivenReport, ImportedReportsJob
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
@@ -28,7 +27,7 @@ from orchestrator.code_review.analyzers.configured_programs import (
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.tools.tool_inputs import ImportedReport, ToolInputs
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.run_program import CompletedProgram
@@ -125,27 +124,22 @@ class ConfiguredAnalyzer(SideAnalyzer):
         place = self._workspace.root / f"report-of-{self._name}-{side}"
         await anyio.to_thread.run_sync(place.write_bytes, data)
         form = "" if self._program.format == "auto" else self._program.format
-        report = ImportedReport(
-            self._name, str(place), form, tool=self._name, made_in=str(tree.root)
-        )
+        report = GivenReport(self._name, str(place), form, tool=self._name, made_in=str(tree.root))
         in_head = side == "head"
-        job: Mapping[str, Any] = {
-            "head_root": str(tree.root),
-            "head_tree": sorted(tree.paths),
-            "head_commit": "",
-            "files": [
-                {
-                    "path": file.path if in_head else file.old_path or file.path,
-                    "status": "modified",
-                    "added": list(file.added) if in_head else [],
-                }
+        job = ImportedReportsJob(
+            head_root=str(tree.root),
+            head_tree=sorted(tree.paths),
+            files=[
+                ChangedFile(file.path, added=list(file.added))
+                if in_head
+                else ChangedFile(file.old_path or file.path)
                 for file in self._workspace.change.files
                 if (file.in_head and file.path not in tree.from_base if in_head else file.in_base)
             ],
-            "lines": (self._program.lines or self._imports.lines) if in_head else "file",
-            "severities": self._imports.severities,
-            "reports": [to_builtins(report)],
-        }
+            lines=(self._program.lines or self._imports.lines) if in_head else "file",
+            severities=dict(self._imports.severities),
+            reports=[report],
+        )
         function = "imported_reports.changed_results:run"
         return await call_check(self._pool, function, job, SECONDS, CheckReply)
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.file_patterns import SOURCE_CODE, matches
 from diffchecks.imports.import_contracts import MARK, find_config_files
+from diffchecks.jobs import GivenCoverage, GivenReport
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.tools.tool_inputs import CoverageReport, ImportedReport, ToolInputs
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
 
 Options = Mapping[str, Any] | None
 """Further parts of a job, see ``ComparisonCheck``."""
@@ -85,14 +86,12 @@ async def uncovered_lines(
     return {"reports": reports, "head_time": head_time}
 
 
-def _copy(
-    workspace: ReviewWorkspace, reports: Sequence[ImportedReport | CoverageReport]
-) -> list[Any]:
+def _copy(workspace: ReviewWorkspace, reports: Sequence[GivenReport | GivenCoverage]) -> list[Any]:
     """Copy reports into the review's own directory, to which a worker is confined."""
     return [
         to_builtins(
             report
-            if isinstance(report, ImportedReport) and report.error
+            if isinstance(report, GivenReport) and report.error
             else replace(report, path=workspace.copy_report(report.path))
         )
         for report in reports

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec import ValidationError, convert
+from msgspec import ValidationError, convert, to_builtins
 
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Check
+from diffchecks.jobs import AnyJob, FlowJob, OtherSide
 from orchestrator import __version__
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer, time_limit
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -28,7 +29,7 @@ T = TypeVar("T")
 async def call_check(
     pool: WorkerPool,
     function: str,
-    job: Mapping[str, Any],
+    job: AnyJob | Mapping[str, Any],
     seconds: float,
     reply_type: type[T],
     *,
@@ -44,7 +45,7 @@ async def call_check(
         SandboxError: the check failed, or its reply has another shape.
     """
     name = f"{PREFIX}{function}"
-    reply = await pool.call(name, dict(job), seconds=seconds, shared=shared)
+    reply = await pool.call(name, to_builtins(job), seconds=seconds, shared=shared)
     try:
         return convert(reply, reply_type)
     except ValidationError as error:
@@ -141,7 +142,7 @@ class SideCheck(SideAnalyzer):
         listed = await self._workspace.contents.paths(side.name)
         parts: list[Any] = [self.check.function, self._depends, sorted(paths)]
         parts += [[name, *listed[name]] for name in await self._tree_files(side)]
-        if self.check.differs:
+        if self.check.job is FlowJob:
             there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
             parts += [[*pair, there.get(pair[1] or "")] for pair in self._changed_files(side)]
         return digest(parts)
@@ -158,7 +159,7 @@ class SideCheck(SideAnalyzer):
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
         job = {"root": str(side.root), **self._options}
-        if paths and self.check.differs:  # before a tree is written, behind which it would wait
+        if paths and self.check.job is FlowJob:
             job["change"] = await self._change(side)
         if paths and self.needs_tree:
             if self.needs == "tree":
@@ -205,11 +206,11 @@ class SideCheck(SideAnalyzer):
                 files.append((head, base) if side.name == "head" else (base, head))
         return files
 
-    async def _change(self, side: Side) -> Mapping[str, Any]:
+    async def _change(self, side: Side) -> OtherSide:
         """The other side's directory, and each changed file's path here and there."""
         files = self._changed_files(side)
         other, _ = await self._workspace.side(
             "base" if side.name == "head" else "head", [there for _, there in files if there]
         )
         await self._workspace.side(side.name, [here for here, _ in files if here])
-        return {"root": str(other.root), "files": files}
+        return OtherSide(str(other.root), files)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from diffchecks.declarations import CHECKS, NOTHING, Check, Files, Topic
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
 from diffchecks.file_patterns import PYTHON_MODULES
+from diffchecks.jobs import PatternsJob
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
@@ -178,7 +179,7 @@ def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
     if check.data:
         options["data"] = list(inputs.data[check.data])
         depends = contents_digest(inputs.data[check.data])
-    if check.selects:
+    if issubclass(check.job, PatternsJob):
         options["codes"] = codes = sorted(inputs.codes(check.reporter, check.topic))
         depends = f"{codes} {depends}"
     if check.data == "patterns":

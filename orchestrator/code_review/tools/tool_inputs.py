@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from diffchecks.jobs import GivenCoverage, GivenReport
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzer_types import ResultCache
 from orchestrator.code_review.change.security_fixes import FixHistory
@@ -24,40 +25,6 @@ class CopiedAdvisories(Struct, frozen=True):
     gaps: Mapping[str, str]
 
 
-class ImportedReport(Struct, frozen=True):
-    """A report of an analyzer, copied because a resumed run reads it again.
-
-    Attributes:
-        name: its name in messages.
-        path: where the copy is.
-        format: as given with ``--import``; empty: detected from the content.
-        error: why there is no copy; empty: there is one.
-        tool: which tool wrote it, if its format does not say; empty: unknown.
-        made_in: the directory prefix of its absolute paths; empty: unknown.
-    """
-
-    name: str
-    path: str
-    format: str = ""
-    error: str = ""
-    tool: str = ""
-    made_in: str = ""
-
-
-class CoverageReport(Struct, frozen=True):
-    """A coverage report, copied because a resumed run reads it again.
-
-    Attributes:
-        name: its name in messages.
-        path: where the copy is.
-        made: modification time, in seconds since the epoch.
-    """
-
-    name: str
-    path: str
-    made: float
-
-
 class GivenFiles(Struct, frozen=True):
     """Copies of files that the user or base names for a review.
 
@@ -67,8 +34,8 @@ class GivenFiles(Struct, frozen=True):
         advisories: those of the changed packages; None if no dump was given.
     """
 
-    coverage: Sequence[CoverageReport] = ()
-    imported: Sequence[ImportedReport] = ()
+    coverage: Sequence[GivenCoverage] = ()
+    imported: Sequence[GivenReport] = ()
     advisories: CopiedAdvisories | None = None
 
 

@@ -7,7 +7,7 @@ from diffchecks import DATA, infrastructure
 from diffchecks.check_io import CheckReply
 from diffchecks.infrastructure.value_patterns import ValuePattern, read_patterns
 from diffchecks.patterns.pattern_loading import read_definitions
-from tests.diffchecks.check_kit import as_received, read_samples
+from tests.diffchecks.check_kit import as_received, read_samples, run_check
 
 FILES = sorted(str(file) for file in (DATA / "infrastructure").glob("*.yaml"))
 SAMPLES = {file.stem: file for file in (Path(__file__).parent / "samples").glob("*.yaml")}
@@ -63,7 +63,7 @@ def look(root: Path, files: Mapping[str, str | bytes]) -> CheckReply:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text if isinstance(text, bytes) else text.encode())
     job = {"root": str(root), "paths": list(files), "data": FILES}
-    return as_received(infrastructure.run(job))
+    return as_received(run_check(infrastructure.run, job))
 
 
 def codes(root: Path, path: str, text: str | bytes) -> list[str]:

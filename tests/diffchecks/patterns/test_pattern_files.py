@@ -13,6 +13,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.patterns.pattern_loading import load, load_language, read_definitions, search_config
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.rule_table import load_rules
+from tests.diffchecks.check_kit import run_check
 
 FILES = sorted(str(file) for file in (DATA / "patterns").glob("*.yaml"))
 
@@ -38,7 +39,9 @@ CODES = [pattern.code for pattern, _ in PATTERNS]
 def look(root: Path, files: Mapping[str, str | bytes]) -> CheckReply:
     for name, text in files.items():
         (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return patterns.run({"root": str(root), "paths": list(files), "data": FILES, "codes": CODES})
+    return run_check(
+        patterns.run, {"root": str(root), "paths": list(files), "data": FILES, "codes": CODES}
+    )
 
 
 def codes(root: Path, name: str, text: str | bytes) -> list[str]:
@@ -74,7 +77,7 @@ def test_a_file_without_words_of_the_requested_patterns_is_not_examined(tmp_path
     (tmp_path / "a.js").write_text("eval(x)")
     (tmp_path / "a.rb").write_text("eval(x)")
     job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "data": FILES}
-    reply = patterns.run({**job, "codes": ["ruby-swallowed"]})
+    reply = run_check(patterns.run, {**job, "codes": ["ruby-swallowed"]})
     assert reply == CheckReply(examined=["a.rb"])
 
 
@@ -288,7 +291,7 @@ def test_the_time_of_a_search_grows_with_the_length_of_a_file_alone(
         (tmp_path / f"a{suffix}").write_text(text)
         job = {"root": str(tmp_path), "paths": [f"a{suffix}"], "data": FILES}
         start = time.process_time()
-        reply = patterns.run({**job, "codes": [code]})
+        reply = run_check(patterns.run, {**job, "codes": [code]})
         elapsed = time.process_time() - start
         assert len(reply.findings) == (count if code in EVERY_LINE else 1)
         return elapsed

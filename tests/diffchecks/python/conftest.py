@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from diffchecks.check_io import CheckReply
 from diffchecks.removed_controls.removed_checks import LEADS
-from tests.diffchecks.check_kit import as_received
+from tests.diffchecks.check_kit import as_received, run_check
 
 Files = Mapping[str, str | bytes]
 Compare = Callable[..., CheckReply]
@@ -87,7 +87,7 @@ def compare(tmp_path: Path) -> Compare:
             "base_links": list(links),
             **more,
         }
-        reply = as_received(module.run(json.loads(json.dumps(job, default=to_builtins))))
+        reply = as_received(run_check(module.run, json.loads(json.dumps(job, default=to_builtins))))
         for one in reply.findings:
             lines = _lines(head[one.path])
             assert lines[one.line - 1].strip(), one

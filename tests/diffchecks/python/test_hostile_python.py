@@ -11,6 +11,7 @@ from diffchecks.doc_quality import docstrings
 from diffchecks.imports import import_graph_changes
 from diffchecks.python import complexity
 from diffchecks.test_quality import weakened_tests
+from tests.diffchecks.check_kit import run_check
 
 CHECKS = (api_breakage, complexity, docstrings, import_graph_changes, weakened_tests)
 DEEP = 2000
@@ -88,6 +89,6 @@ def test_mode_changes_links_and_vanished_files(
             {"path": "b.py", "old_path": "b.py", "status": "type", "added": [1], "removed": [1]},
         ],
     }
-    reply = module.run(job)
+    reply = run_check(module.run, job)
     assert reply.findings == []
     assert reply.gaps == {"b.py": "cannot be read: No such file or directory"}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from diffchecks import removed_controls as check
+from tests.diffchecks.check_kit import run_check
 
 Compare = Callable[..., Any]
 Codes = Callable[..., list[str]]
@@ -168,7 +169,7 @@ def test_a_file_in_another_encoding_is_compared(tmp_path: Path) -> None:
         (tmp_path / side / "app.py").write_text(cookie + text, encoding="latin-1")
     roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
     file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
-    reply = check.run({**roots, "files": [{**file, "removed": [3], "added": []}]})
+    reply = run_check(check.run, {**roots, "files": [{**file, "removed": [3], "added": []}]})
     assert ([found.code for found in reply.findings], reply.gaps) == ([ACCESS], {})
 
 
@@ -190,7 +191,7 @@ def test_a_file_that_does_not_parse_is_a_gap(tmp_path: Path, was: str, now: str,
     lines = [1, 2]
     file = {"path": "app.py", "old_path": "app.py", "status": "modified"}
     roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
-    reply = check.run({**roots, "files": [{**file, "removed": lines, "added": lines}]})
+    reply = run_check(check.run, {**roots, "files": [{**file, "removed": lines, "added": lines}]})
     assert list(reply.gaps) == ["app.py"]
     assert reply.gaps["app.py"].startswith(why)
     assert reply.examined == []
@@ -211,5 +212,5 @@ def test_a_changed_line_that_a_program_packed_is_a_gap_where_it_is_new(
         (tmp_path / side / "all.js").write_text(text)
     file = {"path": "all.js", "old_path": "all.js", "status": "modified"}
     roots = {f"{side}_root": str(tmp_path / side) for side in ("base", "head")}
-    reply = check.run({**roots, "files": [{**file, "removed": [1], "added": [1]}]})
+    reply = run_check(check.run, {**roots, "files": [{**file, "removed": [1], "added": [1]}]})
     assert reply.gaps == gaps

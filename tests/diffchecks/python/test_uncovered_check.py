@@ -9,7 +9,7 @@ import pytest
 from diffchecks.check_io import CheckReply
 from diffchecks.test_quality import uncovered_lines
 from diffchecks.test_quality.coverage_reports import NotCoverageError, locate_files, parse
-from tests.diffchecks.check_kit import as_received
+from tests.diffchecks.check_kit import as_received, run_check
 
 PAY = """\
 def pay(order):
@@ -72,7 +72,7 @@ class Tree:
             "reports": given,
             "head_time": self.head_time,
         }
-        return as_received(uncovered_lines.run(job))
+        return as_received(run_check(uncovered_lines.run, job))
 
 
 @pytest.fixture

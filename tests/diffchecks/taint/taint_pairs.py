@@ -8,6 +8,7 @@ from typing import Any
 
 from diffchecks import DATA
 from diffchecks.taint import run
+from tests.diffchecks.check_kit import run_check
 
 CASES = Path(__file__).parent / "cases"
 LIBRARY_MODELS = sorted(map(str, (DATA / "taint").glob("*.yaml")))
@@ -62,8 +63,9 @@ def trace(root: Path, files: Mapping[str, str], *, paths: Sequence[str] = (), **
     """The reply over a small tree; ``paths``: what is reported on, by default all of it."""
     write(root, files)
     tree = list(files)
-    return run(
-        {"root": str(root), "paths": paths or tree, "tree": tree, "data": LIBRARY_MODELS, **job}
+    return run_check(
+        run,
+        {"root": str(root), "paths": paths or tree, "tree": tree, "data": LIBRARY_MODELS, **job},
     )
 
 

@@ -134,8 +134,8 @@ def test_a_name_that_another_changed_file_mentions_is_affected_there(tmp_path: P
     user = "from m import clean\n\ndef show(text):\n    return clean(text)\n"
     write(tmp_path / "base", {"m.py": MODULE, "user.py": user})
     write(tmp_path / "head", {"m.py": MODULE.replace("quote(text)", "text"), "user.py": user})
-    job = {"root": str(tmp_path / "base"), "files": [["m.py", "m.py"], ["user.py", "user.py"]]}
-    assert "show" in (affected_names(tmp_path / "head", job) or ())
+    files = [(path, path) for path in ("m.py", "user.py")]
+    assert "show" in (affected_names(tmp_path / "head", tmp_path / "base", files) or ())
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,7 @@ def test_a_new_a_removed_and_a_renamed_file_are_affected_as_a_whole(tmp_path: Pa
 
 
 def _affected(root: Path, here: str | None, there: str | None) -> set[str] | None:
-    change = {"root": str(root / "base"), "files": [[here, there]]}
-    found = affected_names(root / "head", change)
+    found = affected_names(root / "head", root / "base", [(here, there)])
     return None if found is None else set(found)
 
 

@@ -10,6 +10,7 @@ import pytest
 from diffchecks import DataFileError, taint
 from diffchecks.taint import run
 from diffchecks.taint.analysis_driver import TaintAnalysis
+from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.taint.taint_pairs import LIBRARY_MODELS, trace, write
 
 APP = """from flask import Flask, request
@@ -156,7 +157,7 @@ def test_what_cannot_be_read_is_a_named_gap(text: str, why: str, tmp_path: Path)
 
 def test_a_missing_file_is_a_named_gap(tmp_path: Path) -> None:
     job = {"root": str(tmp_path), "paths": ["gone.py"], "tree": [], "data": LIBRARY_MODELS}
-    assert "cannot be read" in run(job).gaps["gone.py"]
+    assert "cannot be read" in run_check(run, job).gaps["gone.py"]
 
 
 _HEAD = "from flask import Flask, request\napp = Flask(__name__)\n@app.route('/')\ndef f():\n"

@@ -12,7 +12,7 @@ from diffchecks.file_patterns import TEMPLATES
 from diffchecks.templates.dialects import load_dialects
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.rule_table import load_rules
-from tests.diffchecks.check_kit import read_samples
+from tests.diffchecks.check_kit import read_samples, run_check
 
 NAMES = {
     "jinja": "a.html", "django": "a.html", "erb": "a.html.erb", "mako": "a.mako",
@@ -38,7 +38,7 @@ def planted_in(file: Path) -> list[Mapping[str, str]]:
 
 def look(root: Path, name: str, text: str | bytes) -> CheckReply:
     (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return templates.run({"root": str(root), "paths": [name]})
+    return run_check(templates.run, {"root": str(root), "paths": [name]})
 
 
 def codes(root: Path, name: str, text: str | bytes) -> list[str]:

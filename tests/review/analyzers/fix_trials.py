@@ -24,6 +24,7 @@ from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.zizmor import Zizmor
+from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.fix_kit import apply
 from tests.diffchecks.infrastructure import infrastructure_kit
 from tests.diffchecks.patterns import test_pattern_files, test_samples
@@ -261,7 +262,7 @@ def _said_by_all(side: Side, files: Mapping[str, str]) -> Mapping[int, Counter[s
     for tool in ("patterns", "infrastructure", "templates", "sql"):
         reply = CHECKS[tool]({**job, **_OPTIONS.get(tool, {})})
         add(tool, reply.findings, reply.gaps)
-    reply = syntax_and_duplicates.run(job)
+    reply = run_check(syntax_and_duplicates.run, job)
     add("parse_check", reply.findings, reply.gaps)
     return said
 

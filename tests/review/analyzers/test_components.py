@@ -9,6 +9,7 @@ from diffchecks import DATA, patterns
 from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
+from tests.diffchecks.check_kit import run_check
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
@@ -96,4 +97,4 @@ def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, 
 def _patterns(root: Path, name: str) -> CheckReply:
     files = sorted(str(file) for file in (DATA / "patterns").glob("*.yaml"))
     job = {"root": str(root), "paths": [name], "data": files, "codes": ["js-eval"]}
-    return patterns.run(job)
+    return run_check(patterns.run, job)

@@ -21,6 +21,7 @@ from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_USAGE, InputError
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
+from tests.diffchecks.check_kit import run_check
 from tests.review.analyzers.report_samples import SAMPLES
 from tests.review.review_kit import change, options
 
@@ -395,7 +396,8 @@ def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
     run = sarif("pay.py", 1)
     run["results"] = [sarif("pay.py", line)["results"][0] for line in range(1, 3001)]
     (tmp_path / "report").write_bytes(log(run))
-    reply = changed_results.run(
+    reply = run_check(
+        changed_results.run,
         {
             "head_root": str(tmp_path),
             "head_tree": ["pay.py", "other/pay.py"],
@@ -406,7 +408,7 @@ def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
             "reports": [
                 {"name": "report", "path": str(tmp_path / "report"), "format": "", "error": ""}
             ],
-        }
+        },
     )
     assert len(reply.findings) == changed_results.MAX_FINDINGS
     assert reply.gaps == {"report": "left out findings beyond the first 2000: 1000, such as pay.py"}
