@@ -4,8 +4,9 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import TextIO
 
 from orchestrator.errors import (
@@ -20,35 +21,38 @@ from orchestrator.report.terminal_escaping import discard, emit, emit_line
 _OUT_OF_RESOURCES = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
-def report_errors(command: Callable[[], int], *, resumable: bool = True) -> int:
-    """Run a command and return its exit code; every exception is reported as one line.
+@contextmanager
+def report_errors(*, resumable: bool = True) -> Iterator[SimpleNamespace]:
+    """Report every exception of a command as one line.
+
+    Yields an object whose ``code`` is the exit code: the command sets it, and an exception does.
 
     Args:
-        resumable: if interrupted, it may leave a run that can be resumed.
+        resumable: if interrupted, the command may leave a run that can be resumed.
 
     ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
     """
     for stream in (sys.stdout, sys.stderr):
         _escape_unencodable(stream)
+    outcome = SimpleNamespace(code=0)
     try:
         try:
-            code = command()
+            yield outcome
         except SystemExit as stop:  # argparse: its message is already out
-            code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
+            outcome.code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
         emit("", sys.stdout)  # flushes it
         # Output that a closed pipe did not take would make the interpreter change our exit code.
         with suppress(OutputError):
             emit("", sys.stderr)
     except DiffcourtError as error:
         _print_error(str(error))
-        code = error.exit_code
+        outcome.code = error.exit_code
     except Exception as error:  # an internal error never passes as success
-        code = _report_os_error(error) or _report_internal_error(error)
+        outcome.code = _report_os_error(error) or _report_internal_error(error)
     except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
         next_step = "; list the runs that can be resumed with: diffcourt runs"
         _print_error(f"interrupted{next_step if resumable else ''}")
-        code = EXIT_INTERRUPTED
-    return code
+        outcome.code = EXIT_INTERRUPTED
 
 
 def _escape_unencodable(stream: TextIO | None) -> None:

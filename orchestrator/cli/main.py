@@ -95,14 +95,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             return 0
     try:
-        from functools import partial
-
         from orchestrator.cli.error_reporting import report_errors
     except KeyboardInterrupt:  # what reports errors is not loaded yet
         print("diffcourt: interrupted", file=sys.stderr)  # noqa: T201 - a constant
         return 130
 
-    return report_errors(partial(_dispatch, args), resumable=_find_command(args) in RESUMABLE)
+    with report_errors(resumable=_find_command(args) in RESUMABLE) as outcome:
+        outcome.code = _dispatch(args)
+    code: int = outcome.code
+    return code
 
 
 def _search_no_working_directory() -> None:

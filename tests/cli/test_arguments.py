@@ -192,10 +192,9 @@ def test_the_schema_is_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_fault_is_one_line_and_its_exit_code(
     fault: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def command() -> int:
+    with report_errors() as outcome:
         raise fault
-
-    assert report_errors(command) == code
+    assert outcome.code == code
     captured = capsys.readouterr()
     assert captured.err.startswith("diffcourt: ")
     assert said in captured.err
@@ -206,10 +205,9 @@ def test_every_fault_is_one_line_and_its_exit_code(
 def test_an_interrupted_command_without_a_run_names_none_to_resume(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def command() -> int:
+    with report_errors(resumable=False) as outcome:
         raise KeyboardInterrupt
-
-    assert report_errors(command, resumable=False) == 130
+    assert outcome.code == 130
     assert capsys.readouterr().err == "diffcourt: interrupted\n"
 
 
@@ -231,7 +229,9 @@ def test_debug_shows_where_an_internal_error_came_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_DEBUG", "1")
-    assert report_errors(lambda: 1 // 0) == 3
+    with report_errors() as outcome:
+        raise ZeroDivisionError
+    assert outcome.code == 3
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -239,7 +239,7 @@ def test_ascii_terminals_get_escapes() -> None:
     code = (
         "from orchestrator.cli.error_reporting import report_errors\n"
         "from orchestrator.cli.output import emit\nimport sys\n"
-        "report_errors(lambda: emit('caf\\u00e9\\n', sys.stdout) or 0)"
+        "with report_errors(): emit('caf\\u00e9\\n', sys.stdout)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
