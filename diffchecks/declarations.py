@@ -11,22 +11,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from diffchecks import file_patterns as names
+from diffchecks import jobs
 from diffchecks.check_io import CANNOT_PARSE
-from diffchecks.jobs import (
-    AnyJob,
-    ComparisonJob,
-    DataJob,
-    DependenciesJob,
-    ExecutedFilesJob,
-    FlowJob,
-    ImportedReportsJob,
-    PatternsJob,
-    ProtectionsJob,
-    SideJob,
-    TestsJob,
-    TypeCheckJob,
-    UncoveredLinesJob,
-)
 from diffchecks.path_kinds import is_helm_template, path_kinds
 
 Topic = Literal["security", "qa", "docs", "architecture"]
@@ -90,7 +76,7 @@ class Check(Struct, frozen=True, kw_only=True):
     code: Files = NOTHING
     module: str = ""
     reporter: str = ""
-    job: type[AnyJob] = SideJob
+    job: type[jobs.AnyJob] = jobs.SideJob
     data: str = ""
     vendored: bool = False
     lock_files: bool = False
@@ -105,7 +91,7 @@ class Check(Struct, frozen=True, kw_only=True):
     @property
     def compares(self) -> bool:
         """Whether it compares both sides of a change."""
-        return issubclass(self.job, ComparisonJob)
+        return issubclass(self.job, jobs.ComparisonJob)
 
     @property
     def function(self) -> str:
@@ -164,7 +150,7 @@ _SECURITY = (
         code=PYTHON,
         needs="tree",
         data="taint",
-        job=FlowJob,
+        job=jobs.FlowJob,
     ),
     Check(
         name="patterns",
@@ -174,7 +160,7 @@ _SECURITY = (
         code=_IN_PATTERNS,
         needs="file",
         data="patterns",
-        job=PatternsJob,
+        job=jobs.PatternsJob,
         vendored=True,
     ),
     Check(
@@ -208,7 +194,7 @@ _SECURITY = (
         # Of a chart's templates it reads only what is the same once they are filled in.
         code=Files(names.INFRASTRUCTURE, but=is_helm_template),
         needs="file",
-        job=DataJob,
+        job=jobs.DataJob,
         data="infrastructure",
     ),
     Check(
@@ -218,7 +204,7 @@ _SECURITY = (
         files=ANY,
         needs="names",
         module="imported_reports.changed_results",
-        job=ImportedReportsJob,
+        job=jobs.ImportedReportsJob,
         given=True,
     ),
     Check(
@@ -228,7 +214,7 @@ _SECURITY = (
         files=Files(_MANIFESTS),
         code=Files(tuple(name for name in _MANIFESTS if name != "*.gradle")),  # it is Groovy
         needs="names",
-        job=DependenciesJob,
+        job=jobs.DependenciesJob,
         lock_files=True,
     ),
     Check(
@@ -237,7 +223,7 @@ _SECURITY = (
         about="Changed files that programs run although their names are those of texts or data.",
         files=ANY,
         needs="names",
-        job=ExecutedFilesJob,
+        job=jobs.ExecutedFilesJob,
     ),
     Check(
         name="route_guards",
@@ -246,7 +232,7 @@ _SECURITY = (
         files=MODULES,
         needs="names",
         module="python.route_guards",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="protections",
@@ -255,7 +241,7 @@ _SECURITY = (
         files=Files(names.SOURCE_CODE),
         needs="file",
         module="removed_controls",
-        job=ProtectionsJob,
+        job=jobs.ProtectionsJob,
     ),
 )
 
@@ -287,7 +273,7 @@ _QA = (
         module="patterns",
         reporter="patterns",
         data="patterns",
-        job=PatternsJob,
+        job=jobs.PatternsJob,
     ),
     Check(
         name="complexity",
@@ -297,7 +283,7 @@ _QA = (
         code=MODULES,
         needs="file",
         module="python.complexity",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="tests_touched",
@@ -306,7 +292,7 @@ _QA = (
         files=ANY,
         needs="names",
         module="test_quality.weakened_tests",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="uncovered_lines",
@@ -315,7 +301,7 @@ _QA = (
         files=Files(names.TESTABLE_CODE),
         needs="names",
         module="test_quality.uncovered_lines",
-        job=UncoveredLinesJob,
+        job=jobs.UncoveredLinesJob,
         given=True,
     ),
     Check(
@@ -325,7 +311,7 @@ _QA = (
         files=ANY,
         needs="names",
         module="test_quality.failed_tests",
-        job=TestsJob,
+        job=jobs.TestsJob,
         given=True,
     ),
     Check(
@@ -335,7 +321,7 @@ _QA = (
         files=NOTHING,
         needs="names",
         module="type_errors",
-        job=TypeCheckJob,
+        job=jobs.TypeCheckJob,
         given=True,
     ),
 )
@@ -349,7 +335,7 @@ _DOCS = (
         code=MODULES,
         needs="file",
         module="doc_quality.docstrings",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="links",
@@ -367,7 +353,7 @@ _DOCS = (
         files=Files(names.REFERENCING_FILES),
         needs="tree",
         module="doc_quality.stale_references",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="changelog",
@@ -376,7 +362,7 @@ _DOCS = (
         files=Files(names.CHANGELOG_FILES),
         needs="tree",
         module="doc_quality.changelog",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
 )
 
@@ -389,7 +375,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="tree",
         module="python.duplicated_blocks",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="api_breakage",
@@ -399,7 +385,7 @@ _ARCHITECTURE = (
         code=PYTHON,
         needs="tree",
         module="api.api_breakage",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="import_graph",
@@ -409,7 +395,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="tree",
         module="imports.import_graph_changes",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
     Check(
         name="layering",
@@ -419,7 +405,7 @@ _ARCHITECTURE = (
         code=MODULES,
         needs="names",
         module="imports.broken_contracts",
-        job=ComparisonJob,
+        job=jobs.ComparisonJob,
     ),
 )
 

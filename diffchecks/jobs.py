@@ -1,8 +1,7 @@
 """What checks are asked to do: a struct for each kind of job.
 
 A job crosses the process boundary as JSON; the worker converts it to the type that the function's
-annotation names. A name that is not UTF-8 is held with ``surrogateescape``, which JSON
-keeps.
+annotation names. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
 """
 
 from msgspec import Struct
@@ -38,17 +37,11 @@ class PatternsJob(DataJob):
     codes: list[str]
 
 
-class OtherSide(Struct):
-    """The other side's directory, and each changed file's path here and there, None without."""
-
-    root: str
-    files: list[tuple[str | None, str | None]]
-
-
 class FlowJob(DataJob):
-    """One side, for data flow; ``change``: what differs on the other side; None: not known."""
+    """One side; ``changed``: each changed file's path here and in ``other_root``, if given."""
 
-    change: OtherSide | None = None
+    other_root: str = ""
+    changed: list[tuple[str | None, str | None]] = []
 
 
 class ChangedFile(Struct, frozen=True):

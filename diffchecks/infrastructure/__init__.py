@@ -39,11 +39,7 @@ _RESOURCE_TYPE = "::"
 
 
 def run(job: DataJob) -> CheckReply:
-    """Check infrastructure files (see ``check_io`` for the format of jobs and replies).
-
-    Args:
-        job: also ``data``: paths of files of value patterns.
-    """
+    """Check infrastructure files."""
     return check_files(job, partial(_look, files=tuple(job.data)))
 
 

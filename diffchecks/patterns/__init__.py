@@ -60,11 +60,7 @@ _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
 def run(job: PatternsJob) -> CheckReply:
-    """Search for patterns (see ``check_io`` for the format of jobs and replies).
-
-    Args:
-        job: also ``data``: paths of data files, and ``codes``: the wanted ones.
-    """
+    """Search for patterns."""
     return check_files(job, partial(_look, files=job.data, codes=frozenset(job.codes)))
 
 

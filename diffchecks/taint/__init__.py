@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding
-from diffchecks.jobs import FlowJob, OtherSide
+from diffchecks.jobs import FlowJob
 from diffchecks.taint.abstract_values import TaintStep
 from diffchecks.taint.affected_names import affected_names
 from diffchecks.taint.analysis_driver import TaintAnalysis
@@ -43,10 +43,7 @@ def run(job: FlowJob) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
-        job: ``root``: a directory; ``paths``: modules and templates to report on; ``tree``: those
-            below it that may be read; ``library_models``: paths of data files;
-            ``change``: what ``affected_names`` takes, where only the difference between the
-            sides counts.
+        job: with ``other_root``, only the difference between the sides counts.
 
     Returns:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
@@ -75,7 +72,7 @@ def _trace(job: FlowJob) -> CheckReply:
     programs = (project.text(path) for path in sorted(tree))
     templates = TemplateTree(job.root, dict.fromkeys(others), programs)
     analysis = TaintAnalysis(project, load(job.data), templates)
-    affected = _affected_names(project.root, job.change) if job.change else None
+    affected = _affected_names(job) if job.other_root else None
     pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
     analysis.clear()
@@ -95,14 +92,13 @@ def _trace(job: FlowJob) -> CheckReply:
     )
 
 
-def _affected_names(root: Path, change: OtherSide) -> frozenset[str] | None:
+def _affected_names(job: FlowJob) -> frozenset[str] | None:
     """The names whose meaning the changed modules alter."""
+    pairs = job.changed
     files = [
-        pair
-        for pair in change.files
-        if all(path is None or path.endswith(_MODULES) for path in pair)
+        pair for pair in pairs if all(path is None or path.endswith(_MODULES) for path in pair)
     ]
-    return affected_names(root, Path(change.root), files)
+    return affected_names(Path(job.root), Path(job.other_root), files)
 
 
 def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:

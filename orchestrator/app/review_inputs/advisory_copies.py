@@ -16,7 +16,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.analyzers.comparison_checks import SECONDS, as_job
+from orchestrator.code_review.analyzers.comparison_checks import SECONDS
 from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
@@ -85,11 +85,7 @@ async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, 
             }
             await contents.export("head", head, folder / "head")
             await contents.export("base", base, folder / "base")
-        job = {
-            "head_root": str(folder / "head"),
-            "base_root": str(folder / "base"),
-            "files": [as_job(file) for file in files],
-        }
+        job = {"head_root": str(folder / "head"), "base_root": str(folder / "base"), "files": files}
         function = "dependencies.changed_packages:run"
         try:
             reply = await call_check(pool, function, job, SECONDS, CheckReply)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from diffchecks import jobs
 from diffchecks.check_io import CheckReply
 from diffchecks.declarations import Check
 from orchestrator import __version__
@@ -66,12 +65,7 @@ class ComparisonCheck(ChangeAnalyzer):
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self.needs == "tree" else ():
             await self._workspace.pack_matching(side, self.check.files.names)
-        job = {
-            "base_root": str(base.root),
-            "head_root": str(head.root),
-            "files": [as_job(file) for file in files],
-            **options,
-        }
+        job = {"base_root": str(base.root), "head_root": str(head.root), "files": files, **options}
         shared = str(await self._workspace.path_listing())
         function, seconds = self.check.function, time_limit(SECONDS, len(files))
         try:
@@ -86,9 +80,3 @@ class ComparisonCheck(ChangeAnalyzer):
             reply.gaps,
             facts=reply.facts,
         )
-
-
-def as_job(file: ChangedFile) -> jobs.ChangedFile:
-    """A changed file as checks that compare two sides get it."""
-    added, removed = list(file.added), list(file.removed)
-    return jobs.ChangedFile(file.path, file.old_path, file.status, added, removed)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio.to_thread
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from diffchecks.executed_files import PROGRAMS, choose_texts
@@ -58,7 +57,7 @@ async def protections(inputs: ToolInputs, change: Change, files: Sequence[Change
         return {}
     tree = await inputs.workspace.contents.paths("base")
     fixes, unsearched = await inputs.fix_history.find(change, paths, tree)
-    return {"fixes": to_builtins(fixes), "history_unsearched": unsearched}
+    return {"fixes": fixes, "history_unsearched": unsearched}
 
 
 async def imported_reports(
@@ -89,11 +88,9 @@ async def uncovered_lines(
 def _copy(workspace: ReviewWorkspace, reports: Sequence[GivenReport | GivenCoverage]) -> list[Any]:
     """Copy reports into the review's own directory, to which a worker is confined."""
     return [
-        to_builtins(
-            report
-            if isinstance(report, GivenReport) and report.error
-            else replace(report, path=workspace.copy_report(report.path))
-        )
+        report
+        if isinstance(report, GivenReport) and report.error
+        else replace(report, path=workspace.copy_report(report.path))
         for report in reports
     ]
 

@@ -8,7 +8,7 @@ from msgspec import ValidationError, convert, to_builtins
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Check
-from diffchecks.jobs import AnyJob, FlowJob, OtherSide
+from diffchecks.jobs import AnyJob, FlowJob
 from orchestrator import __version__
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer, time_limit
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -160,7 +160,7 @@ class SideCheck(SideAnalyzer):
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
         job = {"root": str(side.root), **self._options}
         if paths and self.check.job is FlowJob:
-            job["change"] = await self._change(side)
+            job |= await self._change(side)
         if paths and self.needs_tree:
             if self.needs == "tree":
                 names = await self._tree_files(side)
@@ -206,11 +206,11 @@ class SideCheck(SideAnalyzer):
                 files.append((head, base) if side.name == "head" else (base, head))
         return files
 
-    async def _change(self, side: Side) -> OtherSide:
+    async def _change(self, side: Side) -> Mapping[str, Any]:
         """The other side's directory, and each changed file's path here and there."""
         files = self._changed_files(side)
         other, _ = await self._workspace.side(
             "base" if side.name == "head" else "head", [there for _, there in files if there]
         )
         await self._workspace.side(side.name, [here for here, _ in files if here])
-        return OtherSide(str(other.root), files)
+        return {"other_root": str(other.root), "changed": files}

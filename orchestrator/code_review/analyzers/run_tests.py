@@ -70,11 +70,10 @@ class TestRuns:
 
     async def _run_all(self, tests: Tests, change: Change) -> Mapping[str, Any]:
         if not self._inputs.run_tests:
-            return _refused(NOT_ALLOWED)
+            return {"refused": NOT_ALLOWED}
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
-        job = {"refused": "", "runs": runs, "unwritten": unwritten}
-        job |= {"own_tests": [], "infrastructure": []}
+        job: dict[str, Any] = {"runs": runs, "unwritten": unwritten}
         try:
             reads = [Path(path) for path in tests.reads]
             await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
@@ -83,7 +82,7 @@ class TestRuns:
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
-            return _refused(f"{NOT_RUN}{error}")
+            return {"refused": f"{NOT_RUN}{error}"}
         before = await self._workspace.contents.paths("base")
         changed = {path for file in change.files for path in (file.path, file.old_path) if path}
         own = find_test_setup_files(changed, tests.command, before)
@@ -110,8 +109,8 @@ class TestRuns:
             if runs[0]["code"] != 0:
                 runs.append(await self._run(tests, [await self._part("base", {})], number + 1))
         except SandboxError as error:
-            return {"base_refused": f"{NOT_RUN}{error}", "base_runs": []}
-        return {"base_refused": "", "base_runs": runs}
+            return {"base_refused": f"{NOT_RUN}{error}"}
+        return {"base_runs": runs}
 
     async def _part(
         self,
@@ -140,10 +139,6 @@ class TestRuns:
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
         return {"code": done.code, "name": tests.report, "report": report, "error": error}
-
-
-def _refused(why: str) -> Mapping[str, Any]:
-    return {"refused": why, "runs": [], "unwritten": {}, "own_tests": [], "infrastructure": []}
 
 
 def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:

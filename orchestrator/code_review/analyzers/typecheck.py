@@ -46,8 +46,7 @@ class TypeCheckRuns:
         return self._job
 
     async def _run_both(self, settings: TypeCheck, confined: ConfinedProgram) -> Mapping[str, Any]:
-        job: dict[str, Any] = {"refused": "", "base_refused": "", "base_run": None}
-        job["checker"] = settings.checker
+        job: dict[str, Any] = {"checker": settings.checker}
         try:
             job["head_run"] = await self._run(confined, "head")
         except (SandboxError, OSError) as error:

@@ -262,7 +262,7 @@ def _introduced(root: Path, base: dict[str, str], head: dict[str, str], *, all_:
     found: list[list[RuledFinding]] = []
     for name, files, other, others in (("a", base, "b", head), ("b", head, "a", base)):
         pairs_of = [(p if p in files else None, p if p in others else None) for p in changed]
-        job: dict[str, Any] = {"change": {"root": str(root / other), "files": pairs_of}}
+        job: dict[str, Any] = {"other_root": str(root / other), "changed": pairs_of}
         here = [path for path in changed if path in files]
         reply: CheckReply = trace(root / name, files, paths=here, **({} if all_ else job))
         text = {path: content.split("\n") for path, content in files.items()}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -46,7 +47,7 @@ TEMPLATES = sorted(str(file) for file in (DATA / "fixes").glob("*.yaml"))
 PROGRAMS: Mapping[str, type[ProgramAnalyzer]] = {
     each.name: each for each in (Ruff, ShellCheck, Oxlint, Hadolint, Zizmor, Typos)
 }
-CHECKS: Mapping[str, Callable[[dict[str, object]], CheckReply]] = {
+CHECKS: Mapping[str, Callable[[Any], CheckReply]] = {
     "patterns": patterns.run,
     "infrastructure": infrastructure.run,
     "sql": sql.run,
@@ -214,7 +215,7 @@ def _run_program(
 def _run_check(root: Path, number: int, sample: Sample) -> Sequence[RawFinding] | None:
     put(root / str(number), {sample.path: sample.text})
     job = {"root": str(root / str(number)), "paths": [sample.path], "tree": [sample.path]}
-    reply = CHECKS[sample.tool]({**job, **_OPTIONS.get(sample.tool, {})})
+    reply = run_check(CHECKS[sample.tool], {**job, **_OPTIONS.get(sample.tool, {})})
     return None if reply.gaps else reply.findings
 
 
@@ -260,7 +261,7 @@ def _said_by_all(side: Side, files: Mapping[str, str]) -> Mapping[int, Counter[s
         add(tool, report.findings, report.gaps)
     job = {"root": str(side.root), "paths": list(files)}
     for tool in ("patterns", "infrastructure", "templates", "sql"):
-        reply = CHECKS[tool]({**job, **_OPTIONS.get(tool, {})})
+        reply = run_check(CHECKS[tool], {**job, **_OPTIONS.get(tool, {})})
         add(tool, reply.findings, reply.gaps)
     reply = run_check(syntax_and_duplicates.run, job)
     add("parse_check", reply.findings, reply.gaps)
