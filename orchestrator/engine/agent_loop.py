@@ -10,6 +10,7 @@ contents once. Before turns, tokens, money or time run out, the agent is told to
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 from time import monotonic
 from typing import Literal
 
@@ -259,7 +260,8 @@ class _Work:
             if 0 < self._account.left(dimension) < needed:
                 return f"your {dimension} are nearly used up"
         left = anyio.current_effective_deadline() - anyio.current_time()
-        if left < max(TURNS_TO_KEEP * self._slowest, self._spec.bounds.seconds * LAST_SHARE):
+        own = self._spec.bounds.seconds
+        if left < max(TURNS_TO_KEEP * self._slowest, own * LAST_SHARE if own < inf else 0):
             return "your time is nearly used up"
         return ""
 

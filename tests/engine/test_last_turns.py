@@ -80,6 +80,13 @@ async def test_an_agent_whose_time_ends_is_told_to_report() -> None:
     assert "your time is nearly used up" in model.reasons[-1]
 
 
+async def test_an_agent_without_a_time_of_its_own_works_on_while_the_run_has_time() -> None:
+    model = Reporting()
+    budget = Account("the run", Bounds(seconds=3600), elapsed=lambda: 0.0)
+    await run(model, Bounds(turns=4), budget)
+    assert model.reasons[:3] == ["", "", ""]
+
+
 async def test_one_turn_alone_is_not_told_anything() -> None:
     model = Reporting()
     result = await run(model, Bounds(turns=1), account())

@@ -8,7 +8,8 @@ from msgspec import ValidationError, convert
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzers import one_side_checks
-from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.one_side_checks import call_check, call_check_in_batches
+from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, review
 
@@ -24,6 +25,13 @@ async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
         )
     assert replies == []
     assert "enclosing_scopes:run sent a malformed reply" in errors["a.py"]
+
+
+async def test_a_part_that_a_job_does_not_have_is_an_error(tmp_path: Path) -> None:
+    job = {"root": str(tmp_path), "paths": [], "codes": []}
+    async with WorkerPool(1, prefix=PREFIX, reads=[tmp_path]) as pool:
+        with pytest.raises(SandboxError, match="unknown field `codes`"):
+            await call_check(pool, "conflict_markers:run", job, 20, CheckReply)
 
 
 @pytest.mark.attack("file that takes a parser minutes")
