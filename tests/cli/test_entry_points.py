@@ -142,16 +142,30 @@ def test_a_review_finds_nothing_in_the_checkout_and_is_complete(hostile: Hostile
     assert [one["path"] for one in verdict["findings"]] == ["app.py"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("doctor",), ("init", "--ci", "github", "--from", PINNED, "--comments", "no"), ("catalog",), ("runs",),
-        ("mcp", "accept", "time"), ("fix", "latest", "--yes"), ("stats",),
-    ],
-)  # fmt: skip
-def test_a_command_runs_nothing_of_the_checkout(hostile: Hostile, command: tuple[str, ...]) -> None:
-    done = hostile.run(DIFFCOURT, *command)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+COMMANDS = [
+    ("doctor",), ("init", "--ci", "github", "--from", PINNED, "--comments", "no"), ("catalog",), ("runs",),
+    ("mcp", "accept", "time"), ("fix", "latest", "--yes"), ("stats",),
+]  # fmt: skip
+ONE_AFTER_ANOTHER = """
+import json, runpy, sys
+program = sys.argv[1]
+for command in json.loads(sys.argv[2]):
+    sys.argv[:] = [program, *command]
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit as ended:
+        print("ended:", *command, ended.code, file=sys.stderr)
+"""
+
+
+def test_commands_run_nothing_of_the_checkout(hostile: Hostile) -> None:
+    """In one process: each imports what is its own, and looks up its programs."""
+    script = hostile.folder / "one_after_another.py"
+    script.write_text(ONE_AFTER_ANOTHER)
+    done = hostile.run(sys.executable, str(script), DIFFCOURT, json.dumps(COMMANDS))
+    assert "Traceback" not in done.stderr
+    ended = [line for line in done.stderr.splitlines() if line.startswith("ended: ")]
+    assert ended == [f"ended: {' '.join(command)} 0" for command in COMMANDS], done.stderr
 
 
 def test_make_review_runs_nothing_of_the_repository(hostile: Hostile) -> None:
