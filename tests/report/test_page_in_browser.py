@@ -56,7 +56,7 @@ def write(folder: Path, given: Verdict) -> Path:
 
 @needs_axe
 @pytest.mark.parametrize(
-    ("make", "looks"), [(busy, LOOKS), (hostile, LOOKS[:1]), (patched, LOOKS), (verdict, LOOKS[1:])]
+    ("make", "looks"), [(busy, LOOKS), (hostile, LOOKS[1:]), (patched, LOOKS), (verdict, LOOKS[:1])]
 )
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     make: Callable[[], Verdict], looks: list[tuple[int, str]], browser: Browser, tmp_path: Path
