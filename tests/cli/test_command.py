@@ -149,8 +149,8 @@ def test_bad_input_is_one_line_and_exit_2(
     assert json.loads(call("runs", "--json", cwd=repo.path).stdout) == []
 
 
-def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
-    done = diffcourt("review", cwd=tmp_path)
+def test_outside_a_repository_nothing_is_left_behind(call: Call, tmp_path: Path) -> None:
+    done = call("review", cwd=tmp_path)
     assert done.returncode == 2
     assert "not a git repository" in done.stderr
     assert list(tmp_path.iterdir()) == []
