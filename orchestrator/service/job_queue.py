@@ -57,12 +57,14 @@ class QueueTimes(Strict, frozen=True):
             of the database that is to be tolerated.
         sweep: between searches for jobs of stalled workers.
         poll: between searches for new, cancelled and lost jobs, in addition to notifications.
+        retry: before the second try of what may pass; before each further one four times as many.
     """
 
     heartbeat: PositiveFloat = 10.0
     stalled: PositiveFloat = 60.0
     sweep: PositiveFloat = 5.0
     poll: PositiveFloat = 5.0
+    retry: PositiveFloat = 1.0
 
 
 class OwnedJobs(JobManager):

@@ -59,8 +59,6 @@ from orchestrator.service.settings import ForgeSettings, NoSecret, ServiceSettin
 from orchestrator.service.tenants import Tenants
 from orchestrator.service.traces import context_of, make_spans, send_spans
 
-FIRST_RETRY_SECONDS = 1.0
-DRAINING_SECONDS = 5.0
 TURN_SECONDS = 60.0
 CLEAN_UP_SECONDS = 3600.0
 MAX_TRIES = 10
@@ -89,7 +87,7 @@ class _Retry(BaseRetryStrategy):
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         if isinstance(exception, TemporaryFailure):
-            return RetryDecision(retry_in={"seconds": int(exception.seconds)})
+            return RetryDecision(retry_in={"milliseconds": int(exception.seconds * 1000)})
         if isinstance(exception, (asyncio.CancelledError, *DATABASE_ERRORS)):
             return RetryDecision()
         return None
@@ -115,7 +113,7 @@ class Worker:
             raise JobAborted
         async with self._connection() as db:
             if await is_draining(db):
-                raise TemporaryFailure("the queue is draining", DRAINING_SECONDS)
+                raise TemporaryFailure("the queue is draining", self._settings.queue.poll)
             row = await changes.choose_run(db, change, new_run_id())
             if row is not None:
                 await self._require_turn(db, context.job, row)
@@ -226,9 +224,15 @@ class Worker:
                 again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
             if not again:
                 await self._give_up(db, row, why)
-        raise (
-            _later(row.change, why, row.failures + row.crashes) if again else PermanentFailure(why)
-        )
+        if not again:
+            raise PermanentFailure(why)
+        raise self._later(row.change, why, row.failures + row.crashes)
+
+    def _later(self, change: str, why: str, tries: int) -> TemporaryFailure:
+        """The error that retries a job after this many tries; logged."""
+        seconds = min(self._settings.queue.retry * 4.0**tries, MAX_RETRY_SECONDS)
+        LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
+        return TemporaryFailure(why, seconds)
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
@@ -246,7 +250,7 @@ class Worker:
             return  # a newer push arrived, whose review enqueues another post
         began = time.time()
         ended = await _ended(context, self._post(context, row))
-        _require_answer(context.job, ended, {0, MOVED})
+        self._require_answer(context.job, ended, {0, MOVED})
         if ended.code == MOVED:
             LOG.info("nothing is posted on %s: it is closed or has a newer head", change)
             return
@@ -255,6 +259,20 @@ class Worker:
             spans = await make_spans(db, row, began) if self._settings.traces else []
         if spans:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
+
+    def _require_answer(self, job: Job, ended: ChildExit, answers: Container[int]) -> None:
+        """Check that a child that called the forge succeeded.
+
+        Raises:
+            TemporaryFailure: another attempt may succeed.
+            PermanentFailure: no attempt can, or there were too many.
+        """
+        if ended.code in answers:
+            return
+        why = ended.line or f"the call of the forge ended with {ended.code}"
+        if ended.code == EXIT_USAGE or job.attempts >= MAX_TRIES:
+            raise PermanentFailure(why)
+        raise self._later(str(job.task_kwargs["change"]), why, job.attempts)
 
     async def _post(self, context: JobContext, row: StoredChange) -> ChildExit:
         """Post in a child, the only process with the token."""
@@ -281,7 +299,7 @@ class Worker:
         if row is None:
             return
         ended = await _ended(context, self._command(context, row, is_running, comment, body))
-        _require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
+        self._require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
         LOG.info("a command on %s: %s", change, ended.line)
         async with self._connection() as db, db.transaction():
             if ended.code in {REVIEW, FULL}:
@@ -373,28 +391,6 @@ class Worker:
             STORE: self._tenants.address(row.forge, row.installation),
             "DIFFCOURT_ALLOW_SPENDING": str(int(self._settings.review.allow_spending)),
         }
-
-
-def _require_answer(job: Job, ended: ChildExit, answers: Container[int]) -> None:
-    """Check that a child that called the forge succeeded.
-
-    Raises:
-        TemporaryFailure: another attempt may succeed.
-        PermanentFailure: no attempt can, or there were too many.
-    """
-    if ended.code in answers:
-        return
-    why = ended.line or f"the call of the forge ended with {ended.code}"
-    if ended.code == EXIT_USAGE or job.attempts >= MAX_TRIES:
-        raise PermanentFailure(why)
-    raise _later(str(job.task_kwargs["change"]), why, job.attempts)
-
-
-def _later(change: str, why: str, tries: int) -> TemporaryFailure:
-    """The error that retries a job after this many tries; logged."""
-    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, MAX_RETRY_SECONDS)
-    LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
-    return TemporaryFailure(why, seconds)
 
 
 async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:

@@ -67,7 +67,7 @@ class Service:
             "    webhook_secret: {env: SERVICE_SECRET}\n    token: {env: SERVICE_TOKEN}\n"
             "review: {provider: offline}\n"
             f"worker: {{cache: {folder / 'cache'}, concurrency: 2, grace: 0.2}}\n"
-            f"queue: {{heartbeat: {stalled / 3}, stalled: {stalled}, sweep: 0.3, poll: 0.3}}\n"
+            f"queue: {{heartbeat: {stalled / 3}, stalled: {stalled}, sweep: 0.3, poll: 0.3, retry: 0.1}}\n"
         )
         prepare_database(address)
         PostgresStore(address, "none").close()  # makes its tables

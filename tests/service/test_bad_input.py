@@ -78,7 +78,7 @@ def test_a_forge_that_is_away_is_asked_again_and_the_review_is_posted_once(
     with service.worker():
         with gone(service):
             service.push()
-            service.wait(lambda: change_row(service)["failures"] == 1)
+            service.wait(lambda: change_row(service)["failures"] > 0)
         service.wait(service.is_posted)
     assert service.statuses() == ["failure"]
     assert len(service.forge.comments) == 1
@@ -99,7 +99,7 @@ def test_a_repository_that_was_deleted_is_parked_and_a_newer_push_does_not_wait_
             change = service.push()
             service.rows("UPDATE service_changes SET failures = 6 RETURNING 1")
             service.wait(lambda: change_row(service)["failures"] == 7)
-            # It would be tried again in ten minutes.
+            # It would be tried again in minutes.
             service.wait(lambda: service.jobs()[0]["status"] == "todo")
         service.push()
         service.wait(service.is_posted)
@@ -246,7 +246,7 @@ def test_a_database_that_takes_no_writes_loses_neither_webhooks_nor_reviews(
                     assert httpx2.get(f"{url}/readyz", verify=PLAIN).status_code == 503
         with full(service, "diffcourt_journal"):
             service.push()
-            service.wait(lambda: change_row(service)["failures"] == 1)
+            service.wait(lambda: change_row(service)["failures"] > 0)
         service.wait(service.is_posted)
         # The same delivery, when the forge sends it again. Huge numbers and odd texts are stored.
         request = service.pull_request(additions=2**40, title="a\0b", head={"sha": service.head})
