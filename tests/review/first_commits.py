@@ -22,8 +22,14 @@ def can_commit(path: Path, commits: Iterable[tuple[str, Files]]) -> bool:
     )
 
 
-def commit(path: Path, commits: Iterable[tuple[str, Files]]) -> None:
-    """Commit to ``main`` what each commit changes; the files themselves are written already."""
+def commit(
+    path: Path, commits: Iterable[tuple[str, Files]], author: str = AUTHOR, at: int | None = None
+) -> None:
+    """Commit to ``main`` what each commit changes; the files themselves are written already.
+
+    Args:
+        at: seconds since 1970; None: now.
+    """
     objects, tree, head = path / ".git/objects", dict[bytes, bytes](), b""
     for message, files in commits:
         for name, content in files.items():
@@ -33,7 +39,7 @@ def commit(path: Path, commits: Iterable[tuple[str, Files]]) -> None:
                 data = content.encode() if isinstance(content, str) else content
                 tree[os.fsencode(name)] = _write(objects, b"blob", data)
         parent = b"parent %b\n" % head if head else b""
-        made = f"{AUTHOR} {int(time.time())} +0000".encode()
+        made = f"{author} {int(time.time()) if at is None else at} +0000".encode()
         text = b"tree %b\n%bauthor %b\ncommitter %b\n\n%b\n" % (
             _write_tree(objects, tree).hex().encode(), parent, made, made, message.encode(),
         )  # fmt: skip

@@ -58,7 +58,7 @@ class Repo:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not (path / ".git").exists():
-            shutil.copytree(_empty_repository(), path / ".git")
+            shutil.copytree(empty_repository(), path / ".git")
 
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -99,7 +99,7 @@ def templates() -> Path:
 
 
 @cache
-def _empty_repository() -> Path:
+def empty_repository() -> Path:
     """The .git of a repository without commits: it is copied in a tenth of the time."""
     folder = templates() / "empty"
     subprocess.run([*GIT, "init", "-q", "-b", "main", "--template=", folder], check=True)

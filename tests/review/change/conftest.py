@@ -4,13 +4,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.types import Change, ChangedFile
-from tests.review.review_kit import SHORT_LIVED
+from tests.review import first_commits
+from tests.review.review_kit import SHORT_LIVED, empty_repository
 
 GIT_ENV = {
     "PATH": os.environ["PATH"],
@@ -67,13 +69,32 @@ class Repo:
 
     def commit(self, files: dict[str, bytes | str] | None = None) -> str:
         """Write the files and commit everything in the checkout."""
+        commits = [("a commit", files or {})]
+        is_first = self._is_unborn() and first_commits.can_commit(self.root, commits)
         for path, data in (files or {}).items():
             self.write(path, data)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", "a commit")
+        if is_first:
+            first_commits.commit(self.root, commits, "Ann <ann@example.org>", 1_714_979_289)
+        else:
+            self.git("add", "--all")
+            self.git("commit", "--quiet", "--allow-empty", "-m", "a commit")
         return self.oid("HEAD")
 
+    def _is_unborn(self) -> bool:
+        """Whether this is an empty repository as it was made, without settings of its own."""
+        git, empty = self.root / ".git", empty_repository()
+        return (
+            git.is_dir()
+            and sorted(os.listdir(git)) == sorted(os.listdir(empty))
+            and (git / "config").read_bytes() == (empty / "config").read_bytes()
+            and not any(git.glob("refs/heads/*"))
+        )
+
     def oid(self, ref: str) -> str:
+        with suppress(OSError):  # without a process where it is that of a branch
+            name = (self.root / ".git/HEAD").read_text().strip().removeprefix("ref: ")
+            if ref == "HEAD":
+                return (self.root / ".git" / name).read_text().strip()
         return self.git("rev-parse", ref).decode().strip()
 
     def copy(self, target: Path) -> "Repo":
@@ -91,9 +112,8 @@ def make_repo() -> Callable[[Path], Repo]:
 
     def make(root: Path) -> Repo:
         root.mkdir(exist_ok=True)
-        repo = Repo(root)
-        repo.git("init", "--quiet", "--initial-branch=main", "--template=")
-        return repo
+        shutil.copytree(empty_repository(), root / ".git")
+        return Repo(root)
 
     return make
 
