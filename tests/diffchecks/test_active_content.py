@@ -80,23 +80,23 @@ def test_what_other_analyzers_or_people_read_is_left_to_them(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("a.svg", "<a " * 300_000),
-        ("a.svg", "href = '" * 100_000),
-        ("a.svg", "<svg onload " * 80_000),
-        ("a.md", "[" * 900_000),
-        ("a.md", "<script " * 100_000),
-        ("a.md", "`" * 500_000 + "a"),
-        ("a.md", "` `` ``` " * 100_000),
-        ("a.md", "<!-- " * 200_000),
-        ("a.md", "<a href=" * 100_000),
-        ("a.yml", "curl " * 200_000),
-        ("a.yml", "curl a | sh\n" * 20_000),
-        ("a.go", "`curl a | sh`\n" * 20_000),
-        ("a.yml", "base64 -d " * 90_000),
-        (".gitlab-ci.yml", "- remote: a\n" * 20_000),
+        ("a.svg", "<a " * 75_000),
+        ("a.svg", "href = '" * 25_000),
+        ("a.svg", "<svg onload " * 20_000),
+        ("a.md", "[" * 225_000),
+        ("a.md", "<script " * 25_000),
+        ("a.md", "`" * 125_000 + "a"),
+        ("a.md", "` `` ``` " * 25_000),
+        ("a.md", "<!-- " * 50_000),
+        ("a.md", "<a href=" * 25_000),
+        ("a.yml", "curl " * 50_000),
+        ("a.yml", "curl a | sh\n" * 5_000),
+        ("a.go", "`curl a | sh`\n" * 5_000),
+        ("a.yml", "base64 -d " * 22_500),
+        (".gitlab-ci.yml", "- remote: a\n" * 5_000),
     ],
 )
 def test_large_files_take_linear_time(path: str, text: str) -> None:
     start = time.process_time()
     list(find_active_content(Source(path, text.encode())))
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 1

@@ -110,8 +110,8 @@ def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) 
 
 def test_large_programs_and_many_texts_take_linear_time(tmp_path: Path) -> None:
     files = {f"d/{n}.txt": CODE for n in range(300)}
-    files["all.py"] = "".join(f"a{n} = '{n}.txt'\n" for n in range(300)) * 60
-    files |= {f"{n}.py": "".join(f"a{k} = '{n}.txt'\n" for k in range(20_000)) for n in range(3)}
+    files["all.py"] = "".join(f"a{n} = '{n}.txt'\n" for n in range(300)) * 20
+    files |= {f"{n}.py": "".join(f"a{k} = '{n}.txt'\n" for k in range(6_000)) for n in range(3)}
     start = time.process_time()
     assert look(tmp_path, files).gaps == {}
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 3

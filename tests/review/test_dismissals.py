@@ -20,14 +20,14 @@ from tests.review.test_converging_reviews import (
 )
 from tests.review.test_merging import located
 
-PUSHES = 10
+PUSHES = 6
 
 
 def of_memory(verdict: Verdict, finding: Finding) -> list[str]:
     return [use.effect for use in verdict.memory if finding.id in use.findings]
 
 
-async def test_over_ten_pushes_no_dismissed_finding_is_raised_again(tmp_path: Path) -> None:
+async def test_over_six_pushes_no_dismissed_finding_is_raised_again(tmp_path: Path) -> None:
     """Each push brings a defect, which is dismissed; the model goes on about all of them."""
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
     text, again, repetitions = OPENING, 0, 0
@@ -47,8 +47,8 @@ async def test_over_ten_pushes_no_dismissed_finding_is_raised_again(tmp_path: Pa
             assert one.waiver == "The list is never empty. (maintainer)"
             assert of_memory(verdict, one) == ["dismissed"]
         dismiss(branch, new)
-    assert (repetitions, again) == (45, 0)
-    last = await branch.look(said(*(repeated(number, 11) for number in range(1, PUSHES + 1))))
+    assert (repetitions, again) == (15, 0)
+    last = await branch.look(said(*(repeated(number, PUSHES + 1) for number in range(1, PUSHES + 1))))
     assert (open_titles(last), last.verdict) == ([], "merge")
 
 

@@ -18,10 +18,10 @@ DEEP = 2000
 
 HOSTILE = {
     "brackets": "x = " + "(" * 150 + ")" * 150 + "\n",
-    "minuses": "x = " + "-" * 50_000 + "1\n",
-    "attributes": "x = a" + ".b" * 20_000 + "\n",
-    "additions": "x = " + "1 + " * 20_000 + "1\n",
-    "calls": "x = f" + "()" * 20_000 + "\n",
+    "minuses": "x = " + "-" * 20_000 + "1\n",
+    "attributes": "x = a" + ".b" * 6_000 + "\n",
+    "additions": "x = " + "1 + " * 6_000 + "1\n",
+    "calls": "x = f" + "()" * 6_000 + "\n",
     "ifs": "if a:\n    pass\n" + "elif a:\n    pass\n" * DEEP,
     "blocks": "".join(" " * at + "if a:\n" for at in range(95)) + " " * 95 + "pass\n",
     "classes": "".join(" " * at + f"class C{at}:\n" for at in range(95)) + " " * 95 + "x = 1\n",
@@ -30,7 +30,7 @@ HOSTILE = {
     "not text": bytes(range(256)),
     "syntax": "def f(:\n",
     "two": "print 'two'\n",
-    "large": "x = 1\n" * 10_000,
+    "large": "x = 1\n" * 3_000,
     "bases": "class A(B): ...\nclass B(A): ...\n",
     "stars": "from . import *\nfrom .__init__ import *\n__all__ = [*x]\n__all__ += y\n",
     "escapes": "x = '\\d' is 1\nassert (x, 'y')\n",

@@ -386,15 +386,15 @@ def test_a_glob_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("name", "given", "before"),
     [
-        ("pyproject.toml", {}),
-        ("grumble.conf", {"config_files": ["grumble.conf"]}),
-        ("rules/grumble.conf", {"command": ["grumble", "--rules=rules/grumble.conf"]}),
-        ("rules/grumble.conf", {"command": ["grumble", "--rules", "./rules/"]}),
+        ("pyproject.toml", {}, None),
+        ("pyproject.toml", {}, "grumble = true\n"),
+        ("grumble.conf", {"config_files": ["grumble.conf"]}, None),
+        ("rules/grumble.conf", {"command": ["grumble", "--rules=rules/grumble.conf"]}, "old\n"),
+        ("rules/grumble.conf", {"command": ["grumble", "--rules", "./rules/"]}, None),
     ],
 )
-@pytest.mark.parametrize("before", [None, "grumble = true\n"])
 def test_a_configuration_file_of_the_change_does_not_switch_it_off(
     tmp_path: Path, programs: Path, name: str, given: dict[str, Any], before: str | None
 ) -> None:
