@@ -11,7 +11,7 @@ import string
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -180,14 +180,22 @@ def forms(secret: str) -> Iterator[str]:
         yield from (inner, inner.replace("+", "-").replace("/", "_"))
 
 
+_SPLITTING = str.maketrans("", "", "\"'+ ,\t\n\\\u200b")
+
+
 def bare(text: str) -> str:
-    return "".join(c for c in text if c not in "\"'+ ,\t\n\\\u200b")
+    return text.translate(_SPLITTING)
+
+
+@lru_cache(maxsize=8)
+def bare_forms(secret: str) -> list[tuple[str, str]]:
+    return [(form, bare(form)) for form in forms(secret)]
 
 
 def leaks(text: str, secret: str) -> list[str]:
     """The forms of a secret that a text still has, in one piece or split."""
     shown = bare(text)
-    return [form for form in forms(secret) if bare(form) in shown]
+    return [form for form, bared in bare_forms(secret) if bared in shown]
 
 
 def strings(value: Json) -> Iterator[str]:
