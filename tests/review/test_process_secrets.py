@@ -1,7 +1,6 @@
 """No secret of ours leaves a review: no request, journal row, line, verdict or message holds one."""
 
 import json
-import random
 from pathlib import Path
 
 import anyio
@@ -11,17 +10,14 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.cli.main import main
 from tests.providers.provider_kit import open_session
 from tests.review.review_kit import change
-from tests.torture import own_secrets
 from tests.torture.own_secrets import ENCODINGS, hostile, leaks, reviewed
 
 SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
 
 
-def test_a_hostile_model_cannot_say_it() -> None:
-    assert own_secrets.in_review(own_secrets.secret_of(random.Random(7))) == ""
+def test_a_hostile_model_cannot_say_it_and_no_request_over_http_holds_it(tmp_path: Path) -> None:
+    """Rows, events, the verdict and requests."""
 
-
-def test_no_request_over_http_holds_it(tmp_path: Path) -> None:
     async def work() -> list[str]:
         async with open_session("anthropic", hostile(SECRET)) as used:
             out = await reviewed(tmp_path, SECRET, used.model)
