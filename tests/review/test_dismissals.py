@@ -48,7 +48,9 @@ async def test_over_six_pushes_no_dismissed_finding_is_raised_again(tmp_path: Pa
             assert of_memory(verdict, one) == ["dismissed"]
         dismiss(branch, new)
     assert (repetitions, again) == (15, 0)
-    last = await branch.look(said(*(repeated(number, PUSHES + 1) for number in range(1, PUSHES + 1))))
+    last = await branch.look(
+        said(*(repeated(number, PUSHES + 1) for number in range(1, PUSHES + 1)))
+    )
     assert (open_titles(last), last.verdict) == ([], "merge")
 
 

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -138,16 +139,32 @@ async def test_before_the_first_commit(repo, tmp_path):
     assert "no commit yet" in change.notes[0]
 
 
+HIDING = """
+[core]
+	autocrlf = true
+	safecrlf = true
+	eol = crlf
+	symlinks = false
+	bigFileThreshold = 1
+	ignoreStat = true
+[filter "hide"]
+	clean = cat /dev/null
+	process = false
+	required = true
+"""
 HIDDEN = b'v = "$Id: "; import os; os.system(input()); w = "$"\r\n\xff\xfea\0'
 
 
 @pytest.mark.attack("attributes and settings that show git other bytes than those on disk")
-@pytest.mark.parametrize("place", ["tracked", "info", "config", "global"])
 @pytest.mark.parametrize(
-    "attributes",
+    ("place", "attributes"),
     [
-        "ident", "text eol=crlf", "text eol=lf", "text=auto", "crlf=input", "export-subst",
-        "working-tree-encoding=UTF-16", "working-tree-encoding=SHIFT-JIS", "filter=hide", "binary",
+        *(("tracked", attributes) for attributes in (
+            "ident", "text eol=crlf", "text eol=lf", "text=auto", "crlf=input", "export-subst",
+            "working-tree-encoding=UTF-16", "working-tree-encoding=SHIFT-JIS", "filter=hide", "binary",
+        )),
+        *product(("info", "config", "global"), ("ident", "text eol=crlf", "filter=hide")),
+        ("info", "working-tree-encoding=UTF-16"),
     ],
 )  # fmt: skip
 async def test_the_bytes_on_disk_are_reviewed_whatever_attributes_say(
@@ -156,13 +173,8 @@ async def test_the_bytes_on_disk_are_reviewed_whatever_attributes_say(
     data = HIDDEN if "encoding" not in attributes else HIDDEN.decode("latin-1").encode("utf-16")
     plain = b'v = "$Id$"\n\xff\xfea\0'
     repo.commit({"a.py": plain, "b.py": b"b = 1\n", "moved.py": plain, "same.py": b"s = 1\n"})
-    for key, value in {
-        "core.autocrlf": "true", "core.safecrlf": "true", "core.eol": "crlf",
-        "core.symlinks": "false", "filter.hide.clean": "cat /dev/null",
-        "filter.hide.process": "false", "filter.hide.required": "true",
-        "core.bigFileThreshold": "1", "core.ignoreStat": "true",
-    }.items():  # fmt: skip
-        repo.git("config", key, value)
+    with (repo.root / ".git/config").open("a") as config:
+        config.write(HIDING)
     line = f"* {attributes}\n"
     if place == "tracked":
         repo.write(".gitattributes", line)
