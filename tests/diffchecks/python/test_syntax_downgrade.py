@@ -60,8 +60,8 @@ def test_newer_syntax_has_the_tree_of_the_older(newer: str, older: str) -> None:
 
 
 def test_rewriting_what_needs_none_changes_nothing() -> None:
-    files = sorted(Path(diffchecks.__file__).parent.rglob("*.py"))[::5]
-    assert len(files) > 30
+    files = sorted(Path(diffchecks.__file__).parent.rglob("*.py"))[::12]
+    assert len(files) > 12
     for file in files:
         text = file.read_text("utf-8")
         was = ast.parse(text)
