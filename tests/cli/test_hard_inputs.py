@@ -183,7 +183,7 @@ def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
     "command",
     [
         "fix FILE",
-        "export FILE --to sarif=-",
+        "export FILE --format sarif=-",
         "post FILE --to github --project a/b --request 1",
         "review --base HEAD~1 --previous FILE",
         "audit verify --verdict FILE",
