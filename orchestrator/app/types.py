@@ -13,7 +13,7 @@ from msgspec.structs import asdict, force_setattr
 from orchestrator.code_review.change.change_description import storable
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -24,9 +24,19 @@ PROGRAM = "program"
 """The kind of run that a program keeps with the library; a review's entry has no kind."""
 
 
+ENTRY_DAMAGED = "its entry in the store is damaged, or of another version of Diffcourt"
+
+
 def is_program_run(run: RunMeta) -> bool:
     """Whether a run is of a program that uses the library, and not a review."""
-    return bool(run.meta.get("kind") == PROGRAM)
+    return isinstance(run.meta, dict) and run.meta.get("kind") == PROGRAM
+
+
+def is_readable(run: RunMeta) -> bool:
+    """Whether a run's entry in the store has the form of one."""
+    if is_program_run(run):
+        return "root" in run.meta
+    return isinstance(run.meta, dict) and isinstance(run.meta.get("options"), dict)
 
 
 def review_options(run: RunMeta) -> Mapping[str, Any]:
@@ -34,12 +44,15 @@ def review_options(run: RunMeta) -> Mapping[str, Any]:
 
     Raises:
         InputError: the run is no review.
+        StoreError: its entry cannot be read.
     """
     if is_program_run(run):
         raise InputError(
             f"{run.run_id} belongs to another program and is not a review; restart that program "
             "to continue it"
         )
+    if not (is_readable(run) and run.meta["options"].keys() == ReviewOptions().as_meta().keys()):
+        raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
     options: Mapping[str, Any] = run.meta["options"]
     return options
 

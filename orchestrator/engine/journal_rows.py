@@ -4,6 +4,7 @@ Requests and values are decoded when a reader asks for them: most readers need f
 result can be long.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +18,11 @@ from orchestrator.engine.types import Json, Level, Usage
 from orchestrator.errors import DiffcourtError, ModelError, Refused
 
 T = TypeVar("T")
+
+_ESCAPE = re.compile(
+    rb"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<lone>ud[89a-f][0-9a-f]{2})|.)",
+    re.DOTALL | re.IGNORECASE,
+)
 
 EffectKind = Literal["task", "model", "tool", "question", "other"]
 
@@ -260,6 +266,16 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 
 
+def decodable(body: bytes) -> bytes:
+    """A row's body as msgspec decodes it: a lone surrogate becomes the text of its escape.
+
+    A file name that is not UTF-8 holds lone surrogates, which no Unicode text can.
+    """
+    if b"\\ud" not in body:
+        return body
+    return _ESCAPE.sub(lambda found: b"\\" * (found["lone"] is not None) + found[0], body)
+
+
 def read_row(row: Row) -> RowBody:
     """Decode the body of a row; a row of another kind is read as an effect.
 
@@ -268,7 +284,7 @@ def read_row(row: Row) -> RowBody:
     """
     if row.kind == "data":
         return Data(row.body)
-    body: RowBody = _DECODERS.get(row.kind, _EFFECT).decode(row.body)
+    body: RowBody = _DECODERS.get(row.kind, _EFFECT).decode(decodable(row.body))
     return body
 
 
@@ -278,7 +294,7 @@ def read_fields(body: Raw | bytes) -> Mapping[str, Any]:
     Raises:
         ValueError: it is no JSON.
     """
-    found = msgspec.json.decode(body) if body else None
+    found = msgspec.json.decode(decodable(bytes(body))) if body else None
     return found if isinstance(found, dict) else {}
 
 

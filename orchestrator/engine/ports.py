@@ -221,7 +221,7 @@ class JournalStore(Protocol):
 
 
 class RunMeta(Struct, frozen=True):
-    """A run as a store's index lists it."""
+    """A run as a store's index lists it; ``meta`` is None where its entry cannot be read."""
 
     run_id: str
     started: float
@@ -235,8 +235,12 @@ class RunIndex(Protocol):
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         """Add a new run."""
 
-    async def runs(self) -> list[RunMeta]:
-        """All runs, newest first."""
+    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
+        """All runs, newest first, also those with damaged entries.
+
+        Args:
+            all_repositories: of every repository in a shared store.
+        """
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""

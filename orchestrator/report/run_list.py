@@ -37,7 +37,7 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
 
 def _format_cells(row: RunInfo) -> tuple[str, str, str, str, str]:
     """A row's cells; the result is the verdict, or the state of a run without a final one."""
-    unfinished = row.state in {"waiting", "cancelled"}
+    unfinished = row.state in {"waiting", "cancelled", "unreadable"}
     result = row.state if unfinished else row.verdict or row.state
     return (
         escape_unprintable(row.run_id),

@@ -1,13 +1,13 @@
 """What every journal store offers, and the errors that all of them raise."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec import Struct
 
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
-from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
 from orchestrator.stores.writer_identity import display_name
 
@@ -25,13 +25,6 @@ class RunStore(JournalStore, RunIndex, Protocol):
 
     async def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key, without reading the others."""
-
-    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
-        """All runs, newest first, and the ids of those whose entry cannot be read.
-
-        Args:
-            all_repositories: of every repository in a shared store.
-        """
 
     async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
         """Enter a run with all its rows, whole or not at all.
@@ -86,24 +79,11 @@ Entry = tuple[str, float, str, str | None]
 """A run in the index: its id, when it began, its entry as JSON, and its live writer."""
 
 
-def parse_entries(entries: Iterable[Entry]) -> tuple[list[RunMeta], list[str]]:
-    """The runs of an index, and the ids of those whose entry cannot be read."""
-    runs, damaged = list[RunMeta](), list[str]()
-    for run_id, started, meta, writer in entries:
-        try:
-            runs.append(RunMeta(run_id, started, parse_meta(run_id, meta), writer))
-        except StoreError:
-            damaged.append(run_id)
-    return runs, damaged
-
-
-def parse_meta(run_id: str, text: str) -> Json:
-    """Parse a run's entry in the index.
-
-    Raises:
-        StoreError: it is not JSON.
-    """
+def read_entry(run_id: str, started: float, text: str, writer: str | None) -> RunMeta:
+    """A run of the index; without ``meta``, and at the epoch, where its entry is damaged."""
     try:
-        return json.loads(text)
-    except ValueError:
-        raise StoreError(f"the entry of run {run_id} in the store is damaged") from None
+        datetime.fromtimestamp(started, UTC)
+        meta = json.loads(text)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return RunMeta(run_id, 0.0, None, writer)
+    return RunMeta(run_id, started, meta if isinstance(meta, dict) else None, writer)

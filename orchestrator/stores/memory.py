@@ -49,17 +49,13 @@ class MemoryStore:
             raise run_exists(run.run_id)
         self._kept[run.run_id] = _Kept(replace(run, writer=None), list(rows))
 
-    async def runs(self) -> list[RunMeta]:
+    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
         """All runs, newest first; ``writer`` where a lease is live."""
         found = [
             replace(kept.run, writer=kept.holder if self._live(kept) else None)
             for kept in self._kept.values()
         ]
         return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
-
-    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
-        """All runs; none is damaged here."""
-        return await self.runs(), []
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""

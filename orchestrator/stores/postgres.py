@@ -121,7 +121,7 @@ class PostgresStore(SqlStore):
                 [(run, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
             )
 
-    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
+    def _list_entries(self, all_repositories: bool) -> list[Entry]:
         found = self._db.execute(
             f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE %s OR repository = %s",
             (all_repositories, self._repository),

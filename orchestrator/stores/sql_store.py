@@ -14,8 +14,7 @@ from orchestrator.stores.base import (
     CancelRequest,
     Entry,
     lease_lost,
-    parse_entries,
-    parse_meta,
+    read_entry,
     run_exists,
     run_locked,
     run_not_found,
@@ -81,17 +80,10 @@ class SqlStore(ABC):
 
         await self._in_thread(work)
 
-    async def runs(self) -> list[RunMeta]:
-        """All runs, newest first; ``writer`` where a lease is live."""
-        entries = await self._in_thread(self._list_entries)
-        return [
-            RunMeta(run, at, parse_meta(run, meta), writer) for run, at, meta, writer in entries
-        ]
-
-    async def index(self, *, all_repositories: bool = False) -> tuple[list[RunMeta], list[str]]:
-        """All runs, and those whose entry cannot be read; see ``RunStore``."""
+    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
+        """All runs, newest first; ``writer`` where a lease is live; see ``RunIndex``."""
         entries = await self._in_thread(lambda: self._list_entries(all_repositories))
-        return parse_entries(entries)
+        return [read_entry(*entry) for entry in entries]
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
@@ -200,7 +192,7 @@ class SqlStore(ABC):
         """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
 
     @abstractmethod
-    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
+    def _list_entries(self, all_repositories: bool) -> list[Entry]:
         """All runs, newest first; of every repository, or of the store's own."""
 
     @abstractmethod

@@ -169,7 +169,7 @@ class SqliteStore(SqlStore):
             places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
             self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
-    def _list_entries(self, all_repositories: bool = False) -> list[Entry]:
+    def _list_entries(self, all_repositories: bool) -> list[Entry]:
         found = self._db.execute(
             "SELECT run, started, meta, holder, lease_until FROM runs"
             " ORDER BY started DESC, run DESC"

@@ -3,14 +3,19 @@
 import sqlite3
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from orchestrator.app.run_review import run_review
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.stored_runs import list_runs, show_run
 from orchestrator.app.runs.verdict_recording import VERDICT
+from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError
-from tests.review.review_kit import change, options
+from tests.review.review_kit import Repo, change, options
+from tests.stores.postgres_server import Server
 
 
 def test_a_damaged_verdict_is_listed_and_named_and_a_new_review_runs(tmp_path: Path) -> None:
@@ -27,3 +32,59 @@ def test_a_damaged_verdict_is_listed_and_named_and_a_new_review_runs(tmp_path: P
     assert states == {damaged.run_id: "unreadable", again.run_id: "finished"}
     with pytest.raises(InputError, match=f"diffcourt audit verify {damaged.run_id}"):
         show_run(repo.path, damaged.run_id)
+
+
+ENTRIES = [
+    "meta = '{'",
+    "meta = '[]'",
+    "meta = replace(meta, 'options', 'optionr')",
+    "started = 1e300",
+]
+
+
+def _two_runs(tmp_path: Path) -> tuple[Repo, str, str]:
+    repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
+    sound = run_review(options(repo.path), ignore_event).run_id
+    repo.commit({"a.py": "x = 3\n"})
+    return repo, sound, run_review(options(repo.path), ignore_event).run_id
+
+
+def _commands(repo: Repo, sound: str, damaged: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All commands work beside the damaged run, name it, and remove it."""
+    at = ["--repo", str(repo.path)]
+    for command in (["runs"], ["show", "latest"], ["runs", "prune", "--keep", "9"]):
+        assert main([*command, *at]) == 0, capsys.readouterr().err
+    assert f"diffcourt runs prune --run {damaged}" in capsys.readouterr().err
+    assert main(["stats", *at]) == 3
+    assert f"not counted: run {damaged}: its entry in the store" in capsys.readouterr().err
+    assert main(["audit", "verify", damaged, *at]) == 0
+    found = {run.run_id: run.state for run in CachedRunIndex([repo.path]).list_runs()}
+    assert found == {sound: "finished", damaged: "unreadable"}
+    assert main(["review", *at, "--base", "HEAD~1", "--quiet"]) == 0
+    assert main(["runs", "prune", "--run", damaged, *at]) == 0
+    assert damaged not in {run.run_id for run in list_runs(repo.path)}
+    assert sound in {run.run_id for run in list_runs(repo.path)}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_damaged_entry_stops_no_command_and_is_removed_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str
+) -> None:
+    repo, sound, damaged = _two_runs(tmp_path)
+    with sqlite3.connect(repo.path / ".diffcourt/state/journal.db") as db:
+        db.execute(f"UPDATE runs SET {entry} WHERE run = ?", (damaged,))
+    db.close()
+    _commands(repo, sound, damaged, capsys)
+
+
+def test_a_damaged_entry_in_a_shared_store_stops_no_command(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    postgres: Server,
+) -> None:
+    monkeypatch.setenv(state_directory.STORE, address := postgres.fresh("damaged"))
+    repo, sound, damaged = _two_runs(tmp_path)
+    with psycopg.connect(address) as db:
+        db.execute("UPDATE diffcourt_runs SET meta = '{' WHERE run = %s", (damaged,))
+    _commands(repo, sound, damaged, capsys)

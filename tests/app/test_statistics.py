@@ -187,7 +187,7 @@ def test_broken_journals_are_named_and_the_others_counted(
     assert total["completion"] == 0.5
     assert {broken["run_id"] for broken in statistics["broken"]} == {"altered", "entry"}
     assert "not counted: run altered: journal row 40 (" in err
-    assert "not counted: run entry: its entry in the store is damaged\n" in err
+    assert "not counted: run entry: its entry in the store is damaged, " in err
     assert main(["stats", "--repo", str(repo)]) == 3
     text = capsys.readouterr().out
     assert "2 complete (50.0%)" in text

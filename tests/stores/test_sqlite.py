@@ -28,17 +28,6 @@ def test_a_file_that_is_no_journal_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-async def test_a_damaged_entry_is_one_line(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "journal.db")
-    await store.create("r", 1.0, {})
-    with sqlite3.connect(tmp_path / "journal.db") as db:
-        db.execute("UPDATE runs SET meta = '{'")
-    db.close()
-    with pytest.raises(StoreError, match="the entry of run r in the store is damaged"):
-        await store.runs()
-    store.close()
-
-
 async def _interrupted_append(store: SqliteStore) -> None:
     """An append that asyncio's Ctrl-C ends: the wait for the thread ends, the thread does not."""
     await store.create("r", 1.0, {})

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
+from orchestrator.engine.journal_rows import decodable
 from orchestrator.engine.ports import Row
 
 Said = Literal["useful", "not-useful", "fixed"]
@@ -54,7 +55,7 @@ def read_feedback(row: Row | None) -> tuple[FindingFeedback, ...]:
     Raises:
         msgspec.DecodeError: the row is no such note.
     """
-    return () if row is None else _NOTE.decode(row.body).feedback
+    return () if row is None else _NOTE.decode(decodable(row.body)).feedback
 
 
 def newest_feedback(given: Sequence[FindingFeedback]) -> dict[str, FindingFeedback]:

@@ -27,7 +27,7 @@ from orchestrator.app.runs.export_summaries import summary_files
 from orchestrator.app.runs.state_directory import PATCH
 from orchestrator.app.runs.stored_runs import build_timeline, parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
+from orchestrator.app.types import TimelineEntry, is_program_run, is_readable
 from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.tools.program_output_files import DIRECTORY as OUTPUTS
 from orchestrator.code_review.tools.program_output_files import KeptFile
@@ -335,20 +335,12 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
     if (
         entry["format"] != FORMAT
         or not _RUN_ID.fullmatch(entry["run"])
-        or not _is_known(run)
+        or not is_readable(run)
         or entry["rows"] != len(rows)
         or entry["head"] != (rows[-1].hash if rows else GENESIS)
     ):
         raise ValueError
     return run, entry, rows
-
-
-def _is_known(run: RunMeta) -> bool:
-    """Whether the first line has the fields of a run."""
-    if is_program_run(run):
-        return bool(run.meta.keys() == {"kind", "root"})
-    known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
-    return bool(run.meta["options"].keys() == known)
 
 
 def _has_patch(run: RunMeta) -> bool:

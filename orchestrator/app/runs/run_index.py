@@ -15,12 +15,19 @@ from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_limits import read_limits
 from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict, last_row
-from orchestrator.app.types import PROGRAM, is_program_run, review_options
+from orchestrator.app.types import (
+    ENTRY_DAMAGED,
+    PROGRAM,
+    is_program_run,
+    is_readable,
+    review_options,
+)
 from orchestrator.code_review.verdict.model import ChangeRef, ReviewScore, RunUsage, VerdictStop
 from orchestrator.code_review.verdict.policy_effects import Override
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_rows import decodable, read_fields
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.errors import DiffcourtError, RunNotFound
+from orchestrator.errors import DiffcourtError, RunNotFound, StoreError
 from orchestrator.stores.base import RunStore
 
 KEPT_SECONDS = 30.0
@@ -148,6 +155,8 @@ async def summarize(store: RunStore, repo: Path, run: RunMeta) -> RunSummary:
     found = RunSummary(run_id=run.run_id, repo=repo, started=run.started, writer=run.writer or "")
     try:
         await _fill(found, store, run)
+        if not is_readable(run):
+            raise StoreError(ENTRY_DAMAGED)
     except (*DAMAGE, DiffcourtError) as error:
         found.state, found.problem = "unreadable", describe_damage(run.run_id, error)
     return found
@@ -157,9 +166,9 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
     row = await store.find(run.run_id, VERDICT)
     name = await store.find(run.run_id, NAME_KEY)
     if name is not None:
-        found.branch = _branch_of(msgspec.json.decode(name.body))
+        found.branch = _branch_of(read_fields(name.body))
     if row is not None:
-        found.brief = msgspec.json.decode(row.body, type=VerdictBrief)
+        found.brief = msgspec.json.decode(decodable(row.body), type=VerdictBrief)
     if row is None or run.writer:
         rows = await store.rows(run.run_id)
         found.record = read_record(run.run_id, rows)
@@ -172,7 +181,7 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
 
 def _waiting_brief(rows: Sequence[Row]) -> VerdictBrief | None:
     waiting = last_row(rows, is_waiting_verdict)
-    return msgspec.json.decode(waiting.body, type=VerdictBrief) if waiting else None
+    return msgspec.json.decode(decodable(waiting.body), type=VerdictBrief) if waiting else None
 
 
 def _branch_of(body: Mapping[str, Any]) -> str:

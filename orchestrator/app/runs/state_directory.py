@@ -20,6 +20,7 @@ from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
+from orchestrator.app.types import is_readable
 from orchestrator.code_review.change.git.index_file import tracks_below
 from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
@@ -202,13 +203,14 @@ def new_run_id() -> str:
 
 
 def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
-    """Find a run by its id, a unique prefix of it, or ``latest``.
+    """Find a run by its id, a unique prefix of it, or ``latest``: one with a readable entry.
 
     Raises:
         RunNotFound: no run matches, or several do.
     """
-    if name == LATEST and runs:
-        return runs[0]
+    readable = filter(is_readable, runs) if name == LATEST else ()
+    for run in readable:
+        return run
     found = [run for run in runs if run.run_id.startswith(name)]
     if len(found) == 1:
         return found[0]

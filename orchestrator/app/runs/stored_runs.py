@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from orchestrator.app.types import (
     ShownRun,
     TimelineEntry,
     is_program_run,
+    is_readable,
     review_options,
 )
 from orchestrator.code_review.verdict.model import Verdict
@@ -32,7 +33,7 @@ from orchestrator.engine.journal import IMPORTED
 from orchestrator.engine.journal_keys import FORK_NOTE, Key
 from orchestrator.engine.journal_rows import Data, Effect, Intent, Note, RowBody, read_row
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.errors import InputError
+from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.stores.base import RunStore
 
 DAY = 24 * 3600.0
@@ -59,7 +60,7 @@ async def _summarize(store: RunStore, run: RunMeta) -> RunInfo:
     """One run of the list; one that cannot be read is listed, and keeps no other back."""
     try:
         return _describe_run(run, *await _find_verdict(store, run))
-    except (*DAMAGE, InputError):
+    except (*DAMAGE, DiffcourtError):
         return replace(_describe_run(run, None, final=False), state="unreadable")
 
 
@@ -74,25 +75,42 @@ async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, 
 
 
 def prune_runs(
-    repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
+    repo: Path | None,
+    keep: int | None,
+    days: float | None,
+    *,
+    names: Sequence[str] = (),
+    dry: bool = False,
 ) -> list[RunInfo]:
-    """Remove runs permanently, except those being written; returns them, newest first.
+    """Remove runs permanently; returns them, newest first. Old ones being written are kept.
 
     Args:
         keep: number of newest runs to keep; None to remove by age only.
-        days: minimum age of a removed run.
+        days: minimum age of a removed run; one with a damaged entry has none, and stays.
+        names: the runs to remove, instead of those chosen by number and age.
+
+    Raises:
+        RunNotFound: there is no run of such a name.
+        RunLocked: a named one is being written.
     """
     directory = state_directory.state_dir(repo)
+
+    def choose(runs: list[RunMeta]) -> list[RunMeta]:
+        if names:
+            named = [state_directory.find_run(name, runs) for name in names]
+            return list({run.run_id: run for run in named}.values())
+        before = time.time() - days * DAY if days is not None else math.inf
+        old = [run for run in runs[keep or 0 :] if run.meta is not None and run.started < before]
+        return [run for run in old if run.writer is None]
+
     with state_directory.open_store(repo) as store:
-        return anyio.run(_prune, store, directory, keep, days, dry)
+        return anyio.run(_prune, store, directory, choose, dry)
 
 
 async def _prune(
-    store: RunStore, directory: Path, keep: int | None, days: float | None, dry: bool
+    store: RunStore, directory: Path, choose: Callable[[list[RunMeta]], list[RunMeta]], dry: bool
 ) -> list[RunInfo]:
-    before = time.time() - days * DAY if days is not None else math.inf
-    old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
-    going = [run for run in old if run.writer is None]
+    going = choose(await store.runs())
     infos = [await _summarize(store, run) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
@@ -197,12 +215,16 @@ def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo
         status = "cancelled" if verdict.stop.reason == "cancelled" else status
     elif is_program_run(run):
         what, status = PROGRAM, "finished" if final else "waiting"
+    elif not is_readable(run):
+        what = ""
     else:
         given = review_options(run)
         sides = [side for side in ("worktree", "staged") if given[side]]
         what = given["diff_name"] or (sides[0] if sides else given["head"] or "HEAD")
         status = "interrupted"
-    if run.writer and (is_program_run(run) or not final):
+    if not is_readable(run):
+        status = "unreadable"
+    elif run.writer and (is_program_run(run) or not final):
         status = "running"
     started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []

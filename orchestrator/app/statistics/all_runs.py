@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.damaged_runs import DAMAGE
 from orchestrator.app.statistics.document import (
     AgentFigures,
     BrokenJournal,
@@ -35,6 +36,7 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
     read_run,
 )
+from orchestrator.app.types import is_readable
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import RunStore
 
@@ -93,15 +95,12 @@ async def collect_from(
         until: the present time, which the statistics state.
     """
     found = Collected([], [], since, until)
-    runs, damaged = await store.index(all_repositories=all_repositories)
-    for name in damaged:
-        found.broken.append(BrokenJournal(name, "its entry in the store is damaged"))
-    for run in reversed(runs):  # the index has the newest first
-        if run.started < since:
+    for run in reversed(await store.runs(all_repositories=all_repositories)):  # oldest first
+        if run.started < since and is_readable(run):
             continue
         try:
             found.runs.append(read_run(run, await store.rows(run.run_id)))
-        except StoreError as error:
+        except (*DAMAGE, StoreError) as error:
             found.broken.append(BrokenJournal(run.run_id, str(error)))
     return found
 

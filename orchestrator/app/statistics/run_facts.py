@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from orchestrator.app.human_decisions.feedback_notes import newest_feedback, read_feedback
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
-from orchestrator.app.types import is_program_run
+from orchestrator.app.types import ENTRY_DAMAGED, is_program_run, is_readable
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.code_review.verdict.previous import PreviousFinding
@@ -22,6 +22,7 @@ from orchestrator.engine.journal_rows import (
     RecordedRequest,
     RecordedResult,
     Refusal,
+    decodable,
     read_row,
 )
 from orchestrator.engine.ports import Row, RunMeta
@@ -137,8 +138,8 @@ def read_run(run: RunMeta, rows: Sequence[Row]) -> RunFacts:
 
 
 def _is_review(run: RunMeta) -> bool:
-    if not isinstance(run.meta, dict):
-        raise StoreError("its entry in the store is damaged")
+    if not is_readable(run):
+        raise StoreError(ENTRY_DAMAGED)
     return not is_program_run(run)
 
 
@@ -274,7 +275,7 @@ class _Reader:
     def _note(self, row: Row, note: Note) -> None:
         facts, key = self._facts, Key.parse(row.key)
         if row.key == VERDICT or key.part == WAITING:
-            self._verdict = _VERDICT.decode(row.body)
+            self._verdict = _VERDICT.decode(decodable(row.body))
             self._final, self._waiting = row.key == VERDICT, key.part == WAITING
             if self._verdict.override is None:  # else a person's session, not the run's
                 self._session_worked = self._session_ended = True

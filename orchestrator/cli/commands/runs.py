@@ -40,10 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--older-than", type=amount, metavar="DAYS", help="delete runs older than DAYS"
     )
+    which.add_argument("--run", action="append", dest="names", metavar="RUN", help="delete a run")
     p.add_argument(
         "--dry-run", action="store_true", help="only list the runs that would be deleted"
     )
-    p.set_defaults(do=_prune, keep=None, older_than=None, dry_run=False)
+    p.set_defaults(do=_prune, keep=None, older_than=None, names=[], dry_run=False)
     p = _part(parts, "export", "export a run to a directory of text files")
     add_run(p)
     p.add_argument("dir", type=Path, metavar="DIR", help="the directory to create")
@@ -82,6 +83,10 @@ def _list(args: argparse.Namespace) -> int:
     _print(found, args.json)
     if left and not args.json:
         emit_line(f"and {left:,} older runs; --limit {len(found) + left} lists all", sys.stdout)
+    for name in (info.run_id for info in found if info.state == "unreadable"):
+        check, remove = f"diffcourt audit verify {name}", f"diffcourt runs prune --run {name}"
+        line = f"run {name} cannot be read; check it with: {check}; remove it with: {remove}"
+        emit_line(line, sys.stderr)
     return EXIT_OK
 
 
@@ -97,7 +102,7 @@ def _print(found: list[RunInfo], json: bool) -> None:
 def _prune(args: argparse.Namespace) -> int:
     from orchestrator.app.runs.stored_runs import prune_runs
 
-    deleted = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
+    deleted = prune_runs(args.repo, args.keep, args.older_than, names=args.names, dry=args.dry_run)
     if deleted or args.json:
         _print(deleted, args.json)
     if not args.json:
