@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +12,7 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from diffchecks.safe_paths import read_safely
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.human_decisions.approvals import current_head, current_user
@@ -35,8 +36,16 @@ from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
+from orchestrator.code_review.change.change_construction import UNCOMMITTED
+from orchestrator.code_review.change.contents import decode, split_lines
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.path_limits import normalize_path
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.findings.previous_review import compare_with_previous
+from orchestrator.code_review.findings.previous_review import (
+    ReadHead,
+    RememberedReview,
+    compare_with_previous,
+)
 from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW, end_cancelled
@@ -138,8 +147,9 @@ class ReviewSession(Struct, frozen=True):
                     verdict = await compare_with_previous(
                         verdict,
                         known.previous,
-                        state.given.workspace.read_head,
+                        _present_lines(state, known.previous, self.options),
                         state.why_unsettled,
+                        [normalize_path(path) for path in self.options.paths],
                     )
         verdict_recording.record_verdict(journal, verdict)
         await journal.flush()
@@ -364,6 +374,23 @@ def _edited(policy: Policy, journal: Journal) -> Policy:
     from orchestrator.app.runs.forking import without_dropped  # noqa: PLC0415 - only forks need it
 
     return without_dropped(policy, journal)
+
+
+def _present_lines(
+    state: ReviewState, before: RememberedReview, options: ReviewOptions
+) -> ReadHead:
+    """Reads a file of head, and of the work tree if only the previous review read that."""
+    read_head = state.given.workspace.read_head
+    if options.worktree or before.review.head not in UNCOMMITTED:
+        return read_head
+
+    async def read(path: str) -> list[str]:
+        lines, root = await read_head(path), state_directory.repo_root(options.repo or Path())
+        with suppress(OSError):
+            lines += split_lines(decode(read_safely(root, path, BIG_FILE_BYTES)))
+        return lines
+
+    return read
 
 
 def _report_start(run_id: str, change: Change, journal: Journal, observer: Observer) -> None:

@@ -351,20 +351,27 @@ def _response_to_json(response: Response) -> Json:
 async def _act(
     spec: AgentSpec, calls: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
 ) -> list[ToolResult]:
-    """Run a turn's calls concurrently; results in the order of the calls."""
+    """Run a turn's calls concurrently; results in the order of the calls.
+
+    Raises:
+        ApprovalPending: one waits for a person; all others have ended, so that none is repeated.
+    """
     results: dict[int, ToolResult] = {}
+    pending: dict[int, ApprovalPending] = {}
 
     async def one(position: int, call: ToolCall) -> None:
-        results[position] = await runtime.executor.call(
-            spec, call, turn.tool_call(position, call.name), account
-        )
+        key = turn.tool_call(position, call.name)
+        try:
+            results[position] = await runtime.executor.call(spec, call, key, account)
+        except ApprovalPending as waits:
+            pending[position] = waits
 
-    if len(calls) == 1:
-        await one(1, calls[0])
-    else:
-        async with task_group() as group:
-            for position, call in enumerate(calls, 1):
-                group.start_soon(one, position, call)
+    async with task_group() as group:
+        for position, call in enumerate(calls, 1):
+            group.start_soon(one, position, call)
+    if pending:
+        await runtime.journal.flush()
+        raise pending[min(pending)]
     return [results[position] for position in sorted(results)]
 
 

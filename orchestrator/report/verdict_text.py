@@ -242,12 +242,15 @@ def describe_since_previous(verdict: Verdict) -> str:
     if previous is None:
         return ""
     states = Counter(one.since_previous for one in verdict.findings if one.state == "open")
+    looked = {entry.path for entry in verdict.checked}
+    again = sum(one.path in looked for one in previous.not_reported)
     counts = {
         "new": states["new"],
         "reopened": states["reopened"],
         "open as before": states["open"],
         "fixed": len(previous.fixed),
-        "not reported again": len(previous.not_reported),
+        "not reported again": again,
+        "not looked at": len(previous.not_reported) - again,
         "settled": sum(entry.cause == "settled" for entry in verdict.rejected),
     }
     found = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)

@@ -1,5 +1,6 @@
 """A run whose rows were damaged on the disk keeps neither other runs nor new reviews back."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_details import describe_call, load_details
 from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.stored_runs import list_runs, show_run
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.cli.main import main
+from orchestrator.engine.journal_rows import read_fields
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError
 from tests.review.review_kit import Repo, change, options
@@ -88,3 +91,45 @@ def test_a_damaged_entry_in_a_shared_store_stops_no_command(
     with psycopg.connect(address) as db:
         db.execute("UPDATE diffcourt_runs SET meta = '{' WHERE run = %s", (damaged,))
     _commands(repo, sound, damaged, capsys)
+
+
+def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"a.py": "x = 1\n"})
+    Path(os.fsdecode(os.fsencode(repo.path) + b"/na\xefve.py")).write_text("x = eval(input())\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "Add")
+    at = ["--repo", str(repo.path)]
+    assert main(["review", *at, "--base", "HEAD~1", "--quiet"]) == 1
+    trace = ["trace", "--with-content", "--to", str(tmp_path / "trace.json")]
+    for command in (
+        ["stats"],
+        ["audit", "show"],
+        ["runs", "export", "latest", str(tmp_path / "x")],
+    ):
+        assert main([*command, *at]) == 0, capsys.readouterr().err
+    assert main([*trace, *at]) == 0
+    for form in ("json", "sarif", "rdjson", "gitlab", "html", "markdown"):
+        assert main(["export", "--to", f"{form}={tmp_path / form}", *at]) == 0
+    (run,) = CachedRunIndex([repo.path]).list_runs()
+    assert (run.state, run.verdict) == ("finished", "needs_changes")
+    details = load_details(repo.path, "latest")
+    assert not details.problem
+    calls = [row.seq for row in details.rows if row.kind == "intent" and "/act/" in row.key]
+    sent = [passage.text for seq in calls for passage in describe_call(details, seq).sent]
+    assert any("ve.py" in text for text in sent)
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        (b'{"p":"\\udcef"}', {"p": "\\udcef"}),
+        (b'{"p":"\\ud83d\\ude00"}', {"p": "\U0001f600"}),
+        (b'{"p":"\\\\udcef"}', {"p": "\\udcef"}),
+        (b'{"p":"\\ud83d\\ud83d\\ude00\\ude00"}', {"p": "\\ud83d\U0001f600\\ude00"}),
+    ],
+)
+def test_a_lone_surrogate_is_read_as_the_text_of_its_escape(body: bytes, read: object) -> None:
+    assert read_fields(body) == read

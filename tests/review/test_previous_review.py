@@ -136,6 +136,43 @@ def test_a_finding_whose_file_is_not_examined_again_is_not_fixed(repo: Repo) -> 
     assert states(review(repo)) == [(RULE, "open")]
 
 
+def test_a_finding_that_only_the_work_tree_has_is_not_fixed_by_a_review_of_commits(
+    repo: Repo,
+) -> None:
+    repo.write({"new.py": SHELL, "app.py": f"{SHELL}\n\ndef more(y):\n    eval(y)\n"})
+    review(repo, worktree=True)
+    (repo.path / "other.py").write_text("X = 1\n")
+    repo.git("add", "other.py")
+    repo.git("commit", "-q", "-m", "Add another")
+    second = review(repo)
+    assert second.previous is not None
+    assert second.previous.fixed == ()
+    gone = {(one.path, one.rule) for one in second.previous.not_reported}
+    assert {("new.py", RULE), ("app.py", "security.eval")} <= gone
+    assert "not looked at" in render_verdict(second)
+
+
+def test_a_finding_outside_the_paths_of_a_review_is_not_looked_at(repo: Repo) -> None:
+    repo.commit({"lib/tool.py": SHELL})
+    review(repo)
+    repo.commit({"lib/tool.py": "X = 1\n"})
+    second = review(repo, paths=("app.py",))
+    assert second.previous is not None
+    assert [one.path for one in second.previous.not_reported] == ["lib/tool.py"]
+    assert second.previous.fixed == ()
+    repo.commit({"app.py": SHELL + "Y = 1\n"})
+    assert [one.path for one in review(repo).previous.fixed if one.rule == RULE] == []
+
+
+def test_a_withheld_finding_is_fixed_only_when_its_file_was_looked_at(repo: Repo) -> None:
+    repo.commit({"settings.py": 'PASSWORD = "vT9#qLm2xKp8wZ4r"\n'})
+    assert "security.password-literal" in [one.rule for one in review(repo).findings]
+    repo.commit({"settings.py": "PASSWORD = None\n"})
+    second = review(repo)
+    assert second.previous is not None
+    assert "security.password-literal" in [one.rule for one in second.previous.fixed]
+
+
 def test_another_branch_is_another_change(repo: Repo) -> None:
     review(repo)
     repo.git("checkout", "-q", "-b", "other")

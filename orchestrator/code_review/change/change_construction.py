@@ -34,6 +34,9 @@ _DEFAULTS = (
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """git's tree without files, as base: the whole tree is the change."""
 
+UNCOMMITTED = WORKTREE, STAGED = "worktree", "staged"
+"""The names of what is not committed as the head of a change."""
+
 
 def _shorten_name(name: str) -> str:
     return name[:12] if OID.fullmatch(name) else name
@@ -257,8 +260,8 @@ async def from_worktree(
             start = await _named_base(commits, await git.commit(base), start.commit)
         await on_base(objects, start.policy_commit)
     if index is None:
-        head, (store, tree, notes) = "worktree", await snapshot_worktree(git, repo, scratch)
+        head, (store, tree, notes) = WORKTREE, await snapshot_worktree(git, repo, scratch)
     else:
-        head, (store, tree, notes) = "staged", await snapshot_index(git, index, scratch)
+        head, (store, tree, notes) = STAGED, await snapshot_index(git, index, scratch)
     async with Objects(store) as objects:
         return await compare_trees(objects, start, head, tree, notes=notes)

@@ -25,6 +25,11 @@ def normalize_path(path: str) -> str:
     return normal
 
 
+def is_in_scope(path: str, paths: Sequence[str]) -> bool:
+    """Whether a review of these paths covers a path; without paths it covers all."""
+    return not paths or "." in paths or any(_is_below(path, limit) for limit in paths)
+
+
 async def limit_to_paths(change: Change, paths: Sequence[str]) -> Change:
     """The change with the files at or below these paths, and a note that says so.
 
@@ -33,7 +38,7 @@ async def limit_to_paths(change: Change, paths: Sequence[str]) -> Change:
     Raises:
         InputError: neither side of the change has such a path.
     """
-    if not paths or "." in paths:
+    if is_in_scope(".", paths):
         return change
     names = {name for file in change.files for name in (file.path, file.old_path) if name}
     unchanged = [path for path in paths if not any(_is_below(name, path) for name in names)]

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.change.path_limits import is_in_scope
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.code_review.verdict.previous import (
@@ -42,6 +43,7 @@ class RememberedFinding(Strict, frozen=True):
         open: whether it counted.
         first_fingerprint: in the first review that had it; empty: its fingerprint.
         whole_lines: the text is that of whole lines, as agents' quotations are.
+        in_base: the change removed the cited text.
     """
 
     finding: PreviousFinding
@@ -49,6 +51,7 @@ class RememberedFinding(Strict, frozen=True):
     open: bool
     first_fingerprint: str = ""
     whole_lines: bool = False
+    in_base: bool = False
 
 
 class RememberedReview(Strict, frozen=True):
@@ -113,6 +116,7 @@ def _remember(finding: Finding) -> RememberedFinding:
         open=finding.state == "open",
         first_fingerprint=finding.first_fingerprint,
         whole_lines=finding.standing != "proved",
+        in_base=finding.evidence.side == "base",
     )
 
 
@@ -124,22 +128,29 @@ def _cited(finding: Finding) -> str:
 
 
 async def compare_with_previous(
-    verdict: Verdict, known: RememberedReview, read_head: ReadHead, why_unsettled: str = ""
+    verdict: Verdict,
+    known: RememberedReview,
+    read_head: ReadHead,
+    why_unsettled: str = "",
+    paths: Sequence[str] = (),
 ) -> Verdict:
     """The verdict with what is new, open or reopened in it, and what was fixed.
 
     Args:
+        read_head: also reads the work tree, if the previous review did and this one does not.
         why_unsettled: why nothing is settled by the previous review.
+        paths: to which the review is limited; none: it is not.
     """
-    findings, gone = _match(verdict.findings, known)
+    findings, missing = _match(verdict.findings, known)
     fixed: list[PreviousFinding] = []
     silent: list[PreviousFinding] = []
     rejected = {entry.finding.fingerprint for entry in verdict.rejected}
-    for earlier in gone:
+    for earlier in missing:
         if not earlier.open or earlier.finding.fingerprint in rejected:
             continue
-        there = await _still_there(earlier, verdict, read_head)
-        (silent if there else fixed).append(earlier.finding)
+        looked = is_in_scope(earlier.finding.path, paths)
+        gone = looked and not await _still_there(earlier, verdict, read_head)
+        (fixed if gone else silent).append(earlier.finding)
     now = {finding.fingerprint for finding in findings}
     fixed_before = {*known.review.fixed_before, *(finding.fingerprint for finding in fixed)} - now
     previous = replace(
@@ -210,9 +221,11 @@ async def _still_there(earlier: RememberedFinding, verdict: Verdict, read_head: 
     path = earlier.finding.path
     if any(skip.gap and skip.path in {path, "*"} for skip in verdict.skipped):
         return True
-    if not earlier.text:
+    if earlier.in_base:
         return False
     lines = await read_head(path)
+    if not earlier.text:  # a secret, perhaps: only a look at the file says that it is gone
+        return bool(lines) and all(entry.path != path for entry in verdict.checked)
     if earlier.whole_lines:
         return bool(find_whole_lines(lines, earlier.text))
     return earlier.text in remove_white_space(lines)
