@@ -178,6 +178,18 @@ def resume_command(run_id: str, repo: Path | None = None) -> str:
     return f"diffcourt resume {run_id}{_at(repo)}"
 
 
+def raise_limit_command(run_id: str, why: str) -> str:
+    """The command that continues a run with more of what it ran out of.
+
+    Args:
+        why: which limit it reached, in the words of ``BudgetExhausted``.
+    """
+    flags = {"tool_calls would": "tool-calls", "tokens would": "tokens", "usd would": "usd"}
+    flags |= {"wall time": "minutes", "ran out of time": "minutes"}
+    option = next((f"{flag} N" for words, flag in flags.items() if words in why), "...")
+    return f"{resume_command(run_id)} --max-{option}"
+
+
 def approve_command(run_id: str, approval: str, repo: Path | None = None) -> str:
     """The command that approves a call, by the short digest of what is requested."""
     return f"diffcourt approve {run_id} {approval}{_at(repo)}"

@@ -47,7 +47,6 @@ from orchestrator.code_review.findings.previous_review import (
     compare_with_previous,
 )
 from orchestrator.code_review.fixes.patch_files import write_patch_files
-from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW, end_cancelled
 from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.review_state import ReviewState
@@ -173,7 +172,7 @@ class ReviewSession(Struct, frozen=True):
         top = state_directory.repo_root(options.repo or Path())
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self.pool)
-            policy = _edited(load_policy(layers, options), journal)
+            policy = load_policy(layers, options)
             cache = opened.enter_context(_open_cache(options, top))
             prices = required_prices(policy, options)
             model = await opened.enter_async_context(
@@ -208,7 +207,13 @@ class ReviewSession(Struct, frozen=True):
                 handed_over=known.handed_over,
                 observer=observer,
             )
-            yield await opened.enter_async_context(review)
+            state = await opened.enter_async_context(review)
+            if forked := journal.noted(FORK_NOTE):
+                # Imported here: only forks need it.
+                from orchestrator.app.runs.forking import dropped_findings  # noqa: PLC0415
+
+                state.dropped = dropped_findings(forked)
+            yield state
 
 
 def run_review(
@@ -365,15 +370,6 @@ def _note_parent_trace(journal: Journal, environment: Mapping[str, str]) -> None
     found = parse_traceparent(environment.get(TRACEPARENT_VARIABLE, ""))
     if known is None and found is not None and journal.log.length <= 1:
         journal.note(TRACEPARENT, {"trace": found[0], "span": found[1]})
-
-
-def _edited(policy: Policy, journal: Journal) -> Policy:
-    """The policy, with the findings that a fork drops waived."""
-    if journal.noted(FORK_NOTE) is None:
-        return policy
-    from orchestrator.app.runs.forking import without_dropped  # noqa: PLC0415 - only forks need it
-
-    return without_dropped(policy, journal)
 
 
 def _present_lines(

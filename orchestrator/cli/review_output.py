@@ -58,7 +58,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     amount.add_argument(
         "--verbose",
         action="store_true",
-        help="also print agents, criteria, guards, passed checks and usage, as diffcourt show does",
+        help="also print agents, criteria, guards, checks and usage, as diffcourt show does",
     )
     group.add_argument(
         "--otel",

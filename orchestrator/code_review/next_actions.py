@@ -8,7 +8,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import StopDecision
 from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.errors import answer_command, approve_command, resume_command
+from orchestrator.errors import answer_command, approve_command, raise_limit_command, resume_command
 from orchestrator.optional_dependencies import NOT_INSTALLED
 
 LISTED_ACTIONS = 10
@@ -25,21 +25,20 @@ def next_human_action(
 
 
 def _waiting_action(state: ReviewState) -> str:
-    """The first question to a person; empty if none waits."""
-    waiting = [
-        question for question in escalation_stages.questions(state.journal) if not question.answer
+    """All questions and calls that wait for a person; empty if none does."""
+    run = state.journal.run_id
+    waiting = [one for one in escalation_stages.questions(state.journal) if not one.answer]
+    several = len(waiting) > 1
+    asked = [
+        f"{one.question} Answer with: {answer_command(run, one.name if several else '')}"
+        for one in waiting
     ]
-    if waiting:
-        name = waiting[0].name if len(waiting) > 1 else ""
-        command = answer_command(state.journal.run_id, name)
-        return f"{waiting[0].question} Answer with: {command}"
-    if state.approvals:
-        run, call = state.journal.run_id, state.approvals[0]
-        return (
-            f"Decide whether {call.agent} may call {call.tool} {call.arguments}: "
-            f"{approve_command(run, call.approval)} (or deny), then: {resume_command(run)}"
-        )
-    return ""
+    asked += [
+        f"Decide whether {call.agent} may call {call.tool} {call.arguments}: "
+        f"{approve_command(run, call.approval)} (or deny), then: {resume_command(run)}"
+        for call in state.approvals
+    ]
+    return " ".join(asked)
 
 
 def _stopped_action(
@@ -49,8 +48,8 @@ def _stopped_action(
     if stop.reason == "human":
         return f"Resolve this, then review again: {stop.detail}"
     if stop.reason == "budget":
-        command = resume_command(state.journal.run_id)
-        return f"Continue with a higher limit ({command} --max-...), or review the rest by hand."
+        command = raise_limit_command(state.journal.run_id, stop.detail)
+        return f"Continue with a higher limit ({command}), or review the rest by hand."
     if outcome == "merge":
         reviewed = len({entry.path for entry in state.synthesis.checked})
         files = len(state.given.workspace.change.files)

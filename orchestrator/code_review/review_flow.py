@@ -117,17 +117,21 @@ async def synthesize(state: ReviewState) -> str:
     return "Evaluate"
 
 
-async def _synthesize(state: ReviewState, ids: Mapping[str, str] = NO_IDS) -> None:
+async def _synthesize(
+    state: ReviewState, ids: Mapping[str, str] = NO_IDS, *, drop: bool = False
+) -> None:
     """Build the findings from all reports and marks so far.
 
     Args:
         ids: fingerprint → the id that a finding keeps.
+        drop: without those that a person drops, though these still counted in this iteration.
     """
     calls, team = state.calls(), state.team()
     reported = reported_paths(calls, team, state.carried)
-    policy = await place_dismissals(
-        state.given.workspace, state.given.catalog.verdict_policy, reported
-    )
+    policy, dropped = state.given.catalog.verdict_policy, state.dropped
+    if drop or state.round.number >= dropped.iteration:
+        policy = replace(policy, waivers=(*policy.waivers, *dropped.waivers))
+    policy = await place_dismissals(state.given.workspace, policy, reported)
     found = await build_findings(
         state.given.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
     )
@@ -170,9 +174,7 @@ async def evaluate(state: ReviewState) -> str:
     if asked:
         marks |= await judging.run_judge(state)
     if state.round.marks:  # the judge referred to findings by id, so ids stay
-        await _synthesize(
-            state, {finding.fingerprint: finding.id for finding in state.synthesis.findings}
-        )
+        await _synthesize(state, _ids(state))
     scored = judge(state.rubric, marks, asked=asked)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
@@ -186,12 +188,23 @@ async def evaluate(state: ReviewState) -> str:
     if at_limit and state.journal.granted_after(state.round.key("evaluate")):
         state.round.decision += "; a person has raised a limit"
         stop = None
+    await _drop_findings(state)
     if stop is not None:
         state.stop = stop
         if stop.reason in {"done", "stagnation"}:
             await fixer.write_fixes(state)
         return ENDS[stop.reason]
     return "Iterate"
+
+
+async def _drop_findings(state: ReviewState) -> None:
+    """Build the findings again without the dropped ones, once all that is on record is replayed."""
+    if state.dropped.again and state.round.number + 1 == state.dropped.iteration:
+        await _synthesize(state, _ids(state), drop=True)
+
+
+def _ids(state: ReviewState) -> Mapping[str, str]:
+    return {finding.fingerprint: finding.id for finding in state.synthesis.findings}
 
 
 async def iterate(state: ReviewState) -> str:

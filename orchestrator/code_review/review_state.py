@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import FindingMark, ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_responses import References
@@ -105,6 +106,20 @@ class ReviewInputs(Struct, frozen=True):
     patches: Mapping[str, tuple[ProposedFix, ...]] | None = None
 
 
+class DroppedFindings(Struct, frozen=True):
+    """The findings that a person drops in a fork.
+
+    Attributes:
+        iteration: the first in which they do not count; what agents of earlier ones saw is on
+            record.
+        again: whether the checkpoint is before it, so that the last findings are built again.
+    """
+
+    waivers: tuple[Waiver, ...] = ()
+    iteration: int = 1
+    again: bool = False
+
+
 @dataclass
 class ReviewState:
     """What a review has found so far; the handlers of the flow fill it in.
@@ -124,6 +139,7 @@ class ReviewState:
         why_unsettled: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
         written: fingerprint of a finding → patches that were given or that the fixer wrote for it.
+        dropped: what a person drops in a fork.
     """
 
     given: ReviewInputs
@@ -147,6 +163,7 @@ class ReviewState:
     why_unsettled: str = ""
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
+    dropped: DroppedFindings = field(default_factory=DroppedFindings)
 
     @property
     def journal(self) -> Journal:

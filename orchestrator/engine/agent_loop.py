@@ -43,7 +43,7 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.engine.untrusted_text import frame
-from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
+from orchestrator.errors import ApprovalPending, BudgetExhausted, GuardRefused, ModelError
 
 MAX_REPORT_CORRECTIONS = 2
 """How often a report that breaks its contract is sent back before the attempt has failed."""

@@ -171,11 +171,11 @@ def _render_group(page: TextLayout, paths: Sequence[str], reason: str) -> list[s
 
 
 def render_required_checks(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Required checks that did not plainly pass; where everything is shown, their numbers too."""
+    """Required checks that did not plainly run; where everything is shown, their numbers too."""
     counts: dict[str, int] = {}
     for check in verdict.required_checks:
         counts[check.status] = counts.get(check.status, 0) + 1
-    found = [c for c in verdict.required_checks if c.status not in {"passed", "not_applicable"}]
+    found = [c for c in verdict.required_checks if c.status not in {"ran", "not_applicable"}]
     if not counts or (page.items is not None and not found):
         return []
     summary = ", ".join(f"{count} {_format_status(name)}" for name, count in counts.items())

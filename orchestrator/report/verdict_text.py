@@ -132,7 +132,7 @@ def _is_clean(verdict: Verdict) -> bool:
         and not verdict.stop.uncertain
         and not verdict.questions
         and not verdict.approvals
-        and all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks)
+        and all(check.status in {"ran", "not_applicable"} for check in verdict.required_checks)
         and all(agent.status == "ok" and not agent.gaps for agent in verdict.agents)
     )
 

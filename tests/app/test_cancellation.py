@@ -13,7 +13,9 @@ import pytest
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.run_review import open_new_run
 from orchestrator.app.runs import cancellation, run_archive
+from orchestrator.app.runs.stored_runs import list_runs
 from orchestrator.cli.main import main
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunCancelled
 from orchestrator.stores.base import CancelRequest
@@ -111,6 +113,7 @@ def test_a_cancelled_run_is_recorded_in_any_state(
     tmp_path: Path, backend: str, hangs: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(cancellation, "INTAKE_SECONDS", 0.1)
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
 
     async def work() -> str:
@@ -133,9 +136,46 @@ def test_a_cancelled_run_is_recorded_in_any_state(
 
     assert anyio.run(work, backend=backend).startswith(said)
     at = ["--repo", str(repo)]
+    assert [info.state for info in list_runs(repo)] == ["cancelled"]
     assert main(["resume", "latest", "--quiet", *at]) == 3
     assert main(["audit", "verify", "latest", *at]) == 0
     run_archive.export_run(repo, "latest", tmp_path / "out")
     rows = map(json.loads, (tmp_path / "out/journal.jsonl").read_text().splitlines()[1:])
     (note,) = [json.loads(row["body"]) for row in rows if row["key"] == "cancelled"]
     assert note == {"who": "dana", "why": "", "at": 1.0}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    "during",
+    [
+        "orchestrator.app.run_review.resolve_change",
+        "orchestrator.app.run_review.find_previous",
+        "orchestrator.app.run_review.read_layers",
+        "orchestrator.app.run_review.copy_given_files",
+    ],
+)
+def test_a_run_that_is_cancelled_in_intake_leaves_an_incomplete_verdict(
+    tmp_path: Path, backend: str, during: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "POLL_SECONDS", 0.01)
+    repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
+    module, _, name = during.rpartition(".")
+    real = getattr(sys.modules[module], name)
+
+    async def work() -> Verdict:
+        with open_new_run(options(repo, provider="offline"), ignore_event) as run:
+
+            async def cancel_during(*given: object, **options: object) -> object:
+                await run.store.request_cancellation(run.run_id, CancelRequest("dana", "", 1.0))
+                await anyio.sleep(0.5)
+                return await real(*given, **options)
+
+            monkeypatch.setattr(during, cancel_during)
+            return await run.review()
+
+    verdict = anyio.run(work, backend=backend)
+    assert (verdict.stop.reason, verdict.stop.detail) == ("cancelled", "by dana")
+    assert (verdict.status, verdict.change.files, verdict.usage.tool_calls) == ("incomplete", 1, 0)
+    assert [(skip.path, skip.gap) for skip in verdict.skipped] == [("app.py", True)]
+    assert [info.state for info in list_runs(repo)] == ["cancelled"]

@@ -135,7 +135,7 @@ def rich_verdict() -> Verdict:
         ),
         depth=DepthCounts(code=17, none=44, share_as_code=0.8),
         required_checks=(
-            RequiredCheck(name="secret scan", status="passed"),
+            RequiredCheck(name="secret scan", status="ran"),
             RequiredCheck(name="parse checks", status="failed", detail="2 files do not parse"),
             RequiredCheck(name="workflow audit", status="not_applicable"),
         ),

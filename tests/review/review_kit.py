@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_base_layers, read_layers
 from orchestrator.app.previous_reviews import KnownChange, know_change
+from orchestrator.app.runs.forking import dropped_findings
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.catalog.settings import ReviewSettings
@@ -32,6 +33,7 @@ from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_keys import FORK_NOTE
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
@@ -192,6 +194,8 @@ async def review(
                 observer=observer,
             ) as state,
         ):
+            if forked := journal.noted(FORK_NOTE):
+                state.dropped = dropped_findings(forked)
             await state_machine.run(FLOW, state, journal, observer)
             verdict = await conclude_review(state)
             if known.previous is None:

@@ -62,7 +62,7 @@ async def test_required_checks_look_at_their_files_whatever_the_plan_says(tmp_pa
     # The lead's words reach a specialist as data: they may repeat what the change says.
     assert facts(first["docs"])["questions"] == [OBEY]
     assert OBEY not in str(first["docs"].messages)
-    assert {c.status for c in verdict.required_checks} == {"passed", "not_applicable"}
+    assert {c.status for c in verdict.required_checks} == {"ran", "not_applicable"}
 
     # What the lead leaves out is a gap with its reason, though the required checks saw it.
     (skip,) = [skip for skip in verdict.skipped if skip.gap]
@@ -84,7 +84,7 @@ async def test_open_ends_of_a_plan_reach_the_verdict_and_no_check_is_passed_by_h
     assert any("the check fuzzing" in line for line in verdict.stop.uncertain)
     checks = {check.name: check for check in verdict.required_checks}
     # One more of the policy's own; those that it requires by itself are all there still.
-    assert (checks["workflows"].status, checks["files-parse"].status) == ("not_run", "passed")
+    assert (checks["workflows"].status, checks["files-parse"].status) == ("not_run", "ran")
     assert checks["no-secrets"].status == "failed"
     assert checks["no-secrets"].detail == "did not look at app.py; did not look at data.txt"
     assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")

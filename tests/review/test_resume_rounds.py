@@ -1,16 +1,25 @@
 """A review of several rounds is gone on with where it stood, and takes the same way again."""
 
+from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
+import pytest
 
+from orchestrator.app.human_decisions.limit_grants import record_grant
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.forking import Fork, fork_run
+from orchestrator.app.runs.verdict_recording import record_verdict
+from orchestrator.catalog.settings import RunBounds
+from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.types import Request, Response
+from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
-from tests.review.review_kit import change, review
-from tests.review.team_kit import TEAM, claim, plan, report, script
+from tests.review.review_kit import bounded, change, options, review
+from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of
 
 
@@ -53,3 +62,52 @@ async def test_a_report_that_was_sent_back_is_sent_back_again_though_its_evidenc
     verdict = await review(repo, model, store=store)
     (docs,) = [agent for agent in verdict.agents if agent.agent == "docs"]
     assert (docs.status, docs.turns) == ("ok", 4)
+
+
+@pytest.mark.parametrize("at", ["5", "6", "7", "8", "Triage", "Act", "Synthesize", "Evaluate"])
+async def test_a_finding_dropped_at_any_state_of_two_iterations_counts_no_more(
+    tmp_path: Path, at: str
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+    said = report(findings=[claim()])
+    lines = script(lead=[plan(*TEAM), plan("docs"), sums()], docs=[ModelError("once"), report()])
+    lines["security"] = [said, said]
+    with state_directory.open_store(repo.path) as store:
+        await store.create("run", 1.0, {"options": options(repo.path).as_meta()})
+        first = await review(repo, ScriptedModel(lines), store=store)
+        async with open_journal("run", store, SystemClock(), holder="test") as journal:
+            record_verdict(journal, first)
+    (finding,) = [one for one in first.findings if one.title == "A constant"]
+    assert (finding.state, len(first.iterations)) == ("open", 2)
+    fork = Fork("run", at, dropped=[finding.id])
+    forked = await anyio.to_thread.run_sync(fork_run, repo.path, fork)
+    lines["lead"] = [plan("docs"), sums()] if at in {"5", "6", "7", "8"} else [sums()]
+    with state_directory.open_store(repo.path) as store:
+        again = await review(repo, ScriptedModel(lines), store=store, run_id=forked)
+        replayed = await review(repo, ScriptedModel({}), store=store, run_id=forked)
+    states = {one.title: one.state for one in again.findings}
+    assert states["A constant"] == "waived"
+    assert replayed.digest == again.digest
+
+
+async def test_what_a_limit_cut_off_is_done_when_the_limit_is_raised_though_the_lead_forgets_it(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+    store = MemoryStore(SystemClock())
+    await store.create("run", 1.0, {})
+    paid = Response(report().blocks, "end", Usage(usd=0.2))
+    lines = {"lead": [plan(*TEAM)], **{name: [paid] for name in TEAM}}
+    worst, low = Usage(usd=0.3), partial(bounded, usd=0.75)
+    first = await review(repo, ScriptedModel(lines, worst=worst), store=store, adjust=low)
+    assert first.stop.reason == "budget"
+    cut = {one.agent for one in first.agents if one.status == "budget"}
+    assert cut
+    assert "--max-usd N" in first.stop.next_human_action
+    async with open_journal("run", store, SystemClock(), holder="test") as journal:
+        await record_grant(journal, RunBounds(usd=0.75), {"max_usd": 9.0})
+    model = ScriptedModel({**lines, "lead": [plan(), sums()]}, worst=worst)
+    done = await review(repo, model, store=store, adjust=partial(bounded, usd=9.0))
+    assert {one.agent for one in done.agents if one.status == "ok"} >= cut
+    assert done.stop.reason != "budget"
+    assert "0.75" not in done.stop.detail

@@ -32,7 +32,7 @@ async def test_done_when_every_gate_holds(repo: Repo) -> None:
     model.finish()
     assert verdict.stop.reason == "done"
     assert (verdict.verdict, verdict.status) == ("merge", "complete")
-    assert {check.status for check in verdict.required_checks} == {"passed", "not_applicable"}
+    assert {check.status for check in verdict.required_checks} == {"ran", "not_applicable"}
 
 
 async def test_a_required_check_that_nobody_ran_is_not_merge(repo: Repo) -> None:
@@ -111,7 +111,7 @@ async def test_analyzers_of_an_agent_that_ends_early_run_within_the_budget_of_th
     assert why.startswith(end)
     assert any(finding.rule.startswith("security.") for finding in verdict.findings)
     (check,) = [c for c in verdict.required_checks if c.name == "no-secrets"]
-    assert check.status == "passed"
+    assert check.status == "ran"
     assert verdict.status == "incomplete"
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from orchestrator.catalog.notify_channels import EventName
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.errors import answer_command, approve_command, resume_command
+from orchestrator.errors import answer_command, approve_command, raise_limit_command
 from orchestrator.wording import count_noun
 
 VIEW = "DIFFCOURT_VIEW_URL"
@@ -66,7 +66,7 @@ def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[No
             f"{run}/blocked/{tail}", "blocked", run, "A change is blocked", why, show, link
         )
     if verdict.stop.reason == "budget":
-        command = f"{resume_command(run)} --max-usd X"
+        command = raise_limit_command(run, verdict.stop.detail)
         title = "A review stopped at a limit"
         yield Notification(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
     elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":

@@ -25,6 +25,9 @@ CANCELLED = "cancelled"
 """Key of the note that says who cancelled the run."""
 
 POLL_SECONDS = 1.0
+INTAKE_SECONDS = 30.0
+"""How long a cancelled run may take until it knows what it would have reviewed."""
+
 WAIT_SECONDS = 10.0
 """How long the command waits for the run to stop."""
 
@@ -58,12 +61,17 @@ class Cancellation:
         self.request: CancelRequest | None = None
         self.detail = ""
         self._scopes: list[anyio.CancelScope] = []
+        self._reviewing = anyio.Event()
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """A scope that the request cancels, the innermost of several; ``detail`` is set then."""
         with anyio.CancelScope() as scope:
             self._scopes.append(scope)
+            if len(self._scopes) > 1:
+                self._reviewing.set()
+                if self.request is not None:
+                    scope.cancel()
             try:
                 yield
             finally:
@@ -83,6 +91,8 @@ class Cancellation:
             await anyio.sleep(POLL_SECONDS)
             with suppress(StoreError):  # the next append reports the error of the store
                 self.request = await store.cancellation(run_id)
+        with anyio.move_on_after(INTAKE_SECONDS):  # a verdict needs to know the change
+            await self._reviewing.wait()
         if self._scopes:
             self._scopes[-1].cancel()
 

@@ -7,13 +7,12 @@ again. Decisions of people and signatures belong to the old run and are not copi
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 from msgspec import Struct, to_builtins
-from msgspec.structs import replace
 
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import run_archive, state_directory
@@ -23,11 +22,11 @@ from orchestrator.app.runs.verdict_recording import VERDICT, WAITING, is_verdict
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
-from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_state import DroppedFindings
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.canonical_json import canonical, digest
-from orchestrator.engine.journal import APPROVAL, Journal
+from orchestrator.engine.journal import APPROVAL
 from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
@@ -101,6 +100,9 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
         "dropped": _fingerprints(rows, fork.dropped),
         "who": current_user(), "at": SystemClock().now(),
     }  # fmt: skip
+    plans = max(1, sum(note.state == "Plan" for _, note in recorded_states(kept)))
+    judged = any(row.key == str(Key("evaluate", plans)) for row in kept)
+    about |= {"iteration": plans + judged, "again": judged or state == "Plan"}
     copied = list(_chain(about, kept, replaced))
     meta = RunMeta(new_id, SystemClock().now(), run.meta)
     with state_directory.open_store(repo) as store:
@@ -192,13 +194,8 @@ def _is_left_behind(row: Row) -> bool:
     return row.kind == SIGNED_HEAD or of_the_old_run
 
 
-def without_dropped(policy: Policy, journal: Journal) -> Policy:
-    """The policy of a forked run, which waives the dropped findings in the forking user's name."""
-    about = journal.noted(FORK_NOTE)
-    if about is None or not about["dropped"]:
-        return policy
-    why = f"dropped in this fork of {about['run']}"
-    dropped = [Waiver(fingerprint=one, why=why, by=str(about["who"])) for one in about["dropped"]]
-    verdict = policy.catalog.verdict_policy
-    verdict = replace(verdict, waivers=(*verdict.waivers, *dropped))
-    return replace(policy, catalog=replace(policy.catalog, verdict_policy=verdict))
+def dropped_findings(about: Mapping[str, Any]) -> DroppedFindings:
+    """What a fork waives in the forking user's name, by the note that begins its journal."""
+    why, by = f"dropped in this fork of {about['run']}", str(about["who"])
+    waivers = tuple(Waiver(fingerprint=one, why=why, by=by) for one in about["dropped"])
+    return DroppedFindings(waivers, about["iteration"], about["again"])

@@ -15,6 +15,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.cancellation import CANCELLED
 from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, waiting_verdict
@@ -59,7 +60,9 @@ async def _list_newest(store: RunStore, most: int | None) -> tuple[list[RunInfo]
 async def _summarize(store: RunStore, run: RunMeta) -> RunInfo:
     """One run of the list; one that cannot be read is listed, and keeps no other back."""
     try:
-        return _describe_run(run, *await _find_verdict(store, run))
+        info = _describe_run(run, *await _find_verdict(store, run))
+        ended = info.state == "interrupted" and await store.find(run.run_id, CANCELLED)
+        return replace(info, state="cancelled") if ended else info
     except (*DAMAGE, DiffcourtError):
         return replace(_describe_run(run, None, final=False), state="unreadable")
 

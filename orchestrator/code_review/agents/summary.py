@@ -48,7 +48,7 @@ ASKED = """\
 Summarize this finished review for the person who decides, in three to five plain sentences: what
 the change does, what matters most in it, what is contested, and what nobody reviewed. Refer to
 findings by id, such as F1, and only to those below. The outcome is final; your summary is shown
-beside it and does not change it. Do not say that a check passed unless it is listed as passed. No
+beside it and does not change it. A check that ran may have findings: do not say that it passed. No
 links, no markup.
 """
 

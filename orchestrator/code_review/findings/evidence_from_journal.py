@@ -159,6 +159,7 @@ def health(entries: Sequence[AnalyzerCall]) -> dict[str, ToolHealth]:
             frozenset(p for entry in entries if entry.tool == tool for p in entry.result.given),
             str(call.result.facts.get("own_tests", "")),
             _nothing_to_compare([entry.result for entry in entries if entry.tool == tool]),
+            len({f.fingerprint for e in entries if e.tool == tool for f in e.result.findings}),
         )
         for tool, call in last.items()
     }

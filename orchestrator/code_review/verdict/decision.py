@@ -23,6 +23,7 @@ from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 CAN_BLOCK = {"proved", "confirmed"}
@@ -81,6 +82,7 @@ class ToolHealth(Struct, frozen=True):
         error: its last error; empty if the last call succeeded.
         own_tests: why only the change's own tests passed; empty if others passed too.
         nothing: why it had nothing to compare; empty if it had.
+        found: the number of its findings.
     """
 
     error: str
@@ -88,6 +90,7 @@ class ToolHealth(Struct, frozen=True):
     given: frozenset[str] = frozenset()
     own_tests: str = ""
     nothing: str = ""
+    found: int = 0
 
 
 def check(
@@ -128,7 +131,9 @@ def check(
     own = "; ".join(tools[name].own_tests for name in rule.tools if tools[name].own_tests)
     if own:
         return RequiredCheck(name=rule.name, status="passed_by_own_tests", detail=own)
-    return RequiredCheck(name=rule.name, status="passed", detail=", ".join(rule.tools))
+    found = sum(tools[name].found for name in rule.tools)
+    what = count_noun(found, "finding") if found else "found nothing"
+    return RequiredCheck(name=rule.name, status="ran", detail=f"{', '.join(rule.tools)}: {what}")
 
 
 def _missed(path: str, tools: Sequence[str]) -> str:

@@ -282,9 +282,10 @@ class RequiredCheck(Strict, frozen=True):
 
     name: str
     status: Annotated[
-        Literal["passed", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
+        Literal["ran", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
         Meta(
-            description="passed_by_own_tests: the tests passed, but the change edits what "
+            description="ran: on all that it applies to; detail says what it found; "
+            "passed_by_own_tests: the tests passed, but the change edits what "
             "decides whether they pass, or adds a call that can end or alter the test "
             "runner"
         ),
@@ -294,7 +295,7 @@ class RequiredCheck(Strict, frozen=True):
     @property
     def has_passed(self) -> bool:
         """Whether it ran to completion on everything that it applies to."""
-        return self.status in {"passed", "passed_by_own_tests"}
+        return self.status in {"ran", "passed_by_own_tests"}
 
     @property
     def is_satisfied(self) -> bool:
