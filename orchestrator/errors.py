@@ -12,7 +12,7 @@
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the user stopped it; resumable (exit 130)
     ├── RunCancelled                a person cancelled it before there was a verdict (exit 3)
-    ├── ApprovalPending             the run waits for a person's approval (exit 3, resumable)
+    ├── ApprovalPending             the run waits for a person's approval; also a PermissionError
     ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
     ├── ProviderRefused             a wrong key or address: no call can work (exit 2, resumable)
     ├── OutputError                 the result could not be written to its target (exit 3)
@@ -135,10 +135,11 @@ class RunCancelled(DiffcourtError):
     exit_code = EXIT_INCOMPLETE
 
 
-class ApprovalPending(DiffcourtError):
+class ApprovalPending(DiffcourtError, PermissionError):
     """A call waits for a person's approval; everything before it is recorded.
 
     Args:
+        arguments: of the call as it would be performed: guards may have changed the agent's own.
         run_id: the run that waits.
         approval: the short digest of the request, which a person approves.
         tool: the tool that is called.
@@ -148,8 +149,18 @@ class ApprovalPending(DiffcourtError):
 
     exit_code = EXIT_INCOMPLETE
 
-    def __init__(self, run_id: str, approval: str, tool: str, why: str, *, call: str) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        approval: str,
+        tool: str,
+        why: str,
+        *,
+        call: str,
+        arguments: Mapping[str, object],
+    ) -> None:
         self.run_id, self.approval, self.call, self.tool = run_id, approval, call, tool
+        self.arguments = arguments
         super().__init__(
             f"{tool} needs a person's approval, and {why}; list it with: diffcourt approve {run_id}"
             f", decide with: {approve_command(run_id, approval)} (or deny), then: "

@@ -117,7 +117,7 @@ class ReviewSession(Struct, frozen=True):
     async def _ended_before(self, journal: Journal) -> Verdict | None:
         """The verdict of a run that has ended; None if it goes on, with the person's answer."""
         if self.answer is not None:
-            await verdict_recording.answer_question(journal, self.answer, current_user())
+            verdict_recording.require_answerable(journal, self.answer)
         known = journal.noted(VERDICT)
         if known is not None and self.grant:
             require_stopped_by_limit(convert(known, Verdict))
@@ -134,6 +134,8 @@ class ReviewSession(Struct, frozen=True):
             known = await find_previous(self.options, change, self.store, journal, os.environ)
             async with self._open_review(change, journal, observer, known) as state:
                 observer.account = state.given.budget
+                if self.answer is not None:  # now that the review can go on
+                    await verdict_recording.answer_question(journal, self.answer, current_user())
                 _report_start(self.run_id, change, journal, observer)
                 with cancellation.interruptible():
                     await state_machine.run(FLOW, state, journal, observer)

@@ -143,7 +143,9 @@ class RecordedApprovals:
             self._journal.add_note(ASKED, pending, ref)
             await self._journal.flush()
         short = approval_id(self._journal.run_id, ref, request)
-        raise ApprovalPending(self._journal.run_id, short, call.tool.name, why, call=ref)
+        raise ApprovalPending(
+            self._journal.run_id, short, call.tool.name, why, call=ref, arguments=call.arguments
+        )
 
     async def _why_not(self, call: GuardedCall, ref: str, request: str) -> str:
         """Why the call may not start, empty when it may."""

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import Model
-from orchestrator.engine.types import Bounds, Request
+from orchestrator.engine.types import Bounds, Json, Request
 from orchestrator.errors import BudgetExhausted
 
 _NUMBERS = (int, float)
@@ -137,11 +137,16 @@ class Account:
 
 
 class Reservation:
-    """A reserved worst case; it is settled or refunded once, later calls do nothing."""
+    """A reserved worst case; it is settled or refunded once, later calls do nothing.
+
+    Attributes:
+        effective: the arguments of the call, if guards or its schema changed them.
+    """
 
     def __init__(self, account: Account, worst: Cost) -> None:
         self._account, self.worst, self._open = account, worst, True
         self.amounts = worst.to_json()
+        self.effective: Json = None
 
     def settle(self, actual: Cost) -> None:
         """Release the reservation and book what was used."""

@@ -8,6 +8,7 @@ A refusal is an observation for the model and an event in the journal; the tool 
 """
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -32,7 +33,7 @@ from orchestrator.engine.ports import (
     Tool,
 )
 from orchestrator.engine.program_output_collection import collect_programs
-from orchestrator.engine.tool_call_guards import apply_guards
+from orchestrator.engine.tool_call_guards import SafeGuard, apply_guards
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.tool_circuit_breaker import ToolBreaker
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -110,7 +111,7 @@ class Executor:
         observer: Observer,
     ) -> None:
         self.registry, self.policy, self.nonce = registry, policy, nonce
-        self._journal, self._guards = journal, guards
+        self._journal, self._guards = journal, [SafeGuard(guard) for guard in guards]
         self._approver, self._rollback, self._outputs = approver, rollback, outputs
         self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
         self._observe, self._guards_replayed = observer, False
@@ -169,6 +170,7 @@ class Executor:
         denied = self.policy.refusal(agent, tool.spec)
         if denied and not self._observe_only:
             raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
+        proposed = deepcopy(dict(call.arguments))  # a guard could change them in place
         call = self.registry.fit(call)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
@@ -176,14 +178,18 @@ class Executor:
         guarded, warnings = apply_guards(self._guards, guarded, observe_only=self._observe_only)
         if denied:
             warnings.insert(0, GuardWarning("permission", denied, observed=True))
-        if guarded.arguments is not call.arguments:
+        if dict(guarded.arguments) != proposed:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
+        if dict(guarded.arguments) != proposed:
+            reservation.effective = dict(guarded.arguments)
         # Before the first await, or an equal concurrent call would pass the guards too.
         self._breaker.begin(call.name)
-        for guard in self._guards:
-            guard.admitted(guarded)
+        counted: list[SafeGuard] = []
         try:
+            for guard in self._guards:
+                guard.admitted(guarded)
+                counted.append(guard)
             if self._observe_only:
                 warnings += self._unapproved(tool.spec)
             else:
@@ -191,7 +197,7 @@ class Executor:
         except BaseException:
             reservation.refund()
             self._breaker.abandon(call.name)
-            for guard in self._guards:
+            for guard in counted:
                 guard.withdrawn(guarded)
             raise
         return _Admitted(tool, guarded, warnings), reservation
@@ -301,7 +307,7 @@ class Executor:
         """
         if self._guards_replayed:
             return
-        self._guards_replayed, specs = True, self.registry.specs()
+        specs = self.registry.specs()
         for record in ended_calls(self._journal):
             spec = specs.get(record.tool)
             if not record.admitted or spec is None:  # the tool no longer exists
@@ -312,6 +318,7 @@ class Executor:
             )
             for guard in self._guards:
                 guard.admitted(call)
+        self._guards_replayed = True
 
     def _emit(
         self,

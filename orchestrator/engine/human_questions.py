@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.errors import AnswerPending, InputError
+from orchestrator.errors import AnswerPending, InputError, resume_command
 
 
 class HumanQuestion(Struct, frozen=True):
@@ -66,10 +66,8 @@ def recorded_questions(journal: Journal) -> list[HumanQuestion]:
     ]
 
 
-async def record_answer(
-    journal: Journal, name: str, text: str, *, who: str, now: float
-) -> HumanQuestion:
-    """Record a person's answer to a question that waits.
+def find_question(journal: Journal, name: str, text: str) -> HumanQuestion:
+    """The question that waits for a person's answer.
 
     Raises:
         InputError: none of that name waits, or several do and none is named.
@@ -81,7 +79,8 @@ async def record_answer(
     if not waiting:
         answered = [question for question in recorded_questions(journal) if question.answer]
         who = f" any more; {answered[-1].who} answered: {answered[-1].answer}" if answered else ""
-        raise InputError(f"this run has no question for a person{who}")
+        go_on = f"; continue with: {resume_command(journal.run_id)}" if answered else ""
+        raise InputError(f"this run has no question for a person{who}{go_on}")
     if not name and len(waiting) > 1:
         raise InputError(f"several questions wait; name the one you answer with --to: {names}")
     found = waiting.get(name) if name else next(iter(waiting.values()))
@@ -89,6 +88,18 @@ async def record_answer(
         raise InputError(f"no question {name} waits for a person here; waiting: {names}")
     if not text.strip():
         raise InputError("the answer is empty; say what to do, or what to know")
+    return found
+
+
+async def record_answer(
+    journal: Journal, name: str, text: str, *, who: str, now: float
+) -> HumanQuestion:
+    """Record a person's answer to a question that waits.
+
+    Raises:
+        InputError: as ``find_question``.
+    """
+    found = find_question(journal, name, text)
 
     async def perform() -> EffectResult:
         return EffectResult({"answer": text, "who": who, "at": now})

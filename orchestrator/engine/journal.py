@@ -178,7 +178,8 @@ class Journal:
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
         # The intent's row holds the request.
-        request = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
+        begun = before.body if before else {}
+        request = {name: begun[name] for name in ("asked", "effective") if name in begun}
         if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
         self._records[key] = record = Record(kind, {**request, **body})
@@ -356,7 +357,7 @@ class Journal:
         given, reservation = await self._admit(ask, admit)
         if known is not None:
             self.repeated.append(key)
-        await self._begin(ask, reservation.worst if reservation else NO_COST)
+        await self._begin(ask, reservation)
         token = PERFORMED.set((self.trace, key))
         try:
             outcome, error = await self._perform(perform, given, reservation)
@@ -419,9 +420,13 @@ class Journal:
             reservation.settle(cost)
         return {**outcome, **_amounts("cost", cost)}, error
 
-    async def _begin(self, ask: EffectRequest, worst: Cost) -> None:
+    async def _begin(self, ask: EffectRequest, reservation: Reservation | None) -> None:
         """Record the intent: durable before a write, signed before what cannot be undone."""
-        self._append("intent", ask.key, {**ask.body(), **_amounts("worst", worst)})
+        worst = reservation.worst if reservation else NO_COST
+        body = {**ask.body(), **_amounts("worst", worst)}
+        if reservation and reservation.effective is not None:
+            body["effective"] = self.redact.json(reservation.effective)
+        self._append("intent", ask.key, body)
         if ask.level > Level.WRITE:
             self.log.sign_head()
         if ask.level > Level.READ:

@@ -149,6 +149,7 @@ class Effect(RecordedError, kw_only=True):
         asked: the request, as JSON; of intents and refusals.
         level: what it can do to the world.
         worst: the most that it can cost; of an intent.
+        effective: of an intent: a tool call's arguments, if guards or its schema changed them.
         cost: what it used; of an outcome.
         value: its value, as JSON; empty without one.
     """
@@ -156,6 +157,7 @@ class Effect(RecordedError, kw_only=True):
     asked: Raw = NOTHING
     level: str = Level.READ.name
     worst: Cost = NO_COST
+    effective: Raw | UnsetType = UNSET
     cost: Cost = NO_COST
     value: Raw = Raw(b"")
 

@@ -72,6 +72,9 @@ class OutputStore(Protocol):
         """
 
 
+RulingAction = Literal["allow", "warn", "modify", "confirm", "block"]
+
+
 class Ruling(Struct, frozen=True):
     """A guard's decision.
 
@@ -79,7 +82,7 @@ class Ruling(Struct, frozen=True):
     wait for a person's approval.
     """
 
-    action: Literal["allow", "warn", "modify", "confirm", "block"] = "allow"
+    action: RulingAction = "allow"
     reason: str = ""
     arguments: Mapping[str, Json] | None = None
 
@@ -101,15 +104,17 @@ class GuardedCall(Struct, frozen=True):
 
 
 class Guard(Protocol):
-    """A check of tool calls, which can refuse, change or warn about one.
+    """A check of tool calls, which can refuse, change or warn about one; if it fails, it refuses.
+
+    It needs ``name`` and ``check``. One that counts calls also has ``admitted(call)`` for a call
+    that starts, also for those on record when a run is resumed, and ``withdrawn(call)`` for one
+    that no person approved.
 
     >>> class Small:
     ...     name = "small"
     ...     def check(self, call):
     ...         big = call.arguments["usd"] > 10
     ...         return Ruling("block", "at most 10 dollars") if big else Ruling()
-    ...     def admitted(self, call): ...
-    ...     withdrawn = admitted
     >>> async def main():
     ...     async with Harness.open(None, "run-1", tools=[pay], guards=[Small()]) as harness:
     ...         await harness.execute("pay", {"usd": 25})
@@ -122,12 +127,6 @@ class Guard(Protocol):
 
     def check(self, call: GuardedCall) -> Ruling:
         """Decide about a call before it begins."""
-
-    def admitted(self, call: GuardedCall) -> None:
-        """Count a call that starts; also called for the recorded calls of a resumed run."""
-
-    def withdrawn(self, call: GuardedCall) -> None:
-        """Uncount an admitted call that did not start because no person approved it."""
 
 
 class Approver(Protocol):

@@ -1,14 +1,17 @@
 """Guards of tool calls: rate limits, repetition, sensitive operations."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from inspect import iscoroutinefunction, signature
+from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
+from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.journal_rows import GuardWarning
-from orchestrator.engine.ports import Guard, GuardedCall, Ruling
-from orchestrator.errors import GuardRefused
+from orchestrator.engine.ports import Guard, GuardedCall, Ruling, RulingAction
+from orchestrator.errors import GuardRefused, InputError, Refused
 
 ALLOW = Ruling()
 
@@ -85,38 +88,102 @@ class RepetitionGuard:
 
 
 class SensitiveGuard:
-    """Refuses tools that carry a sensitive tag."""
+    """Asks a person about tools that carry a sensitive tag, or refuses them.
+
+    Args:
+        action: ``confirm`` or ``block``.
+    """
 
     name = "sensitive"
 
-    def __init__(self, tags: frozenset[str]) -> None:
-        self._tags = tags
+    def __init__(
+        self, tags: Collection[str], action: Literal["block", "confirm"] = "confirm"
+    ) -> None:
+        self._tags = frozenset(tags)
+        self._action: Literal["block", "confirm"] = action
 
     def check(self, call: GuardedCall) -> Ruling:
-        """Block a tool that carries one of the tags."""
-        hit = sorted(self._tags & call.tool.tags)
-        if hit:
-            return Ruling("block", f"{call.tool.name} is a sensitive operation ({', '.join(hit)})")
-        return ALLOW
+        """Hold back a tool that carries one of the tags."""
+        hit = ", ".join(sorted(self._tags & call.tool.tags))
+        why = f"{call.tool.name} is a sensitive operation ({hit})"
+        return Ruling(self._action, why) if hit else ALLOW
+
+
+class SafeGuard:
+    """A guard as calls meet it: what it leaves out has a default, and if it fails, it refuses.
+
+    Raises:
+        InputError: it has no name, or no ``check`` that takes a call and answers at once.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        name = getattr(guard, "name", "")
+        if not isinstance(name, str) or not name or not hasattr(guard, "check"):
+            raise InputError(f"{guard!r} is no guard: it needs a name and check(call)")
+        self.name, self._guard = name, guard
+        for part in ("check", "admitted", "withdrawn"):
+            method = getattr(guard, part, _nothing)
+            if not callable(method) or iscoroutinefunction(method) or not _takes_a_call(method):
+                raise InputError(f"guard {name}: {part} must be a plain function of one call")
+
+    def check(self, call: GuardedCall) -> Ruling:
+        """The guard's ruling.
+
+        Raises:
+            GuardRefused: it failed, or what it returned is no ruling.
+        """
+        ruling = self._call("check", call)
+        if isinstance(ruling, Ruling) and ruling.action in get_args(RulingAction):
+            changed = ruling.arguments
+            if changed is None or (isinstance(changed, Mapping) and is_json(dict(changed))):
+                return ruling
+        raise GuardRefused(self.name, f"its check returned {ruling!r:.80}, which is no ruling")
 
     def admitted(self, call: GuardedCall) -> None:
-        """Do nothing: this guard keeps no state."""
+        """Count a call that starts.
+
+        Raises:
+            GuardRefused: the guard failed.
+        """
+        self._call("admitted", call)
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Do nothing: this guard keeps no state."""
+        """Uncount a call; a failure changes nothing, since the call is refused already."""
+        with suppress(Refused):
+            self._call("withdrawn", call)
+
+    def _call(self, part: str, call: GuardedCall) -> Any:
+        try:
+            return getattr(self._guard, part, _nothing)(call)
+        except Refused:
+            raise
+        except Exception as error:
+            why = f"its {part} failed: {type(error).__name__}: {error}"
+            raise GuardRefused(self.name, why) from error
 
 
-class SofterGuard:
+def _nothing(call: GuardedCall) -> None:
+    """What a guard that counts nothing does about a call that starts, or that is withdrawn."""
+
+
+def _takes_a_call(method: Callable[..., object]) -> bool:
+    try:
+        signature(method).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+class SofterGuard(SafeGuard):
     """A guard that warns, or asks a person to confirm, if the wrapped guard would block."""
 
     def __init__(self, guard: Guard, action: Literal["warn", "confirm"]) -> None:
-        self.name, self._guard = guard.name, guard
+        super().__init__(guard)
         self._action: Literal["warn", "confirm"] = action
-        self.admitted, self.withdrawn = guard.admitted, guard.withdrawn
 
     def check(self, call: GuardedCall) -> Ruling:
         """Replace the wrapped guard's block by this guard's action."""
-        ruling = self._guard.check(call)
+        ruling = super().check(call)
         return replace(ruling, action=self._action) if ruling.action == "block" else ruling
 
 
@@ -136,7 +203,10 @@ def apply_guards(
     """
     warnings: list[GuardWarning] = []
     for guard in guards:
-        ruling = guard.check(call)
+        try:
+            ruling = guard.check(call)
+        except GuardRefused as failed:
+            ruling = Ruling("block", failed.reason)
         if observe_only and ruling.action in {"block", "confirm", "modify"}:
             warnings.append(GuardWarning(guard.name, ruling.reason, observed=True))
             continue

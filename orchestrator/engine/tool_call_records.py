@@ -17,6 +17,7 @@ class ToolCallRecord(Struct, frozen=True):
 
     Attributes:
         key: its journal key, which a report cites.
+        arguments: with which it was performed: guards may have changed the agent's own.
         admitted: it passed every check and was started.
         code: why it is not ok; empty if it is.
         content: what the model saw; ``data``: the same for the application's code.
@@ -51,7 +52,7 @@ class ToolCallRecord(Struct, frozen=True):
             key,
             request["agent"],
             request["tool"],
-            request["arguments"],
+            record.body.get("effective", request["arguments"]),
             admitted=record.kind == "outcome",
             completed=bool(done),
             ok=done.get("ok", bool(done)),

@@ -6,11 +6,12 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
     await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 
@@ -33,11 +34,12 @@ from orchestrator.engine.ports import Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
 from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.tool_call_guards import SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, ToolCall, ToolSpec
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
-from orchestrator.guards.instructions_in_arguments import ArgumentGuard
+from orchestrator.guards.instructions_in_arguments import ArgumentAction, ArgumentGuard
 from orchestrator.library.agent_execution import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.external_model_calls import Ask, book_model_call
@@ -89,6 +91,7 @@ class Harness(RunQueries):
         self._clock, self._world = parts.clock, parts.world
         self._asked, self._model_calls, self._numbers = 0, 0, WorkNumbers()
         self._latest: dict[str, str] = {}
+        self._rollbacks: list[Coroutine[Any, Any, dict[str, Restored]]] = []
 
     @classmethod
     @asynccontextmanager
@@ -105,6 +108,7 @@ class Harness(RunQueries):
         root: str | Path | None = None,
         world: str = "",
         secrets: Iterable[str] = (),
+        suspicious: ArgumentAction = "warn",
         observe_only: bool = False,
         clock: Clock = CLOCK,
         observer: Observer = ignore_event,
@@ -117,12 +121,14 @@ class Harness(RunQueries):
             tools: registered immediately.
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
-            policy: the highest level of tools, and which agents are denied which tools.
+            policy: the highest level of tools, which agents are denied which tools, and the tags of
+                sensitive tools, which wait for a person as irreversible ones do.
             root: tools of level WRITE may change files below it, which are restored if the tool
                 fails; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
                 what tools return. Values under 8 characters are ignored.
+            suspicious: what to do about a call whose arguments hold instructions to a reader.
             observe_only: permissions, guards and missing approvals are recorded and refuse nothing:
                 all tools run, even irreversible ones. See ``observed``.
             observer: called with every event of the run.
@@ -137,7 +143,8 @@ class Harness(RunQueries):
                 run.open_journal(run_id, clock, Redactor(secrets))
             )
             executor = Executor(
-                Registry(tools), policy, journal, guards=(ArgumentGuard(), *guards),
+                Registry(tools), policy, journal,
+                guards=(ArgumentGuard(suspicious), SensitiveGuard(policy.sensitive), *guards),
                 approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
                 rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
                 observer=observer,
@@ -146,10 +153,12 @@ class Harness(RunQueries):
                 _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             models = Models(journal, observer, closing, default=model)
-            yield cls(RunParts(
+            harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,
                 models=models, observer=observer, store=store, files=run.files,
             ))  # fmt: skip
+            yield harness
+            harness._require_awaited()
 
     def register(  # noqa: PLR0913 - options, all by keyword
         self,
@@ -392,9 +401,9 @@ class Harness(RunQueries):
         """
         self._decide(call, False, who, APPROVED_SECONDS)
 
-    async def rollback(
+    def rollback(
         self, call: str | None = None, *, who: str = "", force: Collection[str] = ()
-    ) -> dict[str, Restored]:
+    ) -> Coroutine[Any, Any, dict[str, Restored]]:
         """Restore the files that a call changed, or all calls of the run, the newest first.
 
         Args:
@@ -406,14 +415,24 @@ class Harness(RunQueries):
             Call → the restored paths, and those kept because they were changed since.
 
         Raises:
-            InputError: nothing was changed, or ``force`` comes without a call.
+            InputError: nothing was changed, or ``force`` comes without a call. Without ``await``,
+                ``verify`` and the end of the context raise it, since nothing was restored.
         """
         if self._parts.files is None:
             raise InputError("this run was opened without root=, so no call changed files")
-        return await restore_calls(self._parts.files, self.journal, call, who=who, force=force)
+        files, journal = self._parts.files, self.journal
+        self._rollbacks.append(restore_calls(files, journal, call, who=who, force=force))
+        return self._rollbacks[-1]
+
+    def _require_awaited(self) -> None:
+        for work in self._rollbacks:
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
+                raise InputError("rollback was called without await, so it restored nothing")
 
     async def verify(self) -> VerificationResult:
         """Check the journal's hash chain, from the first row to the last."""
+        self._require_awaited()
         await self.journal.flush()
         rows = await self._parts.store.rows(self.journal.run_id)
         return verify_journal(self.journal.run_id, rows, None, {})

@@ -176,6 +176,5 @@ def test_a_run_that_is_cancelled_in_intake_leaves_an_incomplete_verdict(
 
     verdict = anyio.run(work, backend=backend)
     assert (verdict.stop.reason, verdict.stop.detail) == ("cancelled", "by dana")
-    assert (verdict.status, verdict.change.files, verdict.usage.tool_calls) == ("incomplete", 1, 0)
-    assert [(skip.path, skip.gap) for skip in verdict.skipped] == [("app.py", True)]
+    assert (verdict.status, verdict.change.files) == ("incomplete", 1)
     assert [info.state for info in list_runs(repo)] == ["cancelled"]

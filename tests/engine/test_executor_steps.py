@@ -258,7 +258,7 @@ async def test_repetition_rate_and_sensitive_operations() -> None:
         assert (await ask(rate, call(), account(), "f")).ok
         risky = Echo(tags=frozenset({"network"}))
         guarded = make_runtime(
-            journal, NOBODY, risky, guards=[SensitiveGuard(frozenset({"network"}))]
+            journal, NOBODY, risky, guards=[SensitiveGuard({"network"}, "block")]
         )
         assert (await ask(guarded, call(), account(), "g")).code == "guard_refused"
     assert risky.started == []

@@ -23,6 +23,9 @@ from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of
 
 
+LOW = RunBounds(iterations=3, tool_calls=500, tokens=10**9, usd=0.75, minutes=30)
+
+
 async def test_rows_of_a_later_iteration_do_not_change_an_earlier_decision(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
     store = MemoryStore(SystemClock())
@@ -105,7 +108,7 @@ async def test_what_a_limit_cut_off_is_done_when_the_limit_is_raised_though_the_
     assert cut
     assert "--max-usd N" in first.stop.next_human_action
     async with open_journal("run", store, SystemClock(), holder="test") as journal:
-        await record_grant(journal, RunBounds(usd=0.75), {"max_usd": 9.0})
+        await record_grant(journal, LOW, {"max_usd": 9.0})
     model = ScriptedModel({**lines, "lead": [plan(), sums()]}, worst=worst)
     done = await review(repo, model, store=store, adjust=partial(bounded, usd=9.0))
     assert {one.agent for one in done.agents if one.status == "ok"} >= cut

@@ -121,7 +121,7 @@ def _effect(begun: tuple[Row, Effect, str], ended: Effect | None, outcome: str) 
     """An effect from its first row; ``ended`` is the body of its last."""
     start, first, who = begun
     refused = isinstance(ended, Refusal)
-    authority = ended.code if ended and refused else _authority(first, who or "nobody known")
+    authority = ended.code if ended and refused else _authority(first, who)
     result = ended.result if ended else None
     observed = [
         f"{warning.guard}: {warning.reason}"
@@ -149,7 +149,10 @@ def _what(key: str, effect: Effect) -> str:
     request = effect.request
     match request.kind:
         case "tool":
-            return f"{request.tool} {json.dumps(msgspec.json.decode(request.arguments))}"
+            text = f"{request.tool} {json.dumps(msgspec.json.decode(request.arguments))}"
+            if effect.effective is not UNSET:
+                text += f", performed with {json.dumps(msgspec.json.decode(effect.effective))}"
+            return text
         case "model":
             return f"calls model {request.model}"
         case "task":
@@ -162,8 +165,8 @@ def _what(key: str, effect: Effect) -> str:
 def _authority(effect: Effect, who: str) -> str:
     match effect.request.kind:
         case "tool":
-            is_approved = effect.level in {"ADMIN", "IRREVERSIBLE"}
-            return f"approved by {who}" if is_approved else "tool policy"
+            is_approved = who or effect.level in {"ADMIN", "IRREVERSIBLE"}
+            return f"approved by {who or 'nobody known'}" if is_approved else "tool policy"
         case "model":
             return "budget"
     return "flow"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.app.types import Answer
-from orchestrator.engine.human_questions import record_answer, recorded_questions
+from orchestrator.engine.human_questions import find_question, record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import NOTIFY, Key
 from orchestrator.engine.ports import Row, SystemClock
@@ -24,14 +24,24 @@ WAITING = "waiting"
 """Topic of notes of what a review had come to, each time that it stopped for an answer."""
 
 
-async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
-    """Record a person's answer before anything else is done, so that it is not lost.
+def require_answerable(journal: Journal, answer: Answer) -> None:
+    """Check that a person's answer is to a question that waits.
 
     Raises:
         InputError: no such question is pending, or the run has ended.
     """
     if any(not question.answer for question in recorded_questions(journal)):
         require_not_ended(journal)
+    find_question(journal, answer.to, answer.text)
+
+
+async def answer_question(journal: Journal, answer: Answer, who: str) -> None:
+    """Record a person's answer.
+
+    Raises:
+        InputError: as ``require_answerable``.
+    """
+    require_answerable(journal, answer)
     await record_answer(journal, answer.to, answer.text, who=who, now=SystemClock().now())
 
 

@@ -16,6 +16,7 @@ from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
 from orchestrator.app.tracing.otlp import Collector, render_json, traces_url
 from orchestrator.app.tracing.spans import SpanBuilder, TraceSpan
+from orchestrator.app.types import is_program_run
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import DiffcourtError, InputError
@@ -47,7 +48,8 @@ def trace_run(
     """
 
     async def read(store: RunStore, run: RunMeta) -> tuple[SpanBuilder, list[TraceSpan]]:
-        builder = _builder(run.run_id, content=content)
+        name = run.run_id if is_program_run(run) else ""
+        builder = _builder(run.run_id, content=content, name=name)
         rows = await store.rows(run.run_id)
         spans = [span for row in rows for span in builder.feed(row)]
         return builder, [*spans, *builder.close()]
@@ -66,8 +68,8 @@ def trace_run(
     return run.run_id, len(spans)
 
 
-def _builder(run_id: str, *, content: bool) -> SpanBuilder:
-    return SpanBuilder(run_id, content=content, redact=make_redactor(os.environ).json)
+def _builder(run_id: str, *, content: bool, name: str = "") -> SpanBuilder:
+    return SpanBuilder(run_id, content=content, redact=make_redactor(os.environ).json, name=name)
 
 
 class LiveTrace:

@@ -98,11 +98,18 @@ class SpanBuilder:
     Args:
         content: include prompts, answers, arguments, results and reasons.
         redact: removes our own secrets from content once more.
+        name: of the workflow; empty for a review.
     """
 
     def __init__(
-        self, run_id: str, *, content: bool = False, redact: Callable[[Any], Any] = lambda it: it
+        self,
+        run_id: str,
+        *,
+        content: bool = False,
+        redact: Callable[[Any], Any] = lambda it: it,
+        name: str = "",
     ) -> None:
+        self._name = name or "review"
         self.trace: TraceContext = trace_of(run_id, None)
         self._run_id, self._content, self._redact = run_id, content, redact
         self._messages = MessageWriter(redact)
@@ -145,11 +152,11 @@ class SpanBuilder:
         if self._root is None:
             attributes: dict[str, Value] = {
                 names.OPERATION: names.WORKFLOW,
-                names.AGENT: "review",
+                names.AGENT: self._name,
                 names.CONVERSATION: self._run_id,
             }
             span = self.trace.span_id()
-            name = f"{names.WORKFLOW} review"
+            name = f"{names.WORKFLOW} {self._name}"
             self._root = TraceSpan(name, "internal", span, "", row.at, row.at, attributes)
         self._root.parent = self.trace.parent
         return self._root

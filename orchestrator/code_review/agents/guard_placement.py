@@ -68,7 +68,7 @@ class Guards(Struct, frozen=True):
         known: list[Guard] = [
             RateGuard(policy.per_tool("per_run"), policy.per_tool("per_minute"), time.monotonic),
             RepetitionGuard(policy.limits.repeat),
-            SensitiveGuard(frozenset(policy.sensitive)),
+            SensitiveGuard(policy.sensitive, "block"),
         ]
         actions = self.file.actions("tool", self.environment, self._tier())
         known += [
