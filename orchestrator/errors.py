@@ -180,8 +180,12 @@ class AnswerPending(DiffcourtError):
 
     def __init__(self, run_id: str, questions: Mapping[str, str]) -> None:
         self.run_id, self.questions = run_id, dict(questions)
-        listed = "; ".join(f"({name}) {text}" for name, text in self.questions.items())
-        super().__init__(f"a person is asked: {listed} Answer with: {answer_command(run_id)}")
+        several = len(self.questions) > 1
+        listed = "; ".join(
+            f"({name}) {text} Answer with: {answer_command(run_id, name if several else '')}"
+            for name, text in self.questions.items()
+        )
+        super().__init__(f"a person is asked: {listed}")
 
 
 def resume_command(run_id: str, repo: Path | None = None) -> str:

@@ -22,7 +22,6 @@ from tests.review.review_kit import bounded, change, options, review
 from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of
 
-
 LOW = RunBounds(iterations=3, tool_calls=500, tokens=10**9, usd=0.75, minutes=30)
 
 

@@ -12,6 +12,7 @@ from orchestrator.cli.review_output import (
     read_answer,
     write_verdict,
 )
+from orchestrator.errors import ReplayMismatch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +55,16 @@ def run(args: argparse.Namespace) -> int:
 
     from orchestrator.app.run_review import resume_review
     from orchestrator.app.runs.forking import Fork, fork_run
+    from orchestrator.app.runs.stored_runs import prune_runs
 
     edits = Fork(args.run_id, args.at, args.plan, args.drop, answers=answer is not None)
     fork = fork_run(args.repo, edits)
-    with open_progress(args) as (observer, pool):
-        verdict = resume_review(
-            args.repo, fork, observer, answer=answer, pool=pool, backend=args.backend
-        )
+    try:
+        with open_progress(args) as (observer, pool):
+            verdict = resume_review(
+                args.repo, fork, observer, answer=answer, pool=pool, backend=args.backend
+            )
+    except ReplayMismatch:
+        prune_runs(args.repo, None, None, names=[fork])  # it could never be resumed
+        raise
     return write_verdict(args, outputs, verdict)
