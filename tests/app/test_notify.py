@@ -135,7 +135,7 @@ def test_a_webhook_gets_a_signed_message_once_with_the_command_that_answers(
     headers, body = inbox.got[-1]
     told, run = json.loads(body), verdict["run_id"]
     assert (told["event"], told["run_id"]) == ("budget", run)
-    assert told["command"] == f"diffcourt resume {run} --max-usd X"
+    assert told["command"] == f"diffcourt resume {run} --max-tool-calls N"
     assert told["link"] == f"https://reviews.example.org/runs/{run}"
     assert {given["webhook-id"] for given, _ in inbox.got} == {headers["webhook-id"]}
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -167,7 +167,7 @@ def test_a_mail_a_command_and_apprise_get_the_same_message(
         verdict = reviewed(repo, *LIMIT)
     ((_, raw),) = mails.got
     assert b"Subject: Diffcourt: A review stopped at a limit" in raw
-    assert f"diffcourt resume {verdict['run_id']} --max-usd X".encode() in raw.replace(
+    assert f"diffcourt resume {verdict['run_id']} --max-tool-calls N".encode() in raw.replace(
         b"=\r\n", b""
     )
     assert json.loads(seen.read_text())["event"] == "budget"

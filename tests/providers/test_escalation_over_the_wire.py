@@ -1,6 +1,7 @@
 """Escalation of the command over HTTP: it asks, waits, is killed, is answered, and goes on."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -75,6 +76,12 @@ def test_a_question_to_a_person_is_shown_everywhere_and_the_answer_continues_the
         )
         assert len(server.requests) == 2
 
+        with monkeypatch.context() as without:
+            for name in [name for name in os.environ if name.endswith(("_API_KEY", "_BASE_URL"))]:
+                without.delenv(name)
+            assert command(repo, "resume", "latest", "--answer", "Lost?") == 2
+        capsys.readouterr()
+
         said = ("--answer", "Mind the key sk-0123456789abcdef.")
         monkeypatch.setenv("A_SECRET", "sk-0123456789abcdef")
         # Code called the analyzers while the agent waited, and one of them found something.
@@ -95,7 +102,9 @@ def test_a_question_to_a_person_is_shown_everywhere_and_the_answer_continues_the
     assert command(repo, "audit", "show", "latest") == 0
     assert "answers: Mind the key" in " ".join(capsys.readouterr().out.split())
     assert command(repo, "resume", "latest", "--answer", "More.") == 2
-    assert "this run has no question for a person" in capsys.readouterr().err
+    said_so = capsys.readouterr().err
+    assert "this run has no question for a person" in said_so
+    assert f"continue with: diffcourt resume {verdict['run_id']}" in said_so
 
 
 def test_a_fork_goes_on_with_an_answer_and_the_run_it_is_from_still_waits(
