@@ -12,7 +12,7 @@ later. So a crash can lose only work that may be repeated.
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import anyio
 from msgspec import Struct
@@ -40,7 +40,6 @@ from orchestrator.errors import (
     StoreError,
 )
 
-AdmissionT = TypeVar("AdmissionT")
 ErrorT = TypeVar("ErrorT", bound=DiffcourtError)
 
 RECORDED_ERRORS = (Refused, ModelError, SandboxError, ProviderRefused)
@@ -64,9 +63,7 @@ class EffectResult(Struct, frozen=True):
     cost: Cost = NO_COST
 
 
-Perform = Callable[[], Awaitable[EffectResult]]
-PerformAdmitted = Callable[[AdmissionT], Awaitable[EffectResult]]
-Admit = Callable[[], Awaitable[tuple[AdmissionT, Reservation]]]
+Admit = Callable[[], Awaitable[tuple[Any, Reservation]]]
 Undo = Callable[[], Awaitable[None]]
 
 
@@ -291,38 +288,13 @@ class Journal:
         self.note(key, body)
         return key
 
-    @overload
-    async def effect(
-        self,
-        key: Key | str,
-        request: Json,
-        perform: Perform,
-        *,
-        level: Level = Level.READ,
-        durable: bool = True,
-        undo: Undo | None = None,
-    ) -> Json: ...
-
-    @overload
-    async def effect(
-        self,
-        key: Key | str,
-        request: Json,
-        perform: PerformAdmitted[AdmissionT],
-        *,
-        admit: Admit[AdmissionT],
-        level: Level = Level.READ,
-        durable: bool = True,
-        undo: Undo | None = None,
-    ) -> Json: ...
-
     async def effect(
         self,
         key: Key | str,
         request: Json,
         perform: Callable[..., Awaitable[EffectResult]],
         *,
-        admit: Admit[Any] | None = None,
+        admit: Admit | None = None,
         level: Level = Level.READ,
         durable: bool = True,
         undo: Undo | None = None,
@@ -379,7 +351,7 @@ class Journal:
         return known
 
     async def _admit(
-        self, ask: EffectRequest, admit: Admit[Any] | None
+        self, ask: EffectRequest, admit: Admit | None
     ) -> tuple[tuple[Any, ...], Reservation | None]:
         """The arguments of ``perform``, and what is reserved for it."""
         if admit is None:

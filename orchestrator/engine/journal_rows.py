@@ -55,8 +55,7 @@ class RecordedRequest(Struct):
         question: to a person.
         arguments: of a tool call.
         system: the digest of a model call's system prompt.
-        texts: of a model call: kind and digest of what code added since the last answer; None: not
-            recorded.
+        texts: of a model call: kind and digest of what code added since the last answer.
     """
 
     agent: str = ""
@@ -66,7 +65,7 @@ class RecordedRequest(Struct):
     question: str = ""
     arguments: Raw = NOTHING
     system: str = ""
-    texts: tuple[tuple[str, str], ...] | None = None
+    texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> EffectKind:

@@ -39,14 +39,12 @@ class Conversation(Struct):
         turns: the turn of each message.
         kinds: text that code added → what it is.
         left_out: turn → what compaction left out before it.
-        whole: False for a run of a version that did not record all texts.
     """
 
     messages: list[Message] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     left_out: dict[int, Omission] = field(default_factory=dict)
-    whole: bool = True
 
 
 class RecordedConversations:
@@ -89,12 +87,7 @@ class RecordedConversations:
     def _add_texts(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
         """Append what was added between the last answer and a call."""
         named = self._begun(str(turn.model_call)).request.texts
-        texts = [(kind, self.data(name)) for kind, name in named or ()]
-        if named is None:
-            found.whole = False
-            task = self._newest(Intent, "intent", str(turn.task)).request
-            brief = self.data(task.brief) if turn.turn == 1 else None
-            texts = [("brief", brief)] if brief is not None else []
+        texts = [(kind, self.data(name)) for kind, name in named]
         blocks = compose_blocks(texts)
         if results or blocks:
             found.messages.append(Message("user", (*results, *blocks)))

@@ -38,16 +38,14 @@ TABLES = (
         at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL
     ) STRICT
     """,
+    """
+    CREATE TABLE cancellations (
+        number INTEGER PRIMARY KEY, fence INTEGER NOT NULL, who TEXT NOT NULL,
+        why TEXT NOT NULL, at REAL NOT NULL
+    ) STRICT
+    """,
     f"PRAGMA user_version={LAYOUT}",
 )
-
-# Came after the first version of the layout, which leaves it alone and works without it.
-CANCELLATIONS = """
-CREATE TABLE IF NOT EXISTS cancellations (
-    number INTEGER PRIMARY KEY, fence INTEGER NOT NULL, who TEXT NOT NULL,
-    why TEXT NOT NULL, at REAL NOT NULL
-) STRICT
-"""
 
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
@@ -130,7 +128,6 @@ class SqliteStore(SqlStore):
                         self._db.execute(statement)
         if self._layout() != LAYOUT:
             raise StoreError("the journal was written by a newer Diffcourt; use that version")
-        self._db.execute(CANCELLATIONS)
         # A constraint can drop rows, an index can make each write take seconds.
         found, ours = _schema(self._db), _own_schema()
         if odd := sorted(found - ours) or sorted(ours - found):
@@ -233,7 +230,7 @@ def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
 @cache
 def _own_schema() -> set[tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as db:
-        for statement in (*TABLES, CANCELLATIONS):
+        for statement in TABLES:
             db.execute(statement)
         return _schema(db)
 

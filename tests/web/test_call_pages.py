@@ -9,18 +9,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
-from orchestrator.app.runs.run_details import (
-    NOT_RECORDED,
-    CallDetails,
-    RunDetails,
-    describe_call,
-    load_details,
-)
+from orchestrator.app.runs.run_details import CallDetails, RunDetails, describe_call, load_details
 from orchestrator.app.runs.run_record import read_record
 from orchestrator.app.tracing.messages import MAX_CONTENT, MessageWriter, text_part
 from orchestrator.app.tracing.spans import SpanBuilder
 from orchestrator.cli.main import main
-from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Response, Text
 from orchestrator.testing.scripted_model import tool_call_reply
@@ -146,21 +139,6 @@ def test_its_page_and_a_bundle_are_read_at_both_widths_and_run_nothing(
         unfolded = "document.querySelectorAll('details.effect[open]').length"
         assert page.run(unfolded) == 1
         assert page.run("document.querySelectorAll('pre[aria-label^=\"Opening\"]').length") == 1
-
-
-def test_a_journal_of_an_earlier_version_shows_what_it_has(found: RunDetails) -> None:
-    def without(row: Row) -> Row:
-        body = json.loads(row.body)
-        if isinstance(body.get("asked"), dict):
-            body["asked"].pop("texts", None)
-        return replace(row, body=canonical(body))
-
-    call = last_call(replace(found, rows=[without(row) for row in found.rows]))
-    assert NOT_RECORDED in [one.text for one in call.sent]
-    titles = [one.title for one in call.sent]
-    for title in ("Brief", "Turn 1, result of read_file", "Turn 2, answer", "Output contract"):
-        assert title in titles
-    assert not any("Opening" in title for title in titles)
 
 
 def test_omissions_by_compaction_are_shown(found: RunDetails) -> None:

@@ -37,10 +37,6 @@ MAX_CHARACTERS = 200_000
 SHORT = 3_000
 """Characters of a text that is shown unfolded where it is new to a call."""
 
-NOT_RECORDED = (
-    "The version of Diffcourt that made this run recorded no opening, no role beside it, and "
-    "nothing that code said between turns, such as a report sent back."
-)
 
 TEXT_TITLES = {
     "opening": "Opening, the same for all agents",
@@ -230,8 +226,6 @@ class _CallReader:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             yield Passage("Conversation", f"It cannot be read from the journal: {error}", "note")
             return
-        if not found.whole:
-            yield Passage("Not recorded", NOT_RECORDED, "note")
         if modified := [*self._modified(span.agent)]:
             title = "Input guards modified texts of this agent; the original texts are shown here"
             yield Passage(title, "\n".join(modified), "note")

@@ -239,9 +239,8 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
         return
     store = await to_thread.run_sync(SqliteStore, folder / JUDGINGS)
     try:
-        for run in await store.runs():
-            if run.run_id in run_ids:
-                await store.forget(run.run_id)
+        for run_id in run_ids:
+            await store.forget(run_id)
     finally:
         store.close()
 
