@@ -324,12 +324,15 @@ async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Acco
         used = response.usage
         return EffectResult(_response_to_json(response), Cost(1, 0, used.tokens, used.usd))
 
-    replayed = journal.recorded(key)
-    _emit(runtime, "model_started", request.agent, at, replayed=replayed)
+    event = Event(
+        "model_started", journal.elapsed(), agent=request.agent, key=at,
+        replayed=journal.recorded(key),
+    )  # fmt: skip
+    runtime.observer(event)
     value = await journal.effect(key, context.asked(), perform, admit=admit)
     response = convert(value, Response)
-    used = to_builtins(response.usage)
-    _emit(runtime, "model_finished", request.agent, at, used, replayed=replayed)
+    event = replace(event, kind="model_finished", at=journal.elapsed())
+    runtime.observer(replace(event, data=to_builtins(response.usage)))
     return response
 
 
@@ -387,16 +390,3 @@ def _send_back(errors: list[str], nonce: str, *, readable: bool) -> str:
             f"out. The rest is kept; do not repeat it:\n{listed}"
         )
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
-
-
-def _emit(
-    runtime: AgentRuntime,
-    kind: Literal["model_started", "model_finished"],
-    agent: str,
-    key: str,
-    data: Mapping[str, Json] | None = None,
-    *,
-    replayed: bool,
-) -> None:
-    at = runtime.journal.elapsed()
-    runtime.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))

@@ -161,24 +161,15 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> LoopRe
             result = LoopResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 
-    started = Event(
+    event = Event(
         "agent_started", journal.elapsed(), spec.name, key=str(task.key), replayed=replayed
     )
-    runtime.observer(started)
+    runtime.observer(event)
     request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
     value = await journal.effect(task.key, request, perform)
     result = LoopResult(**value)
-    runtime.observer(
-        Event(
-            "agent_finished",
-            journal.elapsed(),
-            spec.name,
-            key=str(task.key),
-            detail=result.status,
-            data=result.report,
-            replayed=replayed,
-        )
-    )
+    ended = replace(event, kind="agent_finished", at=journal.elapsed())
+    runtime.observer(replace(ended, detail=result.status, data=result.report))
     return result
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import anyio
 from msgspec import to_builtins
@@ -127,28 +126,29 @@ class Executor:
         """
         key = str(key)
         self._replay_guards()
-        replayed = self._journal.recorded(key)
-        self._emit("tool_started", agent, call, key, replayed=replayed)
+        event = Event(
+            "tool_started", self._journal.elapsed(), agent=agent.name, tool=call.name, key=key,
+            replayed=self._journal.recorded(key),
+        )  # fmt: skip
+        self._observe(event)
 
-        async def admit() -> tuple[_Admitted, Reservation]:
-            return await self._admit(agent, call, key, account)
+        def ended(detail: str, data: Json = None) -> None:
+            at = self._journal.elapsed()
+            self._observe(replace(event, kind="tool_finished", at=at, detail=detail, data=data))
 
-        async def perform(admitted: _Admitted) -> EffectResult:
-            return await self._perform(agent, admitted, key, account)
-
-        level = self._level(call.name)
+        spec = self.registry.specs().get(call.name)
         try:
             value = await self._journal.effect(
                 key,
                 {"tool": call.name, "arguments": dict(call.arguments), "agent": agent.name},
-                perform,
-                admit=admit,
-                level=level,
+                lambda admitted: self._perform(agent, admitted, key, account),
+                admit=partial(self._admit, agent, call, key, account),
+                level=spec.level if spec else Level.READ,
                 durable=False,
                 undo=partial(self._rollback.undo, key) if self._rollback else None,
             )
         except Refused as error:
-            self._emit("tool_finished", agent, call, key, error.code, replayed=replayed)
+            ended(error.code)
             return ToolResult(
                 call.id,
                 frame(f"refused: {error}", self.nonce),
@@ -158,7 +158,7 @@ class Executor:
                 refusal=Refusal(error.code, error.reason, error.guard),
             )
         ok, code, data = value.get("ok", True), value.get("code", ""), value.get("data")
-        self._emit("tool_finished", agent, call, key, code or "ok", replayed=replayed, data=data)
+        ended(code or "ok", data)
         return ToolResult(call.id, value["content"], ok=ok, ref=key, data=data, code=code)
 
     # --- admission ------------------------------------------------------------------------------
@@ -295,10 +295,6 @@ class Executor:
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _level(self, name: str) -> Level:
-        spec = self.registry.specs().get(name)
-        return spec.level if spec else Level.READ
-
     def _replay_guards(self) -> None:
         """Let recorded calls count for the guards of a resumed run as they did the first time.
 
@@ -319,27 +315,3 @@ class Executor:
             for guard in self._guards:
                 guard.admitted(call)
         self._guards_replayed = True
-
-    def _emit(
-        self,
-        kind: Literal["tool_started", "tool_finished"],
-        agent: AgentSpec,
-        call: ToolCall,
-        key: str,
-        detail: str = "",
-        *,
-        replayed: bool,
-        data: Json = None,
-    ) -> None:
-        self._observe(
-            Event(
-                kind,
-                self._journal.elapsed(),
-                agent=agent.name,
-                tool=call.name,
-                key=key,
-                detail=detail,
-                data=data,
-                replayed=replayed,
-            )
-        )

@@ -9,7 +9,6 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from inspect import CORO_CREATED, getcoroutinestate
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -91,7 +90,6 @@ class Harness(RunQueries):
         self._clock, self._world = parts.clock, parts.world
         self._asked, self._model_calls, self._numbers = 0, 0, WorkNumbers()
         self._latest: dict[str, str] = {}
-        self._rollbacks: list[Coroutine[Any, Any, dict[str, Restored]]] = []
 
     @classmethod
     @asynccontextmanager
@@ -423,12 +421,6 @@ class Harness(RunQueries):
         files, journal = self._parts.files, self.journal
         self._rollbacks.append(restore_calls(files, journal, call, who=who, force=force))
         return self._rollbacks[-1]
-
-    def _require_awaited(self) -> None:
-        for work in self._rollbacks:
-            if getcoroutinestate(work) == CORO_CREATED:
-                work.close()
-                raise InputError("rollback was called without await, so it restored nothing")
 
     async def verify(self) -> VerificationResult:
         """Check the journal's hash chain, from the first row to the last."""

@@ -1,8 +1,14 @@
 """Queries of a program's run that do not change it: tools, budget, observed decisions."""
 
+from collections.abc import Coroutine
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any
+
 from orchestrator.engine.types import Bounds, Level, ToolSpec
+from orchestrator.errors import InputError
 from orchestrator.library.agent_execution import RunParts, observed_rulings
 from orchestrator.library.agents import Agent
+from orchestrator.sandbox.file_rollback import Restored
 
 
 class RunQueries:
@@ -12,6 +18,7 @@ class RunQueries:
         self.journal = parts.journal
         self._parts = parts
         self._executor, self._account = parts.executor, parts.account
+        self._rollbacks: list[Coroutine[Any, Any, dict[str, Restored]]] = []
 
     def observed(self) -> list[str]:
         """Calls that would have been refused without observe-only: call, guard, reason."""
@@ -48,3 +55,9 @@ class RunQueries:
         """
         executor = self._executor
         return list(executor.registry.tools_for_task(agent.spec(""), executor.policy))
+
+    def _require_awaited(self) -> None:
+        for work in self._rollbacks:
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
+                raise InputError("rollback was called without await, so it restored nothing")

@@ -77,6 +77,8 @@ class SqliteStore(SqlStore):
         "SELECT who, why, at FROM runs JOIN cancellations USING (number, fence) WHERE run = ?"
     )
 
+    _now = staticmethod(time.time)
+
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
@@ -171,7 +173,7 @@ class SqliteStore(SqlStore):
             "SELECT run, started, meta, holder, lease_until FROM runs"
             " ORDER BY started DESC, run DESC"
         )
-        now = time.time()
+        now = self._now()
         return [
             (run, at, meta, holder if is_live(holder, end - now) else None)
             for run, at, meta, holder, end in found
@@ -191,12 +193,12 @@ class SqliteStore(SqlStore):
         row = self._db.execute(
             "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
         ).fetchone()
-        return (row[0], row[1] - time.time(), row[2]) if row else None
+        return (row[0], row[1] - self._now(), row[2]) if row else None
 
     def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
         self._db.execute(
             "UPDATE runs SET holder = ?, lease_until = ?, fence = ? WHERE run = ?",
-            (holder, time.time() + ttl, fence, run_id),
+            (holder, self._now() + ttl, fence, run_id),
         )
 
     def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
@@ -212,7 +214,7 @@ class SqliteStore(SqlStore):
         ).fetchone()
         if row is None:
             return None
-        (number, lease), until = row, time.time() + ttl
+        (number, lease), until = row, self._now() + ttl
         if lease < until - ttl / 10:  # not each time: it is one more page to write
             self._db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
         return int(number)
