@@ -194,14 +194,9 @@ def resume_command(run_id: str, repo: Path | None = None) -> str:
 
 
 def raise_limit_command(run_id: str, why: str) -> str:
-    """The command that continues a run with more of what it ran out of.
-
-    Args:
-        why: which limit it reached, in the words of ``BudgetExhausted``.
-    """
-    flags = {"tool_calls would": "tool-calls", "tokens would": "tokens", "usd would": "usd"}
-    flags |= {"wall time": "minutes", "ran out of time": "minutes"}
-    option = next((f"{flag} N" for words, flag in flags.items() if words in why), "...")
+    """The command that continues a run with more of what ``BudgetExhausted`` said it lacks."""
+    flags = {"tool_calls": "tool-calls N", "tokens": "tokens N", "usd": "usd N", "time": "minutes N"}
+    option = next((flag for word, flag in flags.items() if word in why), "...")
     return f"{resume_command(run_id)} --max-{option}"
 
 

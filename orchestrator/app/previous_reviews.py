@@ -10,10 +10,9 @@ import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 
 from diffchecks.safe_paths import read_safely
-from orchestrator.app.runs.damaged_runs import DAMAGE
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.types import ReviewOptions
+from orchestrator.app.types import DAMAGE, ReviewOptions
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
     NOTHING_HANDED_OVER,

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, force_setattr
 from orchestrator.code_review.change.change_description import storable
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import InputError, StoreError
+from orchestrator.errors import DiffcourtError, InputError, StoreError
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -24,7 +24,17 @@ PROGRAM = "program"
 """The kind of run that a program keeps with the library; a review's entry has no kind."""
 
 
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
+"""What interpreting an altered row can raise."""
+
 ENTRY_DAMAGED = "its entry in the store is damaged, or of another version of Diffcourt"
+
+
+def describe_damage(run_id: str, error: Exception) -> str:
+    """Why a run cannot be read, with the command that says more."""
+    if isinstance(error, DiffcourtError):
+        return str(error)
+    return f"its journal cannot be read ({error}); see: diffcourt audit verify {run_id}"
 
 
 def is_program_run(run: RunMeta) -> bool:

@@ -115,12 +115,8 @@ class GuardsFile(Strict, frozen=True):
 
     def layer(self, name: GuardLayer) -> Mapping[str, GuardActions]:
         """The guards of a layer in the order in which they run."""
-        layers: dict[GuardLayer, Mapping[str, GuardActions]] = {
-            "input": self.input,
-            "tool": self.tool,
-            "output": self.output,
-        }
-        return layers[name]
+        found: Mapping[str, GuardActions] = getattr(self, name)
+        return found
 
     def resolve_tier(self, given: str) -> str:
         """The tier of that name; the first where none is given.

@@ -228,23 +228,6 @@ class RunMeta(Struct, frozen=True):
     writer: str | None = None
 
 
-class RunIndex(Protocol):
-    """The list of a store's runs."""
-
-    async def create(self, run_id: str, started: float, meta: Json) -> None:
-        """Add a new run."""
-
-    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
-        """All runs, newest first, also those with damaged entries.
-
-        Args:
-            all_repositories: of every repository in a shared store.
-        """
-
-    async def forget(self, run_id: str) -> None:
-        """Remove a run and its rows."""
-
-
 class SystemClock:
     """The clock of the operating system."""
 

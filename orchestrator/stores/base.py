@@ -1,15 +1,25 @@
-"""What every journal store offers, and the errors that all of them raise."""
+"""What every journal store is: one connection to an SQL database, used in worker threads."""
 
 import json
-from collections.abc import Sequence
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, ClassVar, TypeVar
 
+from anyio import to_thread
 from msgspec import Struct
 
-from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
-from orchestrator.stores.writer_identity import display_name
+from orchestrator.stores.writer_identity import display_name, is_gone
+
+T = TypeVar("T")
+
+Lease = tuple[str, float, int]
+"""Holder, seconds left and fencing token."""
 
 
 class CancelRequest(Struct, frozen=True):
@@ -18,38 +28,6 @@ class CancelRequest(Struct, frozen=True):
     who: str
     why: str
     at: float
-
-
-class RunStore(JournalStore, RunIndex, Protocol):
-    """A journal store with an index, as the application needs it."""
-
-    async def find(self, run_id: str, key: str) -> Row | None:
-        """The newest row under a key, without reading the others."""
-
-    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
-        """Enter a run with all its rows, whole or not at all.
-
-        Raises:
-            StoreError: there is a run of that name.
-        """
-
-    async def request_cancellation(
-        self, run_id: str, request: CancelRequest
-    ) -> CancelRequest | None:
-        """Ask the run's present writer to stop; an earlier request stands.
-
-        Returns:
-            The request that stands; None when nobody writes the run.
-
-        Raises:
-            RunNotFound: there is no such run.
-        """
-
-    async def cancellation(self, run_id: str) -> CancelRequest | None:
-        """What asks the run's present writer to stop; a later writer is not asked."""
-
-    def close(self) -> None:
-        """Close the store. Idempotent."""
 
 
 def run_not_found(run_id: str) -> RunNotFound:
@@ -87,3 +65,218 @@ def read_entry(run_id: str, started: float, text: str, writer: str | None) -> Ru
     except (ValueError, TypeError, OverflowError, OSError):
         return RunMeta(run_id, 0.0, None, writer)
     return RunMeta(run_id, started, meta if isinstance(meta, dict) else None, writer)
+
+
+class RunStore(ABC):
+    """Runs and their journals on one blocking connection.
+
+    Every call is one transaction in a worker thread. The lock keeps transactions apart: asyncio's
+    Ctrl-C ends the wait for a thread and not the thread, and the next call must not share its
+    transaction.
+
+    Attributes:
+        ROWS: rows of a run, in order; its parameters are the run's id and the number behind which.
+        FIND: the newest row under a key; its parameters are the run's id and the key.
+        RELEASE: ends a lease; its parameters are the run's id and the fencing token.
+        CANCELLATION: who, why and when of the request to the present writer; its parameter is the
+            run's id.
+    """
+
+    ROWS: ClassVar[str]
+    FIND: ClassVar[str]
+    RELEASE: ClassVar[str]
+    CANCELLATION: ClassVar[str]
+
+    _db: Any
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connection, after the transaction that is running. Idempotent."""
+        with self._lock:
+            self._db.close()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        def locked() -> T:
+            with self._lock, self._store_errors():
+                return work()
+
+        return await to_thread.run_sync(locked)  # to its end, once it has begun
+
+    async def create(self, run_id: str, started: float, meta: Json) -> None:
+        """Enter a new run."""
+        await self.restore(RunMeta(run_id, started, meta), [])
+
+    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
+        """Enter a run with all its rows, whole or not at all.
+
+        Raises:
+            StoreError: there is a run of that name.
+        """
+
+        def work() -> None:
+            with self._transaction():
+                number = self._insert_run(run)
+                if number is None:
+                    raise run_exists(run.run_id)
+                self._insert_rows(number, rows)
+
+        await self._in_thread(work)
+
+    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
+        """All runs, newest first, also those with damaged entries.
+
+        Args:
+            all_repositories: of every repository in a shared store.
+        """
+        entries = await self._in_thread(lambda: self._list_entries(all_repositories))
+        return [read_entry(*entry) for entry in entries]
+
+    async def forget(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+
+        def work() -> None:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is not None:
+                    _check_free(run_id, lease)
+                    self._delete_run(run_id)
+
+        await self._in_thread(work)
+
+    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
+        """Become the run's one writer; see ``JournalStore``."""
+
+        def work() -> int:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is None:
+                    raise run_not_found(run_id)
+                _check_free(run_id, lease)
+                fence = lease[2] + 1
+                self._set_lease(run_id, holder, ttl, fence)
+                return fence
+
+        return await self._in_thread(work)
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        """Add rows and extend the lease, in one transaction; durable when it returns."""
+
+        def work() -> None:
+            with self._transaction():
+                number = self._extend_lease(run_id, fence, ttl)
+                if number is None:
+                    raise lease_lost(run_id)
+                self._insert_rows(number, rows)
+
+        await self._in_thread(work)
+
+    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+        """The rows of a run behind a number, in order."""
+
+        def work() -> list[Row]:
+            return [Row(*row) for row in self._db.execute(self.ROWS, (run_id, after))]
+
+        return await self._in_thread(work)
+
+    async def find(self, run_id: str, key: str) -> Row | None:
+        """The newest row under a key, without reading the others; None: there is none."""
+
+        def work() -> Row | None:
+            found = self._db.execute(self.FIND, (run_id, key)).fetchone()
+            return Row(*found) if found else None
+
+        return await self._in_thread(work)
+
+    async def release(self, run_id: str, fence: int) -> None:
+        """Let others write."""
+        await self._in_thread(lambda: self._db.execute(self.RELEASE, (run_id, fence)))
+
+    async def request_cancellation(
+        self, run_id: str, request: CancelRequest
+    ) -> CancelRequest | None:
+        """Ask the run's present writer to stop; an earlier request stands.
+
+        Returns:
+            The request that stands; None when nobody writes the run.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+
+        def work() -> CancelRequest | None:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is None:
+                    raise run_not_found(run_id)
+                holder, seconds_left, fence = lease
+                if not is_live(holder, seconds_left):
+                    return None
+                if (before := self._cancellation(run_id)) is not None:
+                    return before
+                self._insert_cancellation(run_id, fence, request)
+                return request
+
+        return await self._in_thread(work)
+
+    async def cancellation(self, run_id: str) -> CancelRequest | None:
+        """What asks the run's present writer to stop; a later writer is not asked."""
+        return await self._in_thread(lambda: self._cancellation(run_id))
+
+    def _cancellation(self, run_id: str) -> CancelRequest | None:
+        found = self._db.execute(self.CANCELLATION, (run_id,)).fetchone()
+        return CancelRequest(*found) if found else None
+
+    # --- what differs between databases -------------------------------------------------------
+
+    @abstractmethod
+    def _store_errors(self) -> AbstractContextManager[None]:
+        """Raise the driver's errors as ``StoreError``, in one line."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[object]:
+        """What is done within is done whole or not at all."""
+
+    @abstractmethod
+    def _insert_run(self, run: RunMeta) -> Any:
+        """Enter a run; returns what ``_insert_rows`` knows it by, None when it is there."""
+
+    @abstractmethod
+    def _insert_rows(self, run: Any, rows: Sequence[Row]) -> None:
+        """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
+
+    @abstractmethod
+    def _list_entries(self, all_repositories: bool) -> list[Entry]:
+        """All runs, newest first; of every repository, or of the store's own."""
+
+    @abstractmethod
+    def _delete_run(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+
+    @abstractmethod
+    def _lease(self, run_id: str) -> Lease | None:
+        """A run's lease, which nobody else changes before the transaction ends; None: no run."""
+
+    @abstractmethod
+    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
+        """Give a run's lease to a holder."""
+
+    @abstractmethod
+    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> Any:
+        """Extend a lease; returns the run as ``_insert_run``, None when the token is not its."""
+
+    @abstractmethod
+    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
+        """Ask the writer with this token to stop, in place of what another one was asked."""
+
+
+def is_live(holder: str, seconds_left: float) -> bool:
+    """Whether a lease still keeps others out."""
+    return seconds_left > 0 and not is_gone(holder)
+
+
+def _check_free(run_id: str, lease: Lease) -> None:
+    holder, seconds_left, _ = lease
+    if is_live(holder, seconds_left):
+        raise run_locked(run_id, holder, seconds_left)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+from weakref import finalize
 
 from orchestrator.engine.ports import Clock
 from orchestrator.stores.sqlite_journal import SqliteStore
@@ -20,12 +21,10 @@ class MemoryStore(SqliteStore):
     def __init__(self, clock: Clock) -> None:
         self._now = clock.now
         super().__init__(Path(":memory:"))
+        finalize(self, self._db.close)
 
     def close(self) -> None:
         """Do nothing: what it holds can still be read."""
-
-    def __del__(self) -> None:
-        self._db.close()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return work()  # there is nothing to wait for

@@ -13,9 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import CancelRequest, Entry
+from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, is_live
 from orchestrator.stores.postgres_migrations import migrate, sql_files
-from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""
@@ -36,7 +35,7 @@ _LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::fl
 _EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(RunStore):
     """Runs and their journals on a server.
 
     Args:

@@ -12,8 +12,7 @@ from msgspec.structs import astuple
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import CancelRequest, Entry
-from orchestrator.stores.sql_store import Lease, SqlStore, is_live
+from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
 LAYOUT = 1
@@ -60,7 +59,7 @@ ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = ?
 """
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(RunStore):
     """Runs and their journals in one file.
 
     Args:

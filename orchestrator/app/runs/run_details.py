@@ -13,11 +13,11 @@ from msgspec import Struct
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_index import RunSummary, summarize
 from orchestrator.app.runs.run_record import EffectSpan, RunRecord, read_record
 from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import is_final_verdict, is_waiting_verdict, last_row
+from orchestrator.app.types import DAMAGE, describe_damage
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.context_compaction import Omission
 from orchestrator.engine.journal_keys import Key

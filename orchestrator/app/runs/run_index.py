@@ -11,13 +11,14 @@ from msgspec import Struct, field
 
 from orchestrator.app.previous_reviews import NAME_KEY
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_limits import read_limits
 from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict, last_row
 from orchestrator.app.types import (
+    DAMAGE,
     ENTRY_DAMAGED,
     PROGRAM,
+    describe_damage,
     is_program_run,
     is_readable,
     review_options,

@@ -16,14 +16,15 @@ from msgspec.structs import replace
 
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.cancellation import CANCELLED
-from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, waiting_verdict
 from orchestrator.app.types import (
+    DAMAGE,
     PROGRAM,
     RunInfo,
     ShownRun,
     TimelineEntry,
+    describe_damage,
     is_program_run,
     is_readable,
     review_options,

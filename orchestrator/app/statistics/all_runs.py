@@ -15,7 +15,6 @@ import anyio
 from msgspec import Struct
 
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.damaged_runs import DAMAGE
 from orchestrator.app.statistics.document import (
     AgentFigures,
     BrokenJournal,
@@ -36,7 +35,7 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
     read_run,
 )
-from orchestrator.app.types import is_readable
+from orchestrator.app.types import DAMAGE, is_readable
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import RunStore
 
