@@ -195,8 +195,8 @@ def resume_command(run_id: str, repo: Path | None = None) -> str:
 
 def raise_limit_command(run_id: str, why: str) -> str:
     """The command that continues a run with more of what ``BudgetExhausted`` said it lacks."""
-    flags = {"tool_calls": "tool-calls N", "tokens": "tokens N", "usd": "usd N", "time": "minutes N"}
-    option = next((flag for word, flag in flags.items() if word in why), "...")
+    flags = {"tool_calls": "tool-calls", "tokens": "tokens", "usd": "usd", "time": "minutes"}
+    option = next((f"{flag} N" for word, flag in flags.items() if word in why), "...")
     return f"{resume_command(run_id)} --max-{option}"
 
 

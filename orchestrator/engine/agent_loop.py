@@ -369,9 +369,12 @@ async def _act(
         except ApprovalPending as waits:
             pending[position] = waits
 
-    async with task_group() as group:
-        for position, call in enumerate(calls, 1):
-            group.start_soon(one, position, call)
+    if len(calls) == 1:
+        await one(1, calls[0])
+    else:
+        async with task_group() as group:
+            for position, call in enumerate(calls, 1):
+                group.start_soon(one, position, call)
     if pending:
         await runtime.journal.flush()
         raise pending[min(pending)]

@@ -119,17 +119,16 @@ class Harness(RunQueries):
             tools: registered immediately.
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
-            policy: the highest level of tools, which agents are denied which tools, and the tags of
-                sensitive tools, which wait for a person as irreversible ones do.
+            policy: the highest level of tools, what is denied to whom, which tags are sensitive.
             root: tools of level WRITE may change files below it, which are restored if the tool
                 fails; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
                 what tools return. Values under 8 characters are ignored.
-            suspicious: what to do about a call whose arguments hold instructions to a reader.
+            suspicious: what a call gets whose arguments hold instructions.
             observe_only: permissions, guards and missing approvals are recorded and refuse nothing:
                 all tools run, even irreversible ones. See ``observed``.
-            observer: called with every event of the run.
+            observer: called with every event.
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.

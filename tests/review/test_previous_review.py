@@ -16,7 +16,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import as_json
-from orchestrator.report.verdict_text import render_verdict
+from orchestrator.report.verdict_text import describe_since_previous, render_verdict
 from tests.review.review_kit import Repo
 
 CALL = "    subprocess.run(x, shell=True)\n"
@@ -149,7 +149,7 @@ def test_a_finding_that_only_the_work_tree_has_is_not_fixed_by_a_review_of_commi
     assert second.previous.fixed == ()
     gone = {(one.path, one.rule) for one in second.previous.not_reported}
     assert {("new.py", RULE), ("app.py", "security.eval")} <= gone
-    assert "not looked at" in render_verdict(second)
+    assert "not looked at" in describe_since_previous(second)
 
 
 def test_a_finding_outside_the_paths_of_a_review_is_not_looked_at(repo: Repo) -> None:
@@ -161,7 +161,9 @@ def test_a_finding_outside_the_paths_of_a_review_is_not_looked_at(repo: Repo) ->
     assert [one.path for one in second.previous.not_reported] == ["lib/tool.py"]
     assert second.previous.fixed == ()
     repo.commit({"app.py": SHELL + "Y = 1\n"})
-    assert [one.path for one in review(repo).previous.fixed if one.rule == RULE] == []
+    third = review(repo)
+    assert third.previous is not None
+    assert [one.path for one in third.previous.fixed if one.rule == RULE] == []
 
 
 def test_a_withheld_finding_is_fixed_only_when_its_file_was_looked_at(repo: Repo) -> None:
