@@ -1,14 +1,20 @@
 """Parse JSON that strangers wrote: whatever is wrong with it is a ``ValueError``."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 MAX_DEPTH = 100
 """Levels of lists and objects: what walks a document is recursive, and no format needs as many."""
 
+T = TypeVar("T")
 
+
+@overload
+def parse_json(data: bytes | bytearray | str) -> Any: ...
+@overload
+def parse_json(data: bytes | bytearray | str, kind: type[T]) -> T: ...
 def parse_json(data: bytes | bytearray | str, kind: Any = None) -> Any:
     """Parse a document; with a type, only the members that it has.
 

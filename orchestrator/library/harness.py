@@ -114,14 +114,12 @@ class Harness(RunQueries):
         """Open a new or existing run as its only writer, until the context ends.
 
         Args:
-            path: the SQLite journal, created with its directory if necessary; None keeps the run in
-                memory.
+            path: the SQLite journal, created if necessary; None keeps the run in memory.
             tools: registered immediately.
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
             policy: the highest level of tools, what is denied to whom, which tags are sensitive.
-            root: tools of level WRITE may change files below it, which are restored if the tool
-                fails; None refuses such tools.
+            root: where tools of level WRITE may change files; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
                 what tools return. Values under 8 characters are ignored.
@@ -133,7 +131,6 @@ class Harness(RunQueries):
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
         """
-
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
             store, journal = await closing.enter_async_context(
@@ -149,10 +146,10 @@ class Harness(RunQueries):
             if observe_only:
                 _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
-            models = Models(journal, observer, closing, default=model)
             harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,
-                models=models, observer=observer, store=store, files=run.files,
+                models=Models(journal, observer, closing, default=model), observer=observer,
+                store=store, files=run.files,
             ))  # fmt: skip
             yield harness
             harness._require_awaited()

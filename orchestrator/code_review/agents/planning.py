@@ -122,10 +122,12 @@ def _retries_left_out(state: ReviewState, planned: Iterable[PlannedTask]) -> lis
     """The tasks of a further iteration that the lead's plan lacks.
 
     Where code assigns the files, it assigns those of the retry again; a lead that plans itself may
-    leave them out, but no request about a finding, and nothing that a limit cut off.
+    leave them out, but no request about a finding, and nothing that a limit cut off
+    which a person has raised since.
     """
     given, retry = {task.agent for task in planned}, state.focus.retry or {}
-    ended = [result for done in state.rounds for result in done.results]
+    met = [done for done in state.rounds if done.decision.startswith("budget")]
+    ended = [result for done in met for result in done.results]
     cut = {result.agent for result in ended if result.status in {"budget", "timeout"}}
     requests = {name: follow_up.paths_of_requests(state, name) for name in state.focus.requests}
     due = retry if state.shares else requests | {a: retry[a] for a in cut & retry.keys()}
