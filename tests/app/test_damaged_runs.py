@@ -112,7 +112,7 @@ def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
         assert main([*command, *at]) == 0, capsys.readouterr().err
     assert main([*trace, *at]) == 0
     for form in ("json", "sarif", "rdjson", "gitlab", "html", "markdown"):
-        assert main(["export", "--to", f"{form}={tmp_path / form}", *at]) == 0
+        assert main(["export", "--format", f"{form}={tmp_path / form}", *at]) == 0
     (run,) = CachedRunIndex([repo.path]).list_runs()
     assert (run.state, run.verdict) == ("finished", "needs_changes")
     details = load_details(repo.path, "latest")
