@@ -46,9 +46,9 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """The help text with the examples at its end."""
-        from orchestrator.cli.examples import EXAMPLES
+        import yaml
 
-        examples = EXAMPLES[self.prog]
+        examples = yaml.safe_load(Path(__file__).with_name("examples.yaml").read_bytes())[self.prog]
         lines = [f"  {self.prog} {args}".rstrip() for args in examples]
         return "\n".join([super().format_help(), "examples:", *lines, ""])
 
