@@ -17,8 +17,7 @@ from orchestrator.app.runs.run_details import (
     load_details,
 )
 from orchestrator.app.runs.run_record import read_record
-from orchestrator.app.tracing.messages import MAX_CONTENT, MessageWriter, text_part
-from orchestrator.app.tracing.spans import SpanBuilder
+from orchestrator.app.tracing.spans import MAX_CONTENT, MessageWriter, SpanBuilder, text_part
 from orchestrator.cli.main import main
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row
