@@ -114,10 +114,19 @@ def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> 
     if not search.read and not search.passed_over:
         raise InputError(f"{place.name} holds no OSV advisories; {WHERE}")
     data = encode([advisory for _, advisory in sorted(search.found.items())])
-    try:
-        (scratch / COPY).write_bytes(data)
-    except OSError as error:
-        raise StoreError(f"cannot write {scratch / COPY}: {error.strerror}") from None
+    write_copy(scratch / COPY, data)
     problems = search.problems({ecosystem for ecosystem, _ in wanted})
     gaps = {place.name: "; ".join(problems)} if problems else {}
     return {"sha256": hashlib.sha256(data).hexdigest(), "gaps": gaps}
+
+
+def write_copy(place: Path, data: bytes) -> None:
+    """Write a copy that a resumed run reads again.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        place.write_bytes(data)
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror}") from None
