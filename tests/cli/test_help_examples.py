@@ -15,9 +15,8 @@ from orchestrator.cli.arguments import Parser, add_part
 from orchestrator.cli.main import COMMANDS, _make_parser, main
 from tests.review.review_kit import Repo
 
-EXAMPLES: dict[str, list[str]] = yaml.safe_load(
-    Path(cli.__file__).with_name("examples.yaml").read_text()
-)
+HELP = yaml.safe_load(Path(cli.__file__).with_name("help.yaml").read_text())
+EXAMPLES: dict[str, list[str]] = {command: known["examples"] for command, known in HELP.items()}
 
 
 @pytest.fixture

@@ -13,11 +13,6 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Say what a finding of a finished run was worth. It is recorded in the run's journal\n"
-        "with your name, and changes neither verdict nor later reviews; the newest counts in\n"
-        "diffcourt stats and diffcourt rubric feedback."
-    )
     parser.add_argument(
         "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
     )

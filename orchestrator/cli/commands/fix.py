@@ -24,10 +24,6 @@ _PATCH_LINE = (" ", "+", "-", "@", "\\")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Show the patches of a run's findings that code has proven, ask, and apply them to the\n"
-        "work tree. Without FINDING: all that are verified. `diffcourt rollback` takes them back."
-    )
     parser.add_argument(
         "names",
         nargs="*",

@@ -42,11 +42,6 @@ def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Post a verdict to a pull or merge request: a check, one summary comment, and comments at\n"
-        "the lines. No model is called and nothing of the change is run. Posting again changes\n"
-        "nothing. The token comes from GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN."
-    )
     parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
     add_forge(parser, FORGES)
     parser.add_argument(

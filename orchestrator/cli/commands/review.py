@@ -9,15 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import (
-    EXIT_CODES,
-    add_backend,
-    add_repo,
-    amount,
-    count,
-    name_of,
-    ref,
-)
+from orchestrator.cli.arguments import add_backend, add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.cli.review_output import (
     add_result_options,
@@ -38,11 +30,6 @@ MAX_DESCRIPTION = 256 << 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Review a change. Without options: the current branch against its merge base with\n"
-        "the default branch."
-    )
-    parser.epilog = EXIT_CODES
     what = parser.add_argument_group("what to review")
     what.add_argument(
         "range",
