@@ -20,8 +20,8 @@ from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import StopDecision
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
-from orchestrator.code_review.verdict.agents import AgentReport, VerdictIteration
 from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
+from orchestrator.code_review.verdict.document_parts import AgentReport, VerdictIteration
 from orchestrator.code_review.verdict.model import (
     Artifact,
     CallRef,

@@ -21,7 +21,6 @@ from orchestrator.posting.comment_commands import (
     is_command,
     parse_command,
 )
-from orchestrator.posting.diff_lines import lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
     Comment,
@@ -31,11 +30,12 @@ from orchestrator.posting.forge import (
     HeadMoved,
     Posted,
     PostedDismissal,
+    PostingTarget,
     PullRequest,
     Thread,
+    lines_of_patch,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import PostingTarget
 
 try:
     import github

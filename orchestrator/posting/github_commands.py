@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.errors import InputError
 from orchestrator.posting.answer_command import ForgeComment, RequestState, ReviewRun
 from orchestrator.posting.comment_commands import answered_comment
-from orchestrator.posting.forge import ForgeError
+from orchestrator.posting.forge import ForgeError, PostingTarget
 from orchestrator.posting.github import (
     COMMENTS,
     DEFAULT_URL,
@@ -18,7 +18,6 @@ from orchestrator.posting.github import (
     project_of,
     unless_missing,
 )
-from orchestrator.posting.targets import PostingTarget
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.posting.diff_lines import added_lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
     Comment,
@@ -16,11 +15,12 @@ from orchestrator.posting.forge import (
     ForgeCheck,
     ForgeError,
     Posted,
+    PostingTarget,
     PullRequest,
     Thread,
+    added_lines_of_patch,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import PostingTarget
 
 try:
     import gitlab

@@ -20,7 +20,7 @@ from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import cacheable_entries, run_cached
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.code_review.tools.registry import ANALYZERS, make_side_check
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict

@@ -25,9 +25,9 @@ from orchestrator.app.memory.dismissals import (
     make_dismissal,
     render_dismissal,
 )
-from orchestrator.app.memory.past_reviews import PastReviews
-from orchestrator.app.memory.reviewed_findings import (
+from orchestrator.app.memory.past_reviews import (
     DatedVerdict,
+    PastReviews,
     ReviewedFinding,
     find_outcomes,
     name_of_finding,

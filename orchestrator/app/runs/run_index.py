@@ -18,8 +18,8 @@ from orchestrator.app.runs.run_record import RunRecord, Waiting, read_record
 from orchestrator.app.runs.verdict_recording import VERDICT, is_waiting_verdict, last_row
 from orchestrator.app.types import PROGRAM, ReviewOptions, is_program_run, review_options
 from orchestrator.code_review.change.types import change_from_json
+from orchestrator.code_review.verdict.document_parts import Override
 from orchestrator.code_review.verdict.model import ChangeRef, ReviewScore, RunUsage, VerdictStop
-from orchestrator.code_review.verdict.policy_effects import Override
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import Intent, Outcome, read_row

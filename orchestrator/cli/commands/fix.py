@@ -14,7 +14,7 @@ from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
-    from orchestrator.code_review.verdict.finding_parts import Fix
+    from orchestrator.code_review.verdict.document_parts import Fix
     from orchestrator.code_review.verdict.model import Finding
 
 _FINDING = re.compile(r"F\d+")

@@ -81,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from orchestrator.app.runs.verdict_files import read_verdict
+    from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.post_verdict import post_verdict
     from orchestrator.posting.posted_text import make_cleaner
     from orchestrator.posting.posting_plan import INLINE
-    from orchestrator.posting.targets import PostingTarget
 
     verdict = read_verdict(Path(args.verdict))
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)

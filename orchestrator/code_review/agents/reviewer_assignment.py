@@ -22,7 +22,7 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
-from orchestrator.code_review.verdict.agents import AgentShare, Assignment
+from orchestrator.code_review.verdict.document_parts import AgentShare, Assignment
 from orchestrator.engine.untrusted_text import frame
 
 CHARACTERS_PER_TOKEN = 3

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.findings.quote_location import FileText, nearest_place
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.finding_parts import Guideline
+from orchestrator.code_review.verdict.document_parts import Guideline
 
 MAX_QUOTE = 300
 """Characters of a guideline that a verdict repeats."""

@@ -6,8 +6,8 @@ from orchestrator.catalog.repository_memory import Dismissal, Preference
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal
 from orchestrator.code_review.findings.waivers import applies_to_any, has_expired, matches_finding
+from orchestrator.code_review.verdict.document_parts import MemoryEffect, MemoryUse
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.code_review.verdict.policy_effects import MemoryEffect, MemoryUse
 from orchestrator.data_directories import DISMISSED, MEMORY, OVERLAY, PREFERENCES
 
 

@@ -6,7 +6,7 @@ from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.code_review.findings.finding_context import ContextBlock, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.verdict.finding_parts import FindingContext
+from orchestrator.code_review.verdict.document_parts import FindingContext
 from orchestrator.code_review.verdict.model import Finding
 
 

@@ -49,9 +49,8 @@ from orchestrator.code_review.findings.merging import (
 from orchestrator.code_review.findings.replaced_lines import replacement_pairs
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.depth import Checked
+from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, WaiverUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
-from orchestrator.code_review.verdict.policy_effects import MemoryUse, WaiverUse
 
 NO_REFERENCES = References()
 

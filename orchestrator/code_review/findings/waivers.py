@@ -17,8 +17,8 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal, why_reopened
 from orchestrator.code_review.verdict.decision import matches
+from orchestrator.code_review.verdict.document_parts import WaiverState, WaiverUse
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.code_review.verdict.policy_effects import WaiverState, WaiverUse
 from orchestrator.data_directories import DISMISSED, PREFERENCES, WAIVERS
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock

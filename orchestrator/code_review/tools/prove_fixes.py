@@ -35,7 +35,7 @@ from orchestrator.code_review.review_workspace import (
     ReviewWorkspace,
     open_review_workspace,
 )
-from orchestrator.code_review.verdict.finding_parts import FixState
+from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec

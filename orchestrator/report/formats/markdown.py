@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import (
