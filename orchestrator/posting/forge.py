@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from orchestrator.code_review.change.hunk_lines import HunkLine, number_hunk_lines
+from orchestrator.code_review.change.numbered_diff import HunkLine, number_hunk_lines
 from orchestrator.errors import DiffcourtError, InputError
 
 Conclusion = Literal["success", "failure", "neutral", "incomplete"]

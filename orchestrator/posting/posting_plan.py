@@ -24,12 +24,14 @@ from orchestrator.posting.forge import (
 from orchestrator.report.findings_text import name_provers, open_findings
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import (
+    COMMAND,
     apply_command,
+    code_block,
     describe_finding,
     diff_block,
+    plain,
     render_markdown,
 )
-from orchestrator.report.formats.markdown_text import COMMAND, code_block, plain
 from orchestrator.report.formats.open_findings import headline
 from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.report.terminal_escaping import escape_line

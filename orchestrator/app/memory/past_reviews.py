@@ -10,7 +10,7 @@ import anyio
 from msgspec import Struct, field
 
 from diffchecks.new_findings import remove_white_space
-from orchestrator.app.human_decisions.feedback_notes import (
+from orchestrator.app.human_decisions.finding_feedback import (
     FindingFeedback,
     newest_feedback,
     read_feedback,

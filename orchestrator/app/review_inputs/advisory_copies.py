@@ -16,8 +16,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.analyzers.comparison_checks import SECONDS
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import COMPARISON_SECONDS, call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
 from orchestrator.code_review.change.types import Change, ChangedFile
@@ -88,7 +87,7 @@ async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, 
         job = {"head_root": str(folder / "head"), "base_root": str(folder / "base"), "files": files}
         function = "dependencies.changed_packages:run"
         try:
-            reply = await call_check(pool, function, job, SECONDS, CheckReply)
+            reply = await call_check(pool, function, job, COMPARISON_SECONDS, CheckReply)
         except SandboxError as error:
             raise InputError(f"the changed packages could not be listed: {error}") from None
     return {(ecosystem, name) for ecosystem, name in reply.facts["packages"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from orchestrator.app.human_decisions.feedback_notes import SAID
+from orchestrator.app.human_decisions.finding_feedback import SAID
 from orchestrator.cli.arguments import add_repo, name_of
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit_line
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record it, and print what counts now."""
-    from orchestrator.app.human_decisions.feedback_recording import record_feedback
+    from orchestrator.app.human_decisions.finding_feedback import record_feedback
 
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
     emit_line(f"{given}, says {given.who}", sys.stdout)

@@ -15,7 +15,7 @@ from diffchecks.new_findings import RuledFinding, find_new, identity, remove_whi
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.rules import ImportedRule, Rule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace

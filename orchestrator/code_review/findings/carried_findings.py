@@ -24,11 +24,11 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.citations import (
     MAX_SHOWN_QUOTE,
     changed_lines,
+    keep_guideline,
     read_lines,
     with_cause,
     with_cause_quote,
 )
-from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import (
     Carried,
     FindingTarget,

@@ -27,10 +27,13 @@ from orchestrator.code_review.findings.agent_responses import (
     judge_disputes,
 )
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
-from orchestrator.code_review.findings.citations import CitableSources, locate_finding
+from orchestrator.code_review.findings.citations import (
+    CitableSources,
+    keep_guideline,
+    locate_finding,
+)
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, AnalyzerCall, Work
 from orchestrator.code_review.findings.finding_assembly import build_finding
-from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import (
     FindingTarget,
     LocatedFinding,

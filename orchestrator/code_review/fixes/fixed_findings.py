@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Edit
 from diffchecks.secrets.redaction import REDACTED
-from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from diffchecks.file_patterns import LOCK_FILES, matches
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.redaction import REDACTED
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Kind, Objects

@@ -23,10 +23,9 @@ from orchestrator.code_review.analyzers.check_data_files import (
     contents_digest,
     extends,
 )
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
