@@ -1,4 +1,8 @@
-"""The policy of a review, with its rule table, read from all layers of its data."""
+"""The policy of a review: which agents, rules, checks and bounds apply, read from data files.
+
+The files come in layers, lowest first: the shipped ones, and those of ``.diffcourt/`` in the base
+commit. The change under review cannot affect them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

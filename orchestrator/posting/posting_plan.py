@@ -1,4 +1,8 @@
-"""Plans what to post, from the verdict and the present state of the request."""
+"""Plans what to post, from the verdict and the present state of the request.
+
+Forges may alter the text of a suggestion. So there is one only if every forge commits exactly the
+proven bytes.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

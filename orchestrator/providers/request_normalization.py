@@ -1,6 +1,9 @@
-"""Conversations in the form that every API accepts.
+"""Conversations, and schemas of answers, in the form that every API accepts.
 
-Roles alternate, no message is empty, and tool results come first in a user message.
+Roles alternate, no message is empty, and tool results come first in a user message. In a strict
+schema objects are closed and all of their properties required. Keywords outside that subset go into
+the description, so that a model still reads them; the engine validates the answer against the
+original schema in any case.
 """
 
 import json

@@ -1,4 +1,13 @@
-"""Retries of model calls, and the circuit breaker that stops them."""
+"""Retries of model calls, and a circuit breaker that stops them for all agents together.
+
+::
+
+    closed ── failures in a row ──> open ── cooldown over ──> half-open ── success ──> closed
+                                     ^                            │
+                                     └───────── failure ──────────┘
+
+Half-open admits one call at a time, as a probe.
+"""
 
 import random
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""People's feedback on a run's findings: a note in its journal, outside of verdict and digest."""
+"""People's feedback on a run's findings: a note in its journal, outside of verdict and digest.
+
+Feedback is a weak label (``memory.comment_feedback``): the person has seen the verdict.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

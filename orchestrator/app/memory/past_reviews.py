@@ -1,4 +1,7 @@
-"""The verdicts of past reviews, and what happened to their findings: fixed, or merged unchanged."""
+"""The verdicts of past reviews, and what happened to their findings: fixed, or merged unchanged.
+
+That is derived from the verdicts of later pushes and from the files of the base branch.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

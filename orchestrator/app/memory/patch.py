@@ -1,4 +1,8 @@
-"""Patches to the files of the repository's memory in the work tree; nothing is written there."""
+"""Memory entries that past reviews suggest, as patches for a person to read, change and commit.
+
+Nothing is written to the work tree. Texts of findings come from models and changes, so each is one
+short line in code font, and none counts until a person has committed it to base.
+"""
 
 import difflib
 import re

@@ -1,4 +1,8 @@
-"""Programs that base's configuration names, over trees configured as in base."""
+"""Programs that base's configuration names, over trees configured as in base.
+
+A change could switch an analyzer off with its own configuration file. So these files are as in
+base: a file that base does not have is left out.
+"""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""Quotations as evidence, and lines of guidance, looked up in their sources."""
+"""Checks citations: every quotation of an agent is looked up in its source.
+
+This applies to findings, objections, a judge's scores, and lines of the repository's guidance.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

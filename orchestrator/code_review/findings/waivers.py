@@ -1,4 +1,8 @@
-"""Waivers and dismissals applied to findings, and the effects of the repository's memory."""
+"""Waivers: findings that a person has accepted in base's policy are marked, not dropped.
+
+Dismissals and preferences of the repository's memory are waivers with additional conditions; what
+entries of the memory did is part of the verdict.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,8 @@
-"""The tool that proves patches: with them, head lacks the findings and has no new ones."""
+"""The tool that proves patches: with them, head lacks the findings and has no new ones.
+
+The patched change has the same base. Nothing is written to a repository and git is not called for
+it: that would take longer than the analyzers of a proof.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,9 @@
-"""Unified diffs of other programs: names of files, hunks, and what is refused."""
+"""A strict reader of unified diffs, plain or git's: what it does not understand is an error.
+
+Half a patch must never be reviewed as if it were the whole. Every hunk holds exactly the lines that
+its header promises, its numbers follow from the hunks before, and nothing but known lines stands
+between files.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
