@@ -88,7 +88,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.policy_loading import read_catalog
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.tools.registry import ANALYZERS, make_tool

@@ -22,8 +22,8 @@ from diffchecks.jobs import FlowJob, SideJob
 from diffchecks.rules import Rule
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.analyzers.one_side_checks import WHOLE_TREE_BATCH
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.analyzers.own_checks import WHOLE_TREE_BATCH
+from orchestrator.code_review.policy_loading import load_rules
 
 BELOW = re.compile(r"security\.(?:template-(?!injection)|form-without-token).*")
 GRAVE = SEVERITIES[: SEVERITIES.index("medium") + 1]

@@ -27,7 +27,7 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal, open_journal

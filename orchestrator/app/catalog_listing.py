@@ -16,9 +16,8 @@ from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.policy_loading import check_references, read_catalog
+from orchestrator.code_review.policy_loading import check_references, load_rules, read_catalog
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
-from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS, build
 from orchestrator.code_review.tools.tool_inputs import ToolInputs

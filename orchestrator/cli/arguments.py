@@ -12,15 +12,6 @@ P = TypeVar("P", bound=argparse.ArgumentParser)
 
 BACKENDS = ("asyncio", "trio")
 
-EXIT_CODES = """\
-exit codes:
-  0    the verdict is below --fail-on
-  1    the verdict is at or above --fail-on
-  2    wrong usage, configuration or input
-  3    incomplete: something was not reviewed, or the run failed
-  130  interrupted; continue with diffcourt resume\
-"""
-
 
 class HelpFormatter(argparse.HelpFormatter):
     """Wraps each paragraph of a description; a paragraph with indented lines stays as written."""
@@ -45,11 +36,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:
-        """The help text with the examples at its end."""
-        from orchestrator.cli.examples import EXAMPLES
+        """The help, with what ``help.yaml`` says of the command, and its examples at the end."""
+        import yaml
 
-        examples = EXAMPLES[self.prog]
-        lines = [f"  {self.prog} {args}".rstrip() for args in examples]
+        known = yaml.safe_load(Path(__file__).with_name("help.yaml").read_bytes())[self.prog]
+        self.description = known.get("description", self.description)
+        self.epilog = known.get("exit_codes", self.epilog)
+        lines = [f"  {self.prog} {args}".rstrip() for args in known["examples"]]
         return "\n".join([super().format_help(), "examples:", *lines, ""])
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

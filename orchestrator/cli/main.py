@@ -159,13 +159,12 @@ def _dispatch(args: list[str]) -> int:
 def _make_parser() -> tuple[Parser, _SubParsersAction[Parser]]:
     from argparse import SUPPRESS
 
-    from orchestrator.cli.arguments import EXIT_CODES, Parser
+    from orchestrator.cli.arguments import Parser
 
     parser = Parser(
         prog="diffcourt",
         usage="diffcourt [-h] [--version] COMMAND ...",
         description="Review a change with analyzers, agents and a judge.",
-        epilog=EXIT_CODES,
     )
     parser.add_argument(
         "--version", action="version", version=f"diffcourt {__version__}", help="print the version"

@@ -11,7 +11,7 @@ from msgspec import Meta, convert, field
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.json_schema_generation import inlined
-from orchestrator.code_review.verdict.finding_parts import Guideline
+from orchestrator.code_review.verdict.document_parts import Guideline
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json

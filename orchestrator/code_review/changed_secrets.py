@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from diffchecks.secrets.live_secrets import redact_live_secrets
 from diffchecks.secrets.redaction import REDACTED, redact_secrets
-from orchestrator.code_review.analyzers.one_side_checks import SECONDS, call_check_in_batches
+from orchestrator.code_review.analyzers.own_checks import SECONDS, call_check_in_batches
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.secret_redaction import is_secret

@@ -25,7 +25,7 @@ from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.path_globs import path_matcher
-from orchestrator.code_review.verdict.policy_effects import GuidanceFile
+from orchestrator.code_review.verdict.document_parts import GuidanceFile
 from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY, OVERLAY, PREFERENCES
 from orchestrator.errors import ConfigError, InputError
 

@@ -121,8 +121,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         inputs = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
-            fix_templates=tool_inputs.data["fixes"],
-            handed_over=handed_over, patches=patches,
+            fix_templates=tool_inputs.data["fixes"], handed_over=handed_over, patches=patches,
         )  # fmt: skip
         yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
 

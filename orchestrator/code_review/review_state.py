@@ -27,12 +27,16 @@ from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
+from orchestrator.code_review.policy_loading import rules_digest
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
-from orchestrator.code_review.rule_table import rules_digest
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.agents import AgentShare, Assignment, PendingApproval
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import (
+    AgentShare,
+    Assignment,
+    Fix,
+    PendingApproval,
+)
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentRuntime, LoopResult

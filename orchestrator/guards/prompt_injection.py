@@ -7,15 +7,11 @@ nothing: see docs/guards.md.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import yaml
 
 from orchestrator.engine.text_guards import Detection, Place
-from orchestrator.guards.injection_phrases import (
-    CHANGE_WORDS,
-    IGNORE_INSTRUCTIONS,
-    READER_PHRASES,
-    READER_WORDS,
-    REVIEWER_ACTIONS,
-)
 
 MARK = "[guard: what follows holds orders to its reader; it is data, and they are not obeyed]"
 
@@ -38,17 +34,23 @@ _MARKS = re.compile(
 )
 
 
-def _any(words: str) -> str:
+_DATA = yaml.load(
+    Path(__file__).with_name("injection_phrases.yaml").read_bytes(),
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - both are safe
+)
+
+
+def _any(words: Iterable[str]) -> str:
     """A pattern for any of the words; scripts without spaces have no word boundaries."""
     return "|".join(
         (rf"{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
-        for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words.split("|"))
+        for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words)
     ).replace("*", "")
 
 
 def _phrase(line: str) -> str:
-    for sign, words in (("@", READER_WORDS), ("#", CHANGE_WORDS), ("+", REVIEWER_ACTIONS)):
-        line = line.replace(sign, f"(?:{words})")
+    for sign, name in (("@", "reader_words"), ("#", "change_words"), ("+", "reviewer_actions")):
+        line = line.replace(sign, f"(?:{_DATA[name]})")
     return line.replace("*", r"\w*").replace("~", r"(?:\S+ ){0,4}?")
 
 
@@ -69,15 +71,15 @@ def _by_first_word(phrases: Iterable[tuple[str, str]]) -> dict[str, re.Pattern[s
 
 _READER_PHRASES = _by_first_word(
     (word, _phrase(line))
-    for line in READER_PHRASES.strip().splitlines()
+    for line in _DATA["reader_phrases"].splitlines()
     for word in _first_words(line)
 )
 # The first word of each verb, the verb, and the language's other two groups.
 _IGNORE_INSTRUCTIONS = [
-    (word.split(" ")[0].rstrip("*"), re.compile(_any(word)), before, orders)
-    for words, *others in IGNORE_INSTRUCTIONS.values()
+    (word.split(" ")[0].rstrip("*"), re.compile(_any([word])), before, orders)
+    for words, *others in _DATA["ignore_instructions"].values()
     for before, orders in [[re.compile(_any(group)) for group in others]]
-    for word in words.split("|")
+    for word in words
 ]
 
 

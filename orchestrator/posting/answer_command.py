@@ -30,8 +30,14 @@ from orchestrator.posting.comment_commands import (
 )
 from orchestrator.posting.comment_events import CommentEvent
 from orchestrator.report.findings_text import format_location
-from orchestrator.report.formats.markdown import MAX_CHARACTERS, describe_finding, describe_patch
-from orchestrator.report.formats.markdown_text import code, code_block, plain
+from orchestrator.report.formats.markdown import (
+    MAX_CHARACTERS,
+    code,
+    code_block,
+    describe_finding,
+    describe_patch,
+    plain,
+)
 from orchestrator.report.rules_page import render_rule
 from orchestrator.report.terminal_escaping import escape_line
 

@@ -1,10 +1,12 @@
-"""The port for forges, which each adapter of this package implements (``Forge``)."""
+"""The port for forges, and what its adapters share: targets, and the lines of diffs."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from orchestrator.code_review.change.numbered_diff import HunkLine, number_hunk_lines
 from orchestrator.errors import DiffcourtError, InputError
 
 Conclusion = Literal["success", "failure", "neutral", "incomplete"]
@@ -139,3 +141,72 @@ class ForgeError(DiffcourtError):
 
 class HeadMoved(InputError):
     """The request has another head than the verdict, or is closed: nothing was posted."""
+
+
+class PostingTarget(Struct, frozen=True):
+    """The user's values; empty or 0 for those of the CI's variables."""
+
+    project: str
+    request: int
+    url: str
+    environment: Mapping[str, str]
+
+    def variable(self, given: str, name: str, option: str) -> str:
+        """The given value, else that of a variable.
+
+        Args:
+            option: the option to suggest if there is neither.
+
+        Raises:
+            InputError: there is neither.
+        """
+        found = given or self.environment.get(name, "")
+        if not found:
+            raise InputError(f"give {option}, or set {name}")
+        return found
+
+    def token(self, name: str) -> str:
+        """The token of a variable.
+
+        Raises:
+            InputError: it is not set.
+        """
+        found = self.environment.get(name, "").strip()
+        if not found:
+            raise InputError(f"{name} is not set; it must hold a token that may write comments")
+        return found
+
+
+_FILE = "+++ b/"
+
+
+def lines_of_patch(patch: str) -> frozenset[int]:
+    """The lines of head, added or context, in the hunks of one file, 1-based."""
+    return frozenset(line.new for line in _lines(patch))
+
+
+def added_lines_of_patch(patch: str) -> frozenset[int]:
+    """The lines that the hunks of one file add, 1-based."""
+    return frozenset(line.new for line in _lines(patch) if line.sign == "+")
+
+
+def lines_of_diff(diff: str) -> Mapping[str, frozenset[int]]:
+    """Path → the lines of head, added or context, of a diff of several files.
+
+    A file whose name git quotes is left out: its comments are in the summary.
+    """
+    found: dict[str, frozenset[int]] = {}
+    for part in re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE):
+        head, mark, rest = part.partition("\n@@ ")
+        names = [line for line in head.split("\n") if line.startswith(_FILE)]
+        if mark and len(names) == 1:
+            name = names[0].removeprefix(_FILE).rstrip("\t")
+            found[name] = lines_of_patch(f"@@ {rest}")
+    return found
+
+
+def _lines(patch: str) -> Iterator[HunkLine]:
+    """The lines of head that are shown."""
+    for line in number_hunk_lines(patch.split("\n")):
+        if isinstance(line, HunkLine) and line.new:
+            yield line

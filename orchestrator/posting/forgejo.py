@@ -14,7 +14,6 @@ from typing import Any
 import httpx2
 
 from orchestrator.errors import InputError
-from orchestrator.posting.diff_lines import lines_of_diff
 from orchestrator.posting.forge import (
     CHECK_NAME,
     Comment,
@@ -22,11 +21,12 @@ from orchestrator.posting.forge import (
     ForgeCheck,
     ForgeError,
     Posted,
+    PostingTarget,
     PullRequest,
     Thread,
+    lines_of_diff,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import PostingTarget
 
 TRIES = 5
 """Of a call that is refused by a rate limit."""

@@ -5,8 +5,10 @@ Sources: https://docs.github.com/rest and https://docs.github.com/graphql
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -19,7 +21,6 @@ from orchestrator.posting.comment_commands import (
     is_command,
     parse_command,
 )
-from orchestrator.posting.diff_lines import lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
     Comment,
@@ -29,11 +30,12 @@ from orchestrator.posting.forge import (
     HeadMoved,
     Posted,
     PostedDismissal,
+    PostingTarget,
     PullRequest,
     Thread,
+    lines_of_patch,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import PostingTarget
 
 try:
     import github
@@ -42,6 +44,7 @@ except ImportError:
         f"posting to GitHub needs PyGithub; run: {install_command('github')}"
     ) from None
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_URL = "https://api.github.com"
@@ -85,6 +88,40 @@ query($owner: String!, $name: String!, $number: Int!, $after: String) {
     }
   } }
 }"""
+
+
+def unless_missing(call: Callable[P, T]) -> Callable[P, T | None]:
+    """Returns None where GitHub has no such thing, or shows none to this token."""
+
+    @wraps(call)
+    def unless(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return call(*args, **kwargs)
+        except github.GithubException as error:
+            if error.status != MISSING:
+                raise
+            return None
+
+    return unless
+
+
+@contextmanager
+def calling_github(what: str) -> Iterator[None]:
+    """For calls of GitHub; what goes wrong in them is one line.
+
+    Raises:
+        ForgeError: GitHub refused one, or could not be reached.
+    """
+    try:
+        yield
+    except github.GithubException as error:
+        data = error.data if isinstance(error.data, dict) else {}
+        why = str(data.get("message") or "no reason given")[:200]
+        raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
+    # RuntimeError: a redirect to another host, which is not followed
+    except (OSError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise ForgeError(f"GitHub did not {what}: {why}") from error
 
 
 def _count_thumbs(comment: dict[str, Any]) -> tuple[int, int]:
@@ -154,23 +191,18 @@ def _read_workflow_run(event: str) -> WorkflowRun | None:
         return None
 
 
+@calling_github("find the pull request")
 def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> int:
     """The open pull request of a run's head: the event names none where it comes from a fork.
 
     Raises:
         HeadMoved: no open pull request has that head.
     """
-
-    def find() -> int:
-        head = f"{run.head_repository.owner.login}:{run.head_branch}"
-        for pull in client.get_repo(project).get_pulls(state="open", head=head):
-            if pull.head.sha == run.head_sha:
-                return int(pull.number)
-        raise HeadMoved(
-            f"no open pull request has the head {run.head_sha[:12]}; nothing was posted"
-        )
-
-    return call_github("find the pull request", find)
+    head = f"{run.head_repository.owner.login}:{run.head_branch}"
+    for pull in client.get_repo(project).get_pulls(state="open", head=head):
+        if pull.head.sha == run.head_sha:
+            return int(pull.number)
+    raise HeadMoved(f"no open pull request has the head {run.head_sha[:12]}; nothing was posted")
 
 
 def connect(token: str, url: str, seconds_between_writes: float | None = None) -> "github.Github":
@@ -218,42 +250,36 @@ class GitHub:
         self._repo = self._client.get_repo(project)
         self._permissions: dict[str, str | None] = {}
 
+    @calling_github("read the pull request")
     def read_pull_request(self) -> PullRequest:
         """Head, state and the lines of all files of the diff."""
+        pull = self._repo.get_pull(self._number)
+        pull.complete()
+        lines = {
+            file.filename: lines_of_patch(file.patch) for file in pull.get_files() if file.patch
+        }
+        return PullRequest(pull.head.sha, pull.state == "open", lines)
 
-        def read() -> PullRequest:
-            pull = self._repo.get_pull(self._number)
-            pull.complete()
-            lines = {
-                file.filename: lines_of_patch(file.patch) for file in pull.get_files() if file.patch
-            }
-            return PullRequest(pull.head.sha, pull.state == "open", lines)
-
-        return call_github("read the pull request", read)
-
+    @calling_github("read the comments")
     def read_posted(self) -> Posted:
         """The summary comment and the review threads of this token's user."""
-
-        def read() -> Posted:
-            comments = list(self._pages(COMMENTS))
-            summaries = [
-                node
-                for node in comments
-                if node["viewerDidAuthor"] and node["body"].rstrip().endswith(SUMMARY_MARKER)
-            ]
-            dismissals = tuple(self._dismissals(comments))
-            threads = [
-                Thread(node["id"], identity, bool(node["isResolved"]), *_count_thumbs(first))
-                for node in self._pages(_THREADS)
-                for first in node["comments"]["nodes"]
-                if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
-            ]
-            if not summaries:
-                return Posted(threads=threads, dismissals=dismissals)
-            first = summaries[0]
-            return Posted(str(_number_of(first)), first["body"], threads, dismissals)
-
-        return call_github("read the comments", read)
+        comments = list(self._pages(COMMENTS))
+        summaries = [
+            node
+            for node in comments
+            if node["viewerDidAuthor"] and node["body"].rstrip().endswith(SUMMARY_MARKER)
+        ]
+        dismissals = tuple(self._dismissals(comments))
+        threads = [
+            Thread(node["id"], identity, bool(node["isResolved"]), *_count_thumbs(first))
+            for node in self._pages(_THREADS)
+            for first in node["comments"]["nodes"]
+            if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
+        ]
+        if not summaries:
+            return Posted(threads=threads, dismissals=dismissals)
+        first = summaries[0]
+        return Posted(str(_number_of(first)), first["body"], threads, dismissals)
 
     def may_write(self, login: str) -> bool:
         """Whether a person has write permission to the repository, asked of the API.
@@ -264,10 +290,9 @@ class GitHub:
         if not _LOGIN.fullmatch(login):
             return False
         if login not in self._permissions:
-            self._permissions[login] = call_github(
-                f"say what {login} may do",
-                lambda: unless_missing(lambda: self._repo.get_collaborator_permission(login)),
-            )
+            with calling_github(f"say what {login} may do"):
+                ask = unless_missing(self._repo.get_collaborator_permission)
+                self._permissions[login] = ask(login)
         return self._permissions[login] in MAY_WRITE
 
     def _dismissals(self, comments: Iterable[Mapping[str, Any]]) -> Iterator[PostedDismissal]:
@@ -302,33 +327,27 @@ class GitHub:
                 return
             after = page["pageInfo"]["endCursor"]
 
+    @calling_github("write the check run (the token needs checks: write)")
     def write_check(self, head: str, check: ForgeCheck) -> None:
         """Make the check run of a commit, or change the one that is there."""
+        output: dict[str, Any] = {"title": check.title, "summary": check.summary}
+        conclusion = _CONCLUSIONS[check.conclusion]
+        known = self._repo.get_commit(head).get_check_runs(check_name=CHECK_NAME)
+        for run in known:
+            run.edit(status="completed", conclusion=conclusion, output=output)
+            return
+        self._repo.create_check_run(
+            CHECK_NAME, head, status="completed", conclusion=conclusion, output=output
+        )
 
-        def write() -> None:
-            output: dict[str, Any] = {"title": check.title, "summary": check.summary}
-            conclusion = _CONCLUSIONS[check.conclusion]
-            known = self._repo.get_commit(head).get_check_runs(check_name=CHECK_NAME)
-            for run in known:
-                run.edit(status="completed", conclusion=conclusion, output=output)
-                return
-            self._repo.create_check_run(
-                CHECK_NAME, head, status="completed", conclusion=conclusion, output=output
-            )
-
-        call_github("write the check run (the token needs checks: write)", write)
-
+    @calling_github("write the summary (the token needs pull-requests: write)")
     def write_summary(self, body: str, summary_id: str) -> None:
         """Write the summary as a comment of the conversation."""
-
-        def write() -> None:
-            pull = self._repo.get_pull(self._number)
-            if summary_id:
-                pull.get_issue_comment(int(summary_id)).edit(body)
-            else:
-                pull.create_issue_comment(body)
-
-        call_github("write the summary (the token needs pull-requests: write)", write)
+        pull = self._repo.get_pull(self._number)
+        if summary_id:
+            pull.get_issue_comment(int(summary_id)).edit(body)
+        else:
+            pull.create_issue_comment(body)
 
     def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
         """Post the comments as one review; where a line is refused, those of the other lines.
@@ -344,26 +363,21 @@ class GitHub:
                 for comment in comments:
                     self.write_comments(head, [comment])
 
+    @calling_github("write the comments (the token needs pull-requests: write)")
     def _write_review(self, head: str, comments: Sequence[Comment]) -> None:
-        def write() -> None:
-            self._repo.get_pull(self._number).create_review(
-                commit=self._repo.get_commit(head),
-                event="COMMENT",
-                comments=[_review_comment(comment) for comment in comments],
-            )
-
-        call_github("write the comments (the token needs pull-requests: write)", write)
+        self._repo.get_pull(self._number).create_review(
+            commit=self._repo.get_commit(head),
+            event="COMMENT",
+            comments=[_review_comment(comment) for comment in comments],
+        )
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve review threads, one call each."""
-
-        def write(thread: Thread) -> Callable[[], object]:
-            return lambda: self._repo.requester.graphql_named_mutation(
-                "resolveReviewThread", {"threadId": thread.id}, "thread { isResolved }"
-            )
-
         for thread in threads:
-            call_github("resolve a thread", write(thread))
+            with calling_github("resolve a thread"):
+                self._repo.requester.graphql_named_mutation(
+                    "resolveReviewThread", {"threadId": thread.id}, "thread { isResolved }"
+                )
 
 
 def _number_of(node: Mapping[str, Any]) -> int:
@@ -394,31 +408,3 @@ def _is_refused_line(error: ForgeError) -> bool:
     """Whether GitHub says that a comment cannot stand where it should."""
     cause = error.__cause__
     return isinstance(cause, github.GithubException) and cause.status == UNPROCESSABLE
-
-
-def unless_missing(call: Callable[[], T]) -> T | None:
-    """The result of a call; None where GitHub has no such thing, or shows none to this token."""
-    try:
-        return call()
-    except github.GithubException as error:
-        if error.status != MISSING:
-            raise
-        return None
-
-
-def call_github(what: str, call: Callable[[], T]) -> T:
-    """Make a call; what goes wrong is one line.
-
-    Raises:
-        ForgeError: GitHub refused it, or could not be reached.
-    """
-    try:
-        return call()
-    except github.GithubException as error:
-        data = error.data if isinstance(error.data, dict) else {}
-        why = str(data.get("message") or "no reason given")[:200]
-        raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
-    # RuntimeError: a redirect to another host, which is not followed
-    except (OSError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"[:200]
-        raise ForgeError(f"GitHub did not {what}: {why}") from error

@@ -9,16 +9,15 @@ from typing import Any
 from orchestrator.errors import InputError
 from orchestrator.posting.answer_command import ForgeComment, RequestState, ReviewRun
 from orchestrator.posting.comment_commands import answered_comment
-from orchestrator.posting.forge import ForgeError
+from orchestrator.posting.forge import ForgeError, PostingTarget
 from orchestrator.posting.github import (
     COMMENTS,
     DEFAULT_URL,
     GitHub,
-    call_github,
+    calling_github,
     project_of,
     unless_missing,
 )
-from orchestrator.posting.targets import PostingTarget
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""
@@ -60,47 +59,40 @@ class GitHubCommands(GitHub):
         super().__init__(token, url, project, number, seconds_between_writes=seconds_between_writes)
         self._workflow = workflow
 
+    @calling_github("read the comment")
+    @unless_missing
     def read_comment(self, comment_id: int) -> ForgeComment | None:
         """A comment of the conversation as it is now; None where it is gone."""
+        found = self._repo.get_issue(self._number).get_comment(comment_id).raw_data
+        issue = f"/issues/{self._number}"
+        author: Any = found["user"] or {}
+        return ForgeComment(
+            body=str(found["body"]),
+            author=str(author.get("login", "")),
+            is_person=author.get("type") == "User",
+            is_edited=found["created_at"] != found["updated_at"],
+            is_here=str(found["issue_url"]).endswith(issue),
+        )
 
-        def read() -> ForgeComment:
-            found = self._repo.get_issue(self._number).get_comment(comment_id).raw_data
-            issue = f"/issues/{self._number}"
-            author: Any = found["user"] or {}
-            return ForgeComment(
-                body=str(found["body"]),
-                author=str(author.get("login", "")),
-                is_person=author.get("type") == "User",
-                is_edited=found["created_at"] != found["updated_at"],
-                is_here=str(found["issue_url"]).endswith(issue),
-            )
-
-        return call_github("read the comment", lambda: unless_missing(read))
-
+    @calling_github("read the pull request")
+    @unless_missing
     def read_state(self) -> RequestState | None:
         """Head and state; None where the number is of an issue."""
+        pull = self._repo.get_pull(self._number)
+        pull.complete()
+        return RequestState(pull.head.sha, pull.state == "open")
 
-        def read() -> RequestState:
-            pull = self._repo.get_pull(self._number)
-            pull.complete()
-            return RequestState(pull.head.sha, pull.state == "open")
-
-        return call_github("read the pull request", lambda: unless_missing(read))
-
+    @calling_github("read the comments")
     def is_answered(self, comment_id: int) -> bool:
         """Whether a comment of ours answers this one."""
-        return call_github(
-            "read the comments",
-            lambda: any(
-                node["viewerDidAuthor"] and answered_comment(node["body"]) == comment_id
-                for node in self._pages(COMMENTS)
-            ),
+        return any(
+            node["viewerDidAuthor"] and answered_comment(node["body"]) == comment_id
+            for node in self._pages(COMMENTS)
         )
 
     def find_review(self, head: str) -> ReviewRun | None:
         """The newest run of the workflow that reviewed a head; None where there is none."""
-
-        def find() -> ReviewRun | None:
+        with calling_github(f"list the runs of {self._workflow}"):
             runs = self._repo.get_workflow(self._workflow).get_runs(
                 event="pull_request", head_sha=head
             )
@@ -108,20 +100,18 @@ class GitHubCommands(GitHub):
                 if run.head_sha == head:
                     waits = run.conclusion == WAITING
                     return ReviewRun(int(run.id), run.status == "completed" and not waits)
-            return None
-
-        return call_github(f"list the runs of {self._workflow}", find)
+        return None
 
     def run_again(self, run: ReviewRun) -> None:
         """Run a workflow again, with the permissions that it had."""
 
         what = "run the review again (the token needs actions: write; a run is kept for 30 days)"
-        if not call_github(what, lambda: self._repo.get_workflow_run(run.id).rerun()):
+        with calling_github(what):
+            is_running = self._repo.get_workflow_run(run.id).rerun()
+        if not is_running:
             raise ForgeError(f"GitHub did not {what}")
 
+    @calling_github("write the answer (the token needs pull-requests: write)")
     def write_answer(self, body: str) -> None:
         """Write a comment of the conversation."""
-        call_github(
-            "write the answer (the token needs pull-requests: write)",
-            lambda: self._repo.get_issue(self._number).create_comment(body),
-        )
+        self._repo.get_issue(self._number).create_comment(body)

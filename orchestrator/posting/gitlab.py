@@ -3,12 +3,11 @@
 Sources: https://docs.gitlab.com/api/discussions/ and https://docs.gitlab.com/api/commits/
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.posting.diff_lines import added_lines_of_patch
 from orchestrator.posting.forge import (
     CHECK_NAME,
     Comment,
@@ -16,11 +15,12 @@ from orchestrator.posting.forge import (
     ForgeCheck,
     ForgeError,
     Posted,
+    PostingTarget,
     PullRequest,
     Thread,
+    added_lines_of_patch,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
-from orchestrator.posting.targets import PostingTarget
 
 try:
     import gitlab
@@ -29,8 +29,6 @@ except ImportError:
     raise InputError(
         f"posting to GitLab needs python-gitlab; run: {install_command('gitlab')}"
     ) from None
-
-T = TypeVar("T")
 
 MAX_DESCRIPTION = 255
 BAD_REQUEST = 400
@@ -61,6 +59,23 @@ def open_forge(target: PostingTarget) -> "GitLab":
     return GitLab(token, url, project, int(number))
 
 
+@contextmanager
+def _calling_gitlab(what: str) -> Iterator[None]:
+    """For calls of GitLab; what goes wrong in them is one line.
+
+    Raises:
+        ForgeError: GitLab refused one, or could not be reached.
+    """
+    try:
+        yield
+    except gitlab.GitlabError as error:
+        why = f"{error.response_code or ''} {error.error_message}".strip()[:200]
+        raise ForgeError(f"GitLab did not {what}: {why}") from error
+    except (OSError, AssertionError, KeyError, TypeError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        raise ForgeError(f"GitLab did not {what}: {why}") from error
+
+
 class GitLab:
     """One merge request.
 
@@ -81,76 +96,59 @@ class GitLab:
         self._old_paths: dict[str, str] = {}
         self._refs: Mapping[str, str] = {}
 
-    def _request(self) -> Any:
-        return self._project.mergerequests.get(self._number)
-
+    @_calling_gitlab("read the merge request")
     def read_pull_request(self) -> PullRequest:
         """Head, state and the added lines of all files: GitLab refuses some lines of context."""
+        request = self._project.mergerequests.get(self._number)
+        self._refs = request.diff_refs
+        diffs = self._client.http_list(
+            f"/projects/{self._project.encoded_id}/merge_requests/{self._number}/diffs",
+            iterator=True,
+        )
+        lines = {}
+        for diff in diffs:
+            path = diff["new_path"]
+            self._old_paths[path] = diff["old_path"]
+            lines[path] = added_lines_of_patch(diff["diff"])
+        return PullRequest(request.sha, request.state == "opened", lines)
 
-        def read() -> PullRequest:
-            request = self._request()
-            self._refs = request.diff_refs
-            diffs = self._client.http_list(
-                f"/projects/{self._project.encoded_id}/merge_requests/{self._number}/diffs",
-                iterator=True,
-            )
-            lines = {}
-            for diff in diffs:
-                path = diff["new_path"]
-                self._old_paths[path] = diff["old_path"]
-                lines[path] = added_lines_of_patch(diff["diff"])
-            return PullRequest(request.sha, request.state == "opened", lines)
-
-        return _call("read the merge request", read)
-
+    @_calling_gitlab("read the discussions")
     def read_posted(self) -> Posted:
         """The summary and the discussions of this token's user."""
+        self._client.auth()
+        assert self._client.user is not None
+        me = self._client.user.id
+        posted = Posted()
+        threads: list[Thread] = []
+        request = self._project.mergerequests.get(self._number, lazy=True)
+        for discussion in request.discussions.list(iterator=True):
+            note = discussion.attributes["notes"][0]
+            if note["author"]["id"] != me:
+                continue
+            if identity := identity_of(note["body"]):
+                threads.append(Thread(discussion.id, identity, bool(note.get("resolved", False))))
+            elif note["body"].rstrip().endswith(SUMMARY_MARKER) and not posted.summary_id:
+                posted = Posted(str(note["id"]), note["body"])
+        return Posted(posted.summary_id, posted.summary, threads)
 
-        def read() -> Posted:
-            self._client.auth()
-            assert self._client.user is not None
-            me = self._client.user.id
-            posted = Posted()
-            threads: list[Thread] = []
-            request = self._project.mergerequests.get(self._number, lazy=True)
-            for discussion in request.discussions.list(iterator=True):
-                note = discussion.attributes["notes"][0]
-                if note["author"]["id"] != me:
-                    continue
-                if identity := identity_of(note["body"]):
-                    threads.append(
-                        Thread(discussion.id, identity, bool(note.get("resolved", False)))
-                    )
-                elif note["body"].rstrip().endswith(SUMMARY_MARKER) and not posted.summary_id:
-                    posted = Posted(str(note["id"]), note["body"])
-            return Posted(posted.summary_id, posted.summary, threads)
-
-        return _call("read the discussions", read)
-
+    @_calling_gitlab("write the commit status (the token needs the scope api)")
     def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the status of the commit; one that says the same already is left."""
+        commit = self._project.commits.get(head, lazy=True)
+        state, text = _STATES[check.conclusion], check.title[:MAX_DESCRIPTION]
+        for known in commit.statuses.list(iterator=True, name=CHECK_NAME):
+            if (known.status, known.description) == (state, text):
+                return
+        commit.statuses.create({"state": state, "name": CHECK_NAME, "description": text})
 
-        def write() -> None:
-            commit = self._project.commits.get(head, lazy=True)
-            state, text = _STATES[check.conclusion], check.title[:MAX_DESCRIPTION]
-            for known in commit.statuses.list(iterator=True, name=CHECK_NAME):
-                if (known.status, known.description) == (state, text):
-                    return
-            commit.statuses.create({"state": state, "name": CHECK_NAME, "description": text})
-
-        _call("write the commit status (the token needs the scope api)", write)
-
+    @_calling_gitlab("write the summary (the token needs the scope api)")
     def write_summary(self, body: str, summary_id: str) -> None:
         """Write the summary as a note."""
-
-        def write() -> None:
-            request = self._project.mergerequests.get(self._number, lazy=True)
-            if summary_id:
-                request.notes.update(int(summary_id), {"body": body})
-            else:
-                request.notes.create({"body": body})
-
-        _call("write the summary (the token needs the scope api)", write)
+        request = self._project.mergerequests.get(self._number, lazy=True)
+        if summary_id:
+            request.notes.update(int(summary_id), {"body": body})
+        else:
+            request.notes.create({"body": body})
 
     def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
         """Start a discussion for each; one that is refused is missing when it is read back."""
@@ -176,33 +174,12 @@ class GitLab:
         # A comment stands at one line; a suggestion says how many above it are replaced too.
         above = comment.end_line - comment.start_line
         body = comment_text(comment, f"suggestion:-{above}+0")
-        _call(
-            "write a comment (the token needs the scope api)",
-            lambda: request.discussions.create({"body": body, "position": position}),
-        )
+        with _calling_gitlab("write a comment (the token needs the scope api)"):
+            request.discussions.create({"body": body, "position": position})
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve discussions, one call each."""
         request = self._project.mergerequests.get(self._number, lazy=True)
-
-        def write(thread: Thread) -> Callable[[], object]:
-            return lambda: request.discussions.update(thread.id, {"resolved": True})
-
         for thread in threads:
-            _call("resolve a discussion", write(thread))
-
-
-def _call(what: str, call: Callable[[], T]) -> T:
-    """Make a call; what goes wrong is one line.
-
-    Raises:
-        ForgeError: GitLab refused it, or could not be reached.
-    """
-    try:
-        return call()
-    except gitlab.GitlabError as error:
-        why = f"{error.response_code or ''} {error.error_message}".strip()[:200]
-        raise ForgeError(f"GitLab did not {what}: {why}") from error
-    except (OSError, AssertionError, KeyError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"[:200]
-        raise ForgeError(f"GitLab did not {what}: {why}") from error
+            with _calling_gitlab("resolve a discussion"):
+                request.discussions.update(thread.id, {"resolved": True})

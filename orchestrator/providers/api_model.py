@@ -17,7 +17,6 @@ from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import call_costs
-from orchestrator.providers.circuit_breaker import CircuitBreaker, State
 from orchestrator.providers.provider_errors import (
     ReportedError,
     TransientError,
@@ -33,7 +32,7 @@ from orchestrator.providers.reply_normalization import (
     expect_object,
     loads,
 )
-from orchestrator.providers.retry import Retrier
+from orchestrator.providers.retry import CircuitBreaker, Retrier, State
 from orchestrator.providers.token_bounds import max_input_tokens, min_block_tokens, min_input_tokens
 
 MAX_BYTES = 8_000_000

@@ -9,7 +9,7 @@ from typing import TypeVar
 from rich.cells import chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.verdict.finding_parts import TEMPLATE
+from orchestrator.code_review.verdict.document_parts import TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, TextLayout

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.engine.observer_events import Event
-from orchestrator.report.run_progress import AgentProgress, RunProgress
+from orchestrator.report.progress_view import AgentProgress, RunProgress
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import format_duration, truncate
 

@@ -7,8 +7,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.verdict.agents import AgentReport
-from orchestrator.code_review.verdict.depth import Checked
+from orchestrator.code_review.verdict.document_parts import AgentReport, Checked
 from orchestrator.code_review.verdict.model import OPEN_QUESTION, Skipped, Verdict
 from orchestrator.report.terminal_escaping import escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, TextLayout, truncate

@@ -2,76 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from diffchecks.rules import Rule
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.report.text_layout import MIN_WIDTH, UNBOUNDED, TextLayout
 
 TOPICS = ("security", "qa", "docs", "architecture")
-
-HEAD = """\
-# Findings
-
-What each finding means, why it matters, and how to fix it: the shipped rules and your repository's
-own. `diffcourt catalog RULE` explains one.
-
-A rule is found by one or more tools; a tool's result that no rule names is ignored. Only problems
-that the change introduces are reported. The severity is the rule's, never the tool's: **critical**
-blocks the merge, **high** and **medium** need changes, **low** and **info** are shown and do not
-affect the outcome. Change the thresholds in `.diffcourt/config/verdict.yaml` (`block_at`,
-`needs_changes_at`).
-
-Every text file is searched for secrets, invisible characters and conflict markers. Further checks
-depend on the file type: Python in most depth; JavaScript, TypeScript, C, C++, C#, Dart, Elixir, Go,
-Java, Kotlin, Lua, PHP, Ruby, Rust, Scala, Solidity, Swift and Terraform by their syntax trees; then
-shell, Dockerfiles, Makefiles, workflows, data files and Markdown. In `.vue`, `.svelte` and `.astro`
-files the scripts are analyzed, in `.erb` files the embedded Ruby, in `.php` files the code between
-the tags, in Makefiles the recipes. Templates of HTML (Jinja, Django, Twig, Mako, Blade, ERB, EJS,
-Handlebars, Razor, Thymeleaf, Vue, Svelte and others) are read for values that they print without
-escaping; other markup is treated as plain text. For each file, the verdict's `checked` lists the
-tools that examined it.
-
-A rule marked *arguable* is a matter of judgment: an agent with evidence can have its finding set to
-`rejected`. A finding of any other rule stays open, with the argument recorded beside it. At
-`medium` it no longer decides if two agents and the judge refute it, except in security and for a
-*fact*.
-
-To waive a rule, or a single finding by its `fingerprint` in the verdict's JSON, commit this to the
-base branch as `.diffcourt/waivers.yaml` (`diffcourt waive` writes it). A waived finding is shown
-and not counted. A waiver in the change under review has no effect.
-
-```yaml
-waivers:
-  - rule: security.subprocess-shell
-    paths: ["tools/**"]      # omitted: all paths
-    until: 2027-06-30        # omitted: no expiry
-    why: Run by hand only.
-```
-
-To turn a rule off, everywhere or in some files, or to lower its severity, commit this to the base
-branch as `.diffcourt/memory/preferences.md` (docs/memory.md):
-
-```markdown
----
-rules:
-  - {rule: docs.missing-docstring, severity: "off", paths: ["tools/**"], why: Not read.}
----
-```
-
-To add rules, or raise the severity of shipped ones, put a file into `.diffcourt/config/rules/`.
-One with the name of a shipped file replaces it.
-"""
-
-
-LANGUAGES = """\
-## What is read in which language
-
-The tools that read it as code, by topic. What a verdict makes of files that were read as text only:
-see docs/reading-depth.md.
-
-| language | security | qa | docs | architecture |
-|---|---|---|---|---|
-"""
 
 
 def render_rules_page(
@@ -83,7 +20,8 @@ def render_rules_page(
         readers: language → topic → the tools that read it as code.
     """
     ordered = sorted(rules, key=lambda r: (r.category, SEVERITIES.index(r.severity), r.id))
-    parts = [HEAD, _render_readers(readers)]
+    head = Path(__file__).with_name("rules_head.md").read_text(encoding="utf-8")
+    parts = [head + _render_readers(readers)]
     for category, group in groupby(ordered, key=lambda rule: rule.category):
         entries = list(group)
         parts.append(f"## {category} ({len(entries)})\n")
@@ -109,7 +47,7 @@ def _render_readers(readers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
         if tools
     ]
     text_only = ", ".join(language for language, tools in readers.items() if not tools)
-    return LANGUAGES + "\n".join(rows) + f"\n\nRead as text only: {text_only}.\n"
+    return "\n".join(rows) + f"\n\nRead as text only: {text_only}.\n"
 
 
 def render_rule(rule: Rule) -> str:

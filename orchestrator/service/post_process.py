@@ -11,10 +11,9 @@ from pathlib import Path
 
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.errors import EXIT_OK
-from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved
+from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarget
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
-from orchestrator.posting.targets import PostingTarget
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import MOVED, PostRequest
 

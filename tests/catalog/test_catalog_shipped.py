@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.playbook_steps import read_steps
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.data_directories import data_root
 from orchestrator.engine.types import Level
 

@@ -14,7 +14,7 @@ from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.finding_parts import FixState
+from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
 from tests.review.review_kit import Repo, change

@@ -8,11 +8,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
 
+from orchestrator import cli
 from orchestrator.cli.arguments import Parser, add_part
-from orchestrator.cli.examples import EXAMPLES
 from orchestrator.cli.main import COMMANDS, _make_parser, main
 from tests.review.review_kit import Repo
+
+HELP = yaml.safe_load(Path(cli.__file__).with_name("help.yaml").read_text())
+EXAMPLES: dict[str, list[str]] = {command: known["examples"] for command, known in HELP.items()}
 
 
 @pytest.fixture

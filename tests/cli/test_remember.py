@@ -13,8 +13,8 @@ from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
+from orchestrator.code_review.verdict.document_parts import MemoryEffect, MemoryUse
 from orchestrator.code_review.verdict.model import Rejected, Verdict, VerdictStop
-from orchestrator.code_review.verdict.policy_effects import MemoryEffect, MemoryUse
 from tests.cli.test_waive_and_override import REVIEW, RULE, SHELL, repo
 from tests.review.memory_kit import FILE, commit_to_base
 from tests.review.review_kit import Repo

@@ -10,7 +10,7 @@ from orchestrator.engine.common_contract import common_contract, unwrap
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json
-from orchestrator.providers.strict_schemas import to_strict_schema
+from orchestrator.providers.request_normalization import to_strict_schema
 from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.engine.engine_kit import Echo, account, make_runtime, open_memory_journal, spec
 

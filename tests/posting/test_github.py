@@ -12,11 +12,10 @@ from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
 from orchestrator.posting import github
-from orchestrator.posting.forge import ForgeError, HeadMoved
+from orchestrator.posting.forge import ForgeError, HeadMoved, PostingTarget
 from orchestrator.posting.github import GitHub, open_forge
 from orchestrator.posting.post_verdict import Receipt, post_verdict
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of, marker
-from orchestrator.posting.targets import PostingTarget
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
 from tests.report.verdict_samples import finding, verdict

@@ -12,11 +12,17 @@ from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Evidence, Finding, Verdict
 from orchestrator.errors import InputError
 from orchestrator.posting import forgejo, gitlab
-from orchestrator.posting.diff_lines import added_lines_of_patch, lines_of_diff, lines_of_patch
-from orchestrator.posting.forge import Forge, ForgeError, HeadMoved
+from orchestrator.posting.forge import (
+    Forge,
+    ForgeError,
+    HeadMoved,
+    PostingTarget,
+    added_lines_of_patch,
+    lines_of_diff,
+    lines_of_patch,
+)
 from orchestrator.posting.post_verdict import Receipt, post_verdict
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, marker
-from orchestrator.posting.targets import PostingTarget
 from tests.posting import forgejo_server, gitlab_server
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer

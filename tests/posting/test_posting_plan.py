@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.code_review.verdict.document_parts import PreviousFinding, PreviousReview
 from orchestrator.code_review.verdict.model import Evidence, Finding, Rejected, Skipped, Verdict
-from orchestrator.code_review.verdict.previous import PreviousFinding, PreviousReview
 from orchestrator.errors import InputError
-from orchestrator.posting.forge import HeadMoved, Posted, PullRequest, Thread
+from orchestrator.posting.forge import HeadMoved, Posted, PostingTarget, PullRequest, Thread
 from orchestrator.posting.post_verdict import check_head
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.posting.posting_plan import (
@@ -17,7 +17,6 @@ from orchestrator.posting.posting_plan import (
     marker,
     plan_posting,
 )
-from orchestrator.posting.targets import PostingTarget
 from tests.report.verdict_samples import finding, verdict
 
 HEAD = verdict().change.head

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.catalog.settings import AutoPattern, ReviewSettings
-from orchestrator.code_review.verdict.agents import Assignment
+from orchestrator.code_review.verdict.document_parts import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response

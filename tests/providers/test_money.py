@@ -15,7 +15,7 @@ from orchestrator.errors import ConfigError, InputError
 from orchestrator.providers.call_costs import compute_cost, compute_savings, max_call_cost
 from orchestrator.providers.factory import make_model, missing_variable
 from orchestrator.providers.reply_normalization import TokenCounts
-from orchestrator.providers.strict_schemas import to_strict_schema
+from orchestrator.providers.request_normalization import to_strict_schema
 from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
 from orchestrator.testing.api_validation import check_strict_schema
 from tests.providers.provider_kit import REPORT, request, shipped_models

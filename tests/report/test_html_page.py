@@ -15,7 +15,7 @@ from diffchecks.check_io import FlowStep
 from orchestrator.app.finding_excerpts import ExcerptLine, read_excerpts
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
-from orchestrator.code_review.verdict.agents import AgentReport
+from orchestrator.code_review.verdict.document_parts import AgentReport
 from orchestrator.code_review.verdict.model import CriterionScore, ReviewScore, Skipped, Verdict
 from orchestrator.report.formats import FormatInputs, render_format
 from tests.report.test_formats import hostile

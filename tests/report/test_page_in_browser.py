@@ -7,7 +7,7 @@ import pytest
 
 from diffchecks.check_io import FlowStep
 from orchestrator.app.finding_excerpts import ExcerptLine
-from orchestrator.code_review.verdict.finding_parts import FixState
+from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.code_review.verdict.model import Cause, Verdict
 from orchestrator.report.formats import FormatInputs, render_format
 from tests.report.browser import LOOKS, Browser, needs_axe, needs_chromium

@@ -8,8 +8,12 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from orchestrator.code_review.verdict.agents import AgentReport, HumanQuestion, PendingApproval
-from orchestrator.code_review.verdict.finding_parts import Reported
+from orchestrator.code_review.verdict.document_parts import (
+    AgentReport,
+    HumanQuestion,
+    PendingApproval,
+    Reported,
+)
 from orchestrator.code_review.verdict.model import (
     Cause,
     ChangeRef,

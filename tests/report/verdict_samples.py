@@ -2,9 +2,14 @@
 
 from typing import Any
 
-from orchestrator.code_review.verdict.agents import AgentReport, VerdictIteration
-from orchestrator.code_review.verdict.depth import Checked, DepthCounts
-from orchestrator.code_review.verdict.finding_parts import Fix, FixState
+from orchestrator.code_review.verdict.document_parts import (
+    AgentReport,
+    Checked,
+    DepthCounts,
+    Fix,
+    FixState,
+    VerdictIteration,
+)
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     CriterionScore,

@@ -25,11 +25,10 @@ from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.findings.previous_review import compare_with_previous
-from orchestrator.code_review.policy_loading import Policy, read_policy
+from orchestrator.code_review.policy_loading import Policy, load_rules, read_policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
-from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal

@@ -16,11 +16,11 @@ from diffchecks.declarations import CHECKS, Check
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.own_checks import SideCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import cacheable_entries, run_cached
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.code_review.tools.registry import ANALYZERS, make_side_check
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict

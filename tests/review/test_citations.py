@@ -16,7 +16,7 @@ from orchestrator.code_review.findings.citations import (
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
 from orchestrator.code_review.repository_guidance import Guidance
-from orchestrator.code_review.verdict.finding_parts import Guideline
+from orchestrator.code_review.verdict.document_parts import Guideline
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 from tests.review.review_kit import change, workspace_of
 

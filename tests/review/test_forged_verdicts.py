@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.carried_findings import MAX_CLAIMS
-from orchestrator.code_review.verdict.depth import Checked
-from orchestrator.code_review.verdict.finding_parts import Objection, Reported
+from orchestrator.code_review.verdict.document_parts import Checked, Objection, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding, Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from orchestrator.code_review.agents.import_neighborhoods import (
+from orchestrator.code_review.agents.reviewer_assignment import (
     find_neighbors,
     merge_remainders,
     merge_smallest,

@@ -15,7 +15,7 @@ from orchestrator.code_review.findings.merging import (
     merge,
 )
 from orchestrator.code_review.verdict.decision import decide, outcome_of
-from orchestrator.code_review.verdict.finding_parts import Guideline, Objection, Remark
+from orchestrator.code_review.verdict.document_parts import Guideline, Objection, Remark
 from orchestrator.report.formats.markdown import describe_finding
 from tests.review.test_merging import POLICY, agent, tool
 

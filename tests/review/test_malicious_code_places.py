@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError
 from tests.review.analyzers.rule_cases import OWN, SAMPLES, advisories

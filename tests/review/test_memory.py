@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.verdict.finding_parts import Guideline
-from orchestrator.code_review.verdict.policy_effects import MemoryUse
+from orchestrator.code_review.verdict.document_parts import Guideline, MemoryUse
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import claim, report
 from tests.review.test_repository_guidance import (

@@ -20,7 +20,7 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.waivers import apply_waivers
-from orchestrator.code_review.verdict.finding_parts import Objection, Reported
+from orchestrator.code_review.verdict.document_parts import Objection, Reported
 from orchestrator.code_review.verdict.model import Cause, Evidence, Finding
 
 POLICY = VerdictPolicy(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import BASE_DOES_NOT_PARSE
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.verdict.depth import DepthCounts
+from orchestrator.code_review.verdict.document_parts import DepthCounts
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict

@@ -17,7 +17,7 @@ from orchestrator.code_review.repository_guidance import (
     Guidance,
     read_guidance,
 )
-from orchestrator.code_review.verdict.finding_parts import Guideline
+from orchestrator.code_review.verdict.document_parts import Guideline
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.code_review.verdict.depth import HunkReaders
+from orchestrator.code_review.verdict.document_parts import HunkReaders
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.push_kit import Branch, claims, open_titles, said

@@ -1,8 +1,7 @@
 """The table of tools agrees with what stands behind it."""
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.policy_loading import read_catalog
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules, read_catalog
 from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS
 
 

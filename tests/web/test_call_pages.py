@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.runs.run_details import CallDetails, RunDetails, describe_call, load_details
 from orchestrator.app.runs.run_record import read_record
-from orchestrator.app.tracing.messages import MAX_CONTENT, MessageWriter, text_part
-from orchestrator.app.tracing.spans import SpanBuilder
+from orchestrator.app.tracing.spans import MAX_CONTENT, MessageWriter, SpanBuilder, text_part
 from orchestrator.cli.main import main
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Response, Text

@@ -17,7 +17,7 @@ from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.ports import RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
+from orchestrator.report.formats.html_page.run_sections import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.tuning.file_formats.rubric_file import (
     digest_criteria,

@@ -12,8 +12,8 @@ from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.catalog.shared_literals import Outcome
+from orchestrator.code_review.verdict.document_parts import Override
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.code_review.verdict.policy_effects import Override
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore

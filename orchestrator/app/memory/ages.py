@@ -7,7 +7,7 @@ from datetime import date
 from msgspec import Struct
 
 from orchestrator.app.memory.dismissals import DISMISSAL_FILE
-from orchestrator.app.memory.reviewed_findings import DatedVerdict
+from orchestrator.app.memory.past_reviews import DatedVerdict
 from orchestrator.catalog.repository_memory import PreferencesFrontMatter
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, split_front_matter

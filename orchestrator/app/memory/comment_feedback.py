@@ -6,9 +6,8 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from orchestrator.app.memory.past_reviews import PastReviews
+from orchestrator.app.memory.past_reviews import PastReviews, find_outcomes
 from orchestrator.app.memory.patch import read_memory
-from orchestrator.app.memory.reviewed_findings import find_outcomes
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.code_review.verdict.model import Finding, Verdict

@@ -16,8 +16,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.code_review.analyzers.comparison_checks import SECONDS
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import COMPARISON_SECONDS, call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
 from orchestrator.code_review.change.types import Change, ChangedFile
@@ -88,7 +87,7 @@ async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, 
         job = {"head_root": str(folder / "head"), "base_root": str(folder / "base"), "files": files}
         function = "dependencies.changed_packages:run"
         try:
-            reply = await call_check(pool, function, job, SECONDS, CheckReply)
+            reply = await call_check(pool, function, job, COMPARISON_SECONDS, CheckReply)
         except SandboxError as error:
             raise InputError(f"the changed packages could not be listed: {error}") from None
     return {(ecosystem, name) for ecosystem, name in reply.facts["packages"]}
@@ -114,10 +113,19 @@ def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> 
     if not search.read and not search.passed_over:
         raise InputError(f"{place.name} holds no OSV advisories; {WHERE}")
     data = encode([advisory for _, advisory in sorted(search.found.items())])
-    try:
-        (scratch / COPY).write_bytes(data)
-    except OSError as error:
-        raise StoreError(f"cannot write {scratch / COPY}: {error.strerror}") from None
+    write_copy(scratch / COPY, data)
     problems = search.problems({ecosystem for ecosystem, _ in wanted})
     gaps = {place.name: "; ".join(problems)} if problems else {}
     return {"sha256": hashlib.sha256(data).hexdigest(), "gaps": gaps}
+
+
+def write_copy(place: Path, data: bytes) -> None:
+    """Write a copy that a resumed run reads again.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        place.write_bytes(data)
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror}") from None

@@ -1,16 +1,36 @@
-"""Copies all files that a review is given, before any of them is read."""
+"""Copies all files that a review is given, before any of them is read.
 
+The change's tests wrote its coverage reports, so only their paths are trusted: those of the command
+line, and those of base's configuration, which can name only files in the work tree.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from orchestrator.app.review_inputs.advisory_copies import copy_advisories
-from orchestrator.app.review_inputs.coverage_report_copies import copy_reports
-from orchestrator.app.review_inputs.imported_report_copies import copy_imported_reports
+import anyio.to_thread
+from msgspec import to_builtins
+
+from diffchecks.imported_reports.formats import FORMATS
+from diffchecks.jobs import GivenCoverage, GivenReport
+from diffchecks.safe_paths import SafeDirectory
+from orchestrator.app.review_inputs.advisory_copies import copy_advisories, write_copy
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import GivenFiles
-from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.errors import InputError
 from orchestrator.sandbox.worker_pool import WorkerPool
+
+MAX_REPORT_BYTES = 64 << 20  # bytes of one report
+COVERAGE = "intake/coverage"
+IMPORTS = "intake/imports"
 
 
 async def copy_given_files(
@@ -29,12 +49,108 @@ async def copy_given_files(
         root: the top of the work tree, to which the paths in base's settings are relative.
 
     Raises:
-        InputError: one that the command line names cannot be read.
+        InputError: one that the command line names cannot be read, or is too large.
         StoreError: a copy cannot be written.
     """
-    coverage = await copy_reports(options, settings, journal, root=root, scratch=scratch)
-    imported = await copy_imported_reports(options.imports, journal, scratch=scratch)
-    advisories = await copy_advisories(
-        options, settings, change, journal, pool=pool, root=root, scratch=scratch
+    given, declared, imports = (
+        list(names) for names in (options.coverage, settings.coverage, options.imports)
     )
-    return GivenFiles(coverage, imported, advisories)
+    coverage = await _copied_once(
+        journal,
+        COVERAGE,
+        {"given": given, "declared": declared},
+        partial(_copy_coverage, given, declared, root, scratch),
+        scratch,
+    )
+    imported = await _copied_once(
+        journal, IMPORTS, {"given": imports}, partial(_copy_imported, imports, scratch), scratch
+    )
+    return GivenFiles(
+        tuple(GivenCoverage(**one) for one in coverage),
+        tuple(GivenReport(**one) for one in imported),
+        await copy_advisories(
+            options, settings, change, journal, pool=pool, root=root, scratch=scratch
+        ),
+    )
+
+
+async def _copied_once(
+    journal: Journal,
+    key: str,
+    request: dict[str, list[str]],
+    copy: Callable[[], list[tuple[Any, bytes]]],
+    scratch: Path,
+) -> list[dict[str, Any]]:
+    """The reports with the paths of their copies; recorded by name and SHA-256."""
+    if not any(request.values()):
+        return []
+
+    async def perform() -> EffectResult:
+        found = await anyio.to_thread.run_sync(copy)
+        return EffectResult(
+            [[to_builtins(report), hashlib.sha256(data).hexdigest()] for report, data in found]
+        )
+
+    kept: Any = await journal.effect(key, request, perform)
+    return [{**report, "path": str(scratch / report["path"])} for report, _ in kept]
+
+
+def _copy_coverage(
+    given: Sequence[str], declared: Sequence[str], root: Path, scratch: Path
+) -> list[tuple[GivenCoverage, bytes]]:
+    found = []
+    for number, (name, file) in enumerate(chain(_named(given), _present(declared, root))):
+        with file:
+            about = os.fstat(file.fileno())
+            if about.st_size > MAX_REPORT_BYTES:
+                raise InputError(
+                    f"the coverage report {name} is larger than {MAX_REPORT_BYTES >> 20} MB"
+                )
+            data = file.read()
+        copy = f"coverage-{number}"
+        write_copy(scratch / copy, data)
+        found.append((GivenCoverage(name, copy, about.st_mtime), data))
+    return found
+
+
+def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """Open the files that the command line names."""
+    for name in names:
+        place = Path(name)
+        try:
+            yield place.name, place.open("rb")
+        except OSError as error:
+            why = f"cannot read the coverage report {place.name}: {error.strerror}"
+            raise InputError(why) from None
+
+
+def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """Open the declared files that exist below the root, without following links."""
+    with SafeDirectory(root.resolve()) as top:
+        for name in names:
+            with suppress(OSError):
+                yield name, os.fdopen(top.open(name), "rb")
+
+
+def split_format(given: str) -> tuple[str, str]:
+    """The format and the file of ``FORMAT:FILE`` or ``FILE``; the format is empty without one."""
+    name, colon, file = given.partition(":")
+    return (name, file) if colon and name in FORMATS else ("", given)
+
+
+def _copy_imported(given: Sequence[str], scratch: Path) -> list[tuple[GivenReport, bytes]]:
+    """Copy reports, whose absolute paths are given with or without a prefix ``FORMAT:``."""
+    found = []
+    for number, (form, name) in enumerate(map(split_format, given)):
+        place, copy, refused = Path(name), f"imported-{number}", ""
+        try:
+            with place.open("rb") as file:
+                data = file.read(MAX_REPORT_BYTES + 1)
+        except OSError as error:
+            raise InputError(f"cannot read the report {place.name}: {error.strerror}") from None
+        if len(data) > MAX_REPORT_BYTES:
+            data = b""
+            refused = f"is larger than {MAX_REPORT_BYTES >> 20} MiB; import a report of less"
+        write_copy(scratch / copy, data)
+        found.append((GivenReport(place.name, copy, form, refused), data))
+    return found

@@ -6,12 +6,12 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from orchestrator.app.human_decisions.feedback_notes import newest_feedback, read_feedback
+from orchestrator.app.human_decisions.finding_feedback import newest_feedback, read_feedback
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import ENTRY_DAMAGED, is_program_run, is_readable
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.verdict.document_parts import PreviousFinding
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.code_review.verdict.previous import PreviousFinding
 from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, GUARDS, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked

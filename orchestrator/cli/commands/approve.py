@@ -19,11 +19,6 @@ HOURS = 24.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    verb = parser.prog.rpartition(" ")[2].capitalize()
-    parser.description = (
-        f"{verb} a pending call that cannot be undone, once, with exactly its arguments.\n"
-        "Without CALL: list the pending calls. Then continue with `diffcourt resume RUN`."
-    )
     add_run(parser, default="latest")
     parser.add_argument(
         "call",

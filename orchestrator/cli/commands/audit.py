@@ -19,18 +19,9 @@ from orchestrator.report.terminal_escaping import as_json, emit
 if TYPE_CHECKING:
     from orchestrator.engine.journal_verification import Anchor
 
-EXIT_CODES = """\
-exit codes:
-  0    intact, as far as the given keys and head can show
-  1    tampered with: the row and the error are printed
-  2    wrong usage or key
-  3    the journal cannot be read\
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parser.epilog = EXIT_CODES
     parts = parser.add_subparsers(
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
@@ -46,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return p
 
     p = part("verify", _verify, "verify that a run's journal was not altered")
-    p.epilog = EXIT_CODES
     p.add_argument(
         "--verdict",
         type=Path,

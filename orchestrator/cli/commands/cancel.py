@@ -7,23 +7,9 @@ from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.report.terminal_escaping import emit_line
 
-EXIT_CODES = """\
-exit codes:
-  0    the run was cancelled
-  1    it ended before it could be cancelled
-  2    there is no such run, or it is not running
-  3    it was asked to stop, and has not stopped yet\
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Stop a run, from any machine that reaches its store. Its agents and programs\n"
-        "are stopped, what it has spent is settled, and its verdict says who cancelled\n"
-        "it. A cancelled run is not resumed."
-    )
-    parser.epilog = EXIT_CODES
     add_run(parser)
     parser.add_argument("--why", default="", metavar="TEXT", help="the reason, for the verdict")
     add_repo(parser)

@@ -23,11 +23,6 @@ PARTS = ("agents", "skills", "tools", "rubrics")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "List and validate agents, skills, tools and rubrics, with those of the\n"
-        "repository's .diffcourt/. Errors are printed with file and line; exit code 2.\n"
-        "With RULE: what it finds, why that matters, and how to turn it off."
-    )
     parser.add_argument("rule", nargs="?", metavar="RULE", help="explain this rule instead")
     add_repo(parser)
     add_json_flag(parser)

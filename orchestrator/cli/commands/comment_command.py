@@ -23,13 +23,6 @@ FORGES = ("github",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Carry out /diffcourt review, /diffcourt explain ID or /diffcourt dismiss ID reason, "
-        "which somebody with write permission wrote as a comment on a pull request.\n\n"
-        "What needs the verdict of the head is done by a second call with --verdict; the step's "
-        "outputs say so: command, request, head and run-id. No model is called and nothing of the "
-        "change is run. The token comes from GITHUB_TOKEN."
-    )
     add_forge(parser, FORGES)
     parser.add_argument(
         "--event",
@@ -58,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.catalog_listing import shipped_rules
     from orchestrator.posting.answer_command import Answering, finish_command, start_command
     from orchestrator.posting.comment_events import read_comment_event
+    from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.github_commands import open_commands
     from orchestrator.posting.posted_text import make_cleaner
-    from orchestrator.posting.targets import PostingTarget
 
     name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
     if not name:

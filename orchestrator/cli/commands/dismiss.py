@@ -12,12 +12,6 @@ from orchestrator.report.terminal_escaping import emit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Dismiss a finding of a run (F3, or its fingerprint): append it to\n"
-        ".diffcourt/memory/dismissed.yaml in the work tree. It takes effect once it is in the\n"
-        "base branch: the finding does not come back in other words while the code around it\n"
-        "stays as it is."
-    )
     parser.add_argument(
         "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
     )

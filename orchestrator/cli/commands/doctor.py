@@ -56,10 +56,6 @@ class ProviderStatus(Struct, frozen=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Check git, the analyzers, the sandbox, the directories and the configuration.\n"
-        "The exit code is 2 when something is missing. Keys are not printed."
-    )
     add_repo(parser)
     parser.add_argument(
         "--verbose",

@@ -11,9 +11,6 @@ from orchestrator.errors import EXIT_OK, InputError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Write the verdict of a run, or of a file, in the formats of other programs."
-    )
     parser.add_argument(
         "source",
         nargs="?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from orchestrator.app.human_decisions.feedback_notes import SAID
+from orchestrator.app.human_decisions.finding_feedback import SAID
 from orchestrator.cli.arguments import add_repo, name_of
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit_line
@@ -13,11 +13,6 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Say what a finding of a finished run was worth. It is recorded in the run's journal\n"
-        "with your name, and changes neither verdict nor later reviews; the newest counts in\n"
-        "diffcourt stats and diffcourt rubric feedback."
-    )
     parser.add_argument(
         "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
     )
@@ -30,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record it, and print what counts now."""
-    from orchestrator.app.human_decisions.feedback_recording import record_feedback
+    from orchestrator.app.human_decisions.finding_feedback import record_feedback
 
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
     emit_line(f"{given}, says {given.who}", sys.stdout)

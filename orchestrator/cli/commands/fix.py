@@ -14,7 +14,7 @@ from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.apply_fixes import ChosenFixes
-    from orchestrator.code_review.verdict.finding_parts import Fix
+    from orchestrator.code_review.verdict.document_parts import Fix
     from orchestrator.code_review.verdict.model import Finding
 
 _FINDING = re.compile(r"F\d+")
@@ -24,10 +24,6 @@ _PATCH_LINE = (" ", "+", "-", "@", "\\")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Show the patches of a run's findings that code has proven, ask, and apply them to the\n"
-        "work tree. Without FINDING: all that are verified. `diffcourt rollback` takes them back."
-    )
     parser.add_argument(
         "names",
         nargs="*",

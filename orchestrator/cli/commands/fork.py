@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo
+from orchestrator.cli.arguments import add_backend, add_repo
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
@@ -17,12 +17,6 @@ from orchestrator.errors import ReplayMismatch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Start a new run from a checkpoint of another one, with an edited plan, without some\n"
-        "findings, or with another answer. Effects before the checkpoint are not repeated; the\n"
-        "old run is not changed."
-    )
-    parser.epilog = EXIT_CODES
     parser.add_argument(
         "run_id", metavar="RUN", help="a run, latest, or the directory that it was exported to"
     )

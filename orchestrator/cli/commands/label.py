@@ -32,12 +32,6 @@ _COMMANDS = "s skip, < undo, # note, q quit"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Label past runs (with their findings and diff) or items, one at a time, in a\n"
-        "random order that is the same for every rater. Every label is saved\n"
-        "immediately, so you can stop at any time and continue later. The verdict is\n"
-        "never shown, and the judge's scores only with --show-score."
-    )
     add_items(parser, rubric=False, many="*")
     parser.add_argument("--runs", action="store_true", help="label this repository's past runs")
     add_repo(parser)

@@ -13,10 +13,6 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Record that a person decides otherwise than the computed verdict, with who, when and\n"
-        "why. It holds for the reviewed head commit only; the computed verdict stays beside it."
-    )
     add_run(parser, default="latest")
     parser.add_argument(
         "--verdict",

@@ -42,11 +42,6 @@ def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Post a verdict to a pull or merge request: a check, one summary comment, and comments at\n"
-        "the lines. No model is called and nothing of the change is run. Posting again changes\n"
-        "nothing. The token comes from GITHUB_TOKEN, GITLAB_TOKEN or FORGEJO_TOKEN."
-    )
     parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
     add_forge(parser, FORGES)
     parser.add_argument(
@@ -86,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from orchestrator.app.runs.verdict_files import read_verdict
+    from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.post_verdict import post_verdict
     from orchestrator.posting.posted_text import make_cleaner
     from orchestrator.posting.posting_plan import INLINE
-    from orchestrator.posting.targets import PostingTarget
 
     verdict = read_verdict(Path(args.verdict))
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)

@@ -13,11 +13,6 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Propose entries for .diffcourt/memory/ from past reviews: what people overrode with a\n"
-        "reason, fixed or merged unchanged, what was rejected, and reviews that stagnated. It\n"
-        "writes a patch for a person to read, change, apply and commit, and nothing else."
-    )
     parser.add_argument(
         "runs",
         nargs="*",

@@ -2,7 +2,7 @@
 
 import argparse
 
-from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, amount, count
+from orchestrator.cli.arguments import add_backend, add_repo, add_run, amount, count
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
@@ -15,12 +15,6 @@ from orchestrator.cli.review_output import (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Resume a review that was interrupted, answer the question that it waits for,\n"
-        "or raise a limit at which it stopped.\n"
-        "Recorded model and tool calls are not repeated."
-    )
-    parser.epilog = EXIT_CODES
     add_run(parser, default="latest")
     add_repo(parser)
     add_answer_options(parser.add_argument_group("answer"))

@@ -9,15 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import (
-    EXIT_CODES,
-    add_backend,
-    add_repo,
-    amount,
-    count,
-    name_of,
-    ref,
-)
+from orchestrator.cli.arguments import add_backend, add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.cli.review_output import (
     add_result_options,
@@ -38,11 +30,6 @@ MAX_DESCRIPTION = 256 << 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Review a change. Without options: the current branch against its merge base with\n"
-        "the default branch."
-    )
-    parser.epilog = EXIT_CODES
     what = parser.add_argument_group("what to review")
     what.add_argument(
         "range",
@@ -259,7 +246,7 @@ def _review(args: argparse.Namespace) -> int:
 
 def _absolute_import(given: str) -> str:
     """A value of ``--import`` with an absolute path."""
-    from orchestrator.app.review_inputs.imported_report_copies import split_format
+    from orchestrator.app.review_inputs.given_files import split_format
 
     form, file = split_format(given)
     return f"{form}:{os.path.abspath(file)}" if form else os.path.abspath(file)

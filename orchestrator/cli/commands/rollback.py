@@ -10,11 +10,6 @@ from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Restore files to their state before a run's tools changed them. A file that has\n"
-        "been changed since is named and kept, and the exit code is 3.\n"
-        "Without CALL: undo all calls of the run, newest first."
-    )
     add_run(parser)
     parser.add_argument(
         "call", nargs="?", metavar="CALL", help="the name of the call, as audit show prints it"

@@ -23,7 +23,6 @@ LISTED = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options and subcommands; without a subcommand it lists."""
-    parser.description = "List the runs, newest first; or prune, export or import runs."
     add_repo(parser)
     add_json_flag(parser)
     parser.add_argument(

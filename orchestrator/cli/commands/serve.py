@@ -11,11 +11,6 @@ from orchestrator.errors import EXIT_OK
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Take webhooks of GitHub, GitLab and Forgejo at /webhooks/NAME, where NAME is the forge's\n"
-        "in the configuration, and enqueue a review of each push for diffcourt work. TLS is for a\n"
-        "proxy in front."
-    )
     add_config(parser)
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
     parser.add_argument("--port", type=count, default=8080, metavar="N", help="default: 8080")

@@ -21,23 +21,12 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
 
-EXIT_CODES = """\
-exit codes:
-  0    all journals were read; with --check, no alert fires
-  1    with --check: an alert fires
-  2    wrong usage or configuration
-  3    a journal is damaged (it is named, the others are counted); or with
-       --check: too few runs to know\
-"""
-
 _UNITS = {"h": 3600.0, "d": 24 * 3600.0, "w": 7 * 24 * 3600.0}
 _SPAN = re.compile(r"(\d{1,5})([hdw])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = "Print figures over all runs, computed from their journals."
-    parser.epilog = EXIT_CODES
     which = parser.add_argument_group("runs")
     which.add_argument(
         "--since", type=_since, metavar="WHEN", help="began since a day (2027-01-31) or span (7d)"

@@ -11,10 +11,6 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Send a run to an OpenTelemetry collector, as one trace. A second export is the\n"
-        "same trace. Needs the extra otel."
-    )
     add_run(parser, default="latest")
     parser.add_argument(
         "--to",

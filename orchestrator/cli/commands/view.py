@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Show runs in your browser: live, with their findings, calls and journal; approve,\n"
-        "answer and continue. The page is served on this machine only, to who has the link."
-    )
     parser.add_argument(
         "--repo", type=directory, action="append", metavar="DIR", dest="repos",
         help="repository whose runs are shown; repeatable; default: the current directory",

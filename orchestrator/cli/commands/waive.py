@@ -16,10 +16,6 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Accept a finding of a run (F3), a fingerprint, or a rule in some files: append it to\n"
-        ".diffcourt/waivers.yaml in the work tree. It takes effect once it is in the base branch."
-    )
     parser.add_argument(
         "target",
         type=name_of("what to waive"),

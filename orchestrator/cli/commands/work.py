@@ -21,11 +21,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Take jobs from the queue that diffcourt serve fills: review each pushed change in a\n"
-        "process of its own, and post the verdict. On SIGTERM, running reviews get a while; what\n"
-        "is left continues on another worker."
-    )
     add_config(parser)
 
 

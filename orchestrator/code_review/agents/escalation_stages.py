@@ -8,7 +8,11 @@ from msgspec.structs import replace
 from orchestrator.code_review.agents.follow_up import concerned_agents
 from orchestrator.code_review.findings.evidence_from_journal import latest
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.agents import Escalation, HumanQuestion, PendingApproval
+from orchestrator.code_review.verdict.document_parts import (
+    Escalation,
+    HumanQuestion,
+    PendingApproval,
+)
 from orchestrator.engine import approvals
 from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.human_questions import recorded_questions

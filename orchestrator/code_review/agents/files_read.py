@@ -10,7 +10,7 @@ from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.code_review.verdict.depth import HunkReaders
+from orchestrator.code_review.verdict.document_parts import HunkReaders
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 
 READING_TOOLS = frozenset({"read_file", "git_diff"})

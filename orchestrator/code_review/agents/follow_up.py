@@ -10,7 +10,7 @@ from orchestrator.code_review.agents.finding_descriptions import (
 )
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.decision import Weight, weight
-from orchestrator.code_review.verdict.finding_parts import Objection
+from orchestrator.code_review.verdict.document_parts import Objection
 from orchestrator.code_review.verdict.model import Finding
 
 SHOWN = 60

@@ -17,14 +17,14 @@ from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
-from orchestrator.code_review.analyzers.analyzed_trees import AnalyzedTree
 from orchestrator.code_review.analyzers.configured_programs import (
     REPORT_NAME,
+    AnalyzedTree,
     ConfinedProgram,
     PreparedRun,
     error_of,
 )
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.tools.tool_inputs import ToolInputs

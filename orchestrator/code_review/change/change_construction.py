@@ -1,5 +1,6 @@
 """Build a :class:`Change` from two commits, or from a commit and the work tree."""
 
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -8,8 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.code_review.change.changed_files import changed_files
-from orchestrator.code_review.change.git.commands import OID, Git
-from orchestrator.code_review.change.git.commit_resolution import open_repository
+from orchestrator.code_review.change.git.commands import OID, Git, discover, is_valid_argument
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
 from orchestrator.code_review.change.skipped_files import describe_modes
@@ -265,3 +265,63 @@ async def from_worktree(
         head, (store, tree, notes) = STAGED, await snapshot_index(git, index, scratch)
     async with Objects(store) as objects:
         return await compare_trees(objects, start, head, tree, notes=notes)
+
+
+# As an absolute path, which came with git 2.31: an older one prints the option and is found out.
+_GIT_DIR = ("--path-format=absolute", "--git-dir")
+
+
+class OpenedRepository(Struct, frozen=True):
+    """A repository and the commits that the call resolved; what is None is not resolved yet.
+
+    Attributes:
+        head: the commit named.
+        base: the commit named as base.
+    """
+
+    git: Git
+    top: Path | None = None
+    head: str | None = None
+    base: str | None = None
+
+
+async def open_repository(repo: Path, base: str | None, head: str | None) -> OpenedRepository:
+    """Open a repository.
+
+    Args:
+        base: a commit's name; None when it is not needed.
+        head: a commit's name; None for HEAD, and then the work tree is opened as well.
+
+    Raises:
+        InputError: no such directory, no repository there, no git, or one too old.
+    """
+    names = ["HEAD" if head is None else head, *([] if base is None else [base])]
+    if all(is_valid_argument(name) and _is_plain(name) for name in names):
+        commits = [f"{name}^{{commit}}" for name in names]
+        top = ["--show-toplevel"] if head is None else []
+        found, completed = await discover(repo, *_GIT_DIR, *top, *commits, "--")
+        plain = not completed.code and b"is ambiguous" not in completed.stderr
+        parsed = _parse_rev_parse(completed.stdout, bool(top), len(names)) if plain else None
+        if parsed is not None:
+            own = parsed.top is None or parsed.top == found.work_tree
+            return parsed if own else replace(parsed, top=None)
+    return OpenedRepository(await Git.open(repo))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name can stand beside others: it is no option, no range, and not empty."""
+    return bool(name) and not name.startswith("-") and ".." not in name
+
+
+def _parse_rev_parse(stdout: bytes, has_top: bool, names: int) -> OpenedRepository | None:
+    """The paths and commits that ``git rev-parse`` printed; None when it printed anything else."""
+    lines = os.fsdecode(stdout).split("\n")
+    paths, ids = lines[: 1 + has_top], lines[1 + has_top : -2]
+    if len(ids) != names or not all(OID.fullmatch(oid) for oid in ids):
+        return None  # a path of several lines, or a name that stands for several commits
+    return OpenedRepository(
+        git=Git(Path(paths[0])),
+        top=Path(paths[1]) if has_top else None,
+        head=ids[0],
+        base=ids[1] if names > 1 else None,
+    )

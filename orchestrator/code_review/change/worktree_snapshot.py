@@ -22,7 +22,7 @@ from orchestrator.code_review.change.git.commands import Git, discover, git_erro
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import STATE, is_directory, resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.change.patch.file_names import quote
+from orchestrator.code_review.change.patch.unified_diff import quote
 from orchestrator.code_review.change.worktree_modifications import (
     GONE,
     LINK,

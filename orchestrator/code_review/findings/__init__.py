@@ -2,13 +2,12 @@
 
 ``verdict_findings`` goes the whole way, with findings in the form of ``located_findings``:
 
-- Analyzers' reports: ``analyzer_findings``, ``new_findings``, ``evidence_from_journal``.
-- Agents' reports: ``agent_reports``, ``citations``, ``quote_location``, ``guidelines``; sent
-  back for correction: ``correction_requests``.
+- Analyzers' reports: ``analyzer_findings``, ``evidence_from_journal``.
+- Agents' reports: ``agent_reports``, ``citations``, ``quote_location``; sent back for correction:
+  ``correction_requests``.
 - One defect, one finding: ``merging``, ``weakness_kinds``, ``replaced_lines``.
 - Opinions of others: ``agent_responses``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
-- What people decided: ``waivers``, ``dismissals``, ``placed_dismissals``, ``finding_context``,
-  ``memory_uses``.
+- What people decided: ``waivers``, ``dismissals``, ``finding_context``.
 - What was read, and how deep: ``examined_files``, ``reading_depth``, ``measured_criteria``.
 """

@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.findings.located_findings import FindingTarget, LocatedFinding
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
-from orchestrator.code_review.verdict.finding_parts import Objection
+from orchestrator.code_review.verdict.document_parts import Objection
 
 EVIDENCE_SOURCES = ("file", "diff", "tool")
 """What a response may cite. Citing a finding would support one claim with another."""

@@ -1,7 +1,8 @@
 """From an analyzer's report to evidence: located, compared with base, quoted and redacted."""
 
+import re
 from bisect import bisect_left
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import accumulate
@@ -10,16 +11,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
-from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
+from diffchecks.new_findings import RuledFinding, find_new, identity, remove_white_space
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.rules import ImportedRule, Rule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
-from orchestrator.code_review.findings.new_findings import CitedTexts, assign_fingerprints
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause
+from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 WITHHELD = "[withheld]"
@@ -261,3 +262,49 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
         ),
         edits=raw.edits,
     )
+
+
+_WORD = re.compile(r"\w+")
+
+
+class CitedTexts:
+    """The lines that findings cite, to find the files that hold them as well.
+
+    Args:
+        cited: of each finding its lines.
+    """
+
+    def __init__(self, cited: Iterable[Sequence[str]]) -> None:
+        self._texts: dict[str, str] = {}
+        for lines in cited:
+            words = _WORD.findall("\n".join(lines))
+            self._texts[remove_white_space(lines)] = max(words, key=len, default="")
+
+    def occur_in(self, lines: Sequence[str]) -> bool:
+        """Whether a file holds the text of one of them, white space aside."""
+        whole = "\n".join(lines)
+        likely = [text for text, word in self._texts.items() if word in whole]
+        if not likely:
+            return False
+        bare = remove_white_space(lines)
+        return any(text in bare for text in likely)
+
+
+def assign_fingerprints(
+    findings: Iterable[RuledFinding], base: Iterable[RuledFinding] = ()
+) -> Mapping[str, RuledFinding]:
+    """Findings by fingerprint, in reading order; 16 hex digits, stable across runs.
+
+    Args:
+        base: findings that are numbered first, so that a further equal finding gets a new
+            fingerprint: that of an old one may be waived.
+    """
+    counts = Counter((*identity(finding), finding[1].path) for finding in base)
+    numbered: dict[str, RuledFinding] = {}
+    for finding in sorted(
+        findings, key=lambda found: (found[1].path, found[1].line, *identity(found)[:2])
+    ):
+        place = (*identity(finding), finding[1].path)
+        numbered[digest([*place, counts[place]])[:16]] = finding
+        counts[place] += 1
+    return numbered

@@ -24,11 +24,11 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.citations import (
     MAX_SHOWN_QUOTE,
     changed_lines,
+    keep_guideline,
     read_lines,
     with_cause,
     with_cause_quote,
 )
-from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import (
     Carried,
     FindingTarget,
@@ -45,9 +45,8 @@ from orchestrator.code_review.findings.previous_review import passed_review, pol
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.findings.settled_places import SettledPlaces, settled_places
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.finding_parts import Objection, Reported
+from orchestrator.code_review.verdict.document_parts import Objection, PassedReview, Reported
 from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
-from orchestrator.code_review.verdict.previous import PassedReview
 
 MAX_CLAIMS = 200
 """Findings that are carried over, the most severe; a review has far fewer."""

@@ -25,8 +25,8 @@ from orchestrator.code_review.findings.merging import (
     quotes_same,
     same_rule_or_title,
 )
-from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal
 from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.findings.waivers import PlacedDismissal
 from orchestrator.code_review.findings.weakness_kinds import (
     names_other_weakness,
     names_same_weakness,

@@ -10,7 +10,7 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import weight
-from orchestrator.code_review.verdict.finding_parts import Objection, Remark, Reported
+from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
 
 DISPUTES = 2

@@ -14,7 +14,7 @@ from diffchecks.new_findings import remove_white_space
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.finding_parts import FindingContext
+from orchestrator.code_review.verdict.document_parts import FindingContext
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
 

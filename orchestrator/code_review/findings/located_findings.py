@@ -7,7 +7,7 @@ from msgspec import Struct, convert, field, to_builtins
 from diffchecks.check_io import Edit, FlowStep
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.verdict.finding_parts import Guideline, Objection
+from orchestrator.code_review.verdict.document_parts import Guideline, Objection
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json

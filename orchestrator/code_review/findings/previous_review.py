@@ -16,13 +16,13 @@ from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.change.path_limits import is_in_scope
 from orchestrator.code_review.findings.quote_location import find_whole_lines
-from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.code_review.verdict.previous import (
+from orchestrator.code_review.verdict.document_parts import (
     PassedReview,
     PreviousFinding,
     PreviousReview,
     SincePrevious,
 )
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.data_directories import MEMORY
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict

@@ -8,7 +8,7 @@ from orchestrator.catalog.languages import LanguagesFile
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.depth import Checked, DepthCounts, HunkReaders
+from orchestrator.code_review.verdict.document_parts import Checked, DepthCounts, HunkReaders
 from orchestrator.code_review.verdict.model import Skipped
 
 EXECUTABLE = "100755"

@@ -27,10 +27,13 @@ from orchestrator.code_review.findings.agent_responses import (
     judge_disputes,
 )
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
-from orchestrator.code_review.findings.citations import CitableSources, locate_finding
+from orchestrator.code_review.findings.citations import (
+    CitableSources,
+    keep_guideline,
+    locate_finding,
+)
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, AnalyzerCall, Work
 from orchestrator.code_review.findings.finding_assembly import build_finding
-from orchestrator.code_review.findings.guidelines import keep_guideline
 from orchestrator.code_review.findings.located_findings import (
     FindingTarget,
     LocatedFinding,
@@ -49,9 +52,8 @@ from orchestrator.code_review.findings.merging import (
 from orchestrator.code_review.findings.replaced_lines import replacement_pairs
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.depth import Checked
+from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, WaiverUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
-from orchestrator.code_review.verdict.policy_effects import MemoryUse, WaiverUse
 
 NO_REFERENCES = References()
 

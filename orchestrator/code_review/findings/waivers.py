@@ -1,9 +1,10 @@
 """Waivers: findings that a person has accepted in base's policy are marked, not dropped.
 
-Dismissals and preferences of the repository's memory are waivers with additional conditions.
+Dismissals and preferences of the repository's memory are waivers with additional conditions; what
+entries of the memory did is part of the verdict.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -12,17 +13,93 @@ from diffchecks.rules import IMPORTED, RuleTable
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.repository_memory import Dismissal, Preference
-from orchestrator.catalog.shared_literals import is_as_severe
+from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.code_review.findings.finding_context import ContextBlock, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.findings.placed_dismissals import PlacedDismissal, why_reopened
 from orchestrator.code_review.verdict.decision import matches
+from orchestrator.code_review.verdict.document_parts import (
+    FindingContext,
+    MemoryEffect,
+    MemoryUse,
+    WaiverState,
+    WaiverUse,
+)
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.code_review.verdict.policy_effects import WaiverState, WaiverUse
-from orchestrator.data_directories import DISMISSED, PREFERENCES, WAIVERS
+from orchestrator.data_directories import DISMISSED, MEMORY, OVERLAY, PREFERENCES, WAIVERS
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ConfigError
+
+
+class PlacedDismissal(Dismissal, frozen=True, kw_only=True):
+    """A dismissal, with the place of its finding in a change.
+
+    Attributes:
+        means: whether a finding is the one that was dismissed.
+        added: path in head → the lines that the change adds.
+        path: its file in head, which may have been renamed; empty where it is not placed.
+        now: the block that contains it now; None if it is not placed.
+        in_base: digests of the blocks that contain the same text in base.
+        is_edited: its file exists but not its text, so it dismisses nothing.
+    """
+
+    means: Callable[[LocatedFinding | Finding], bool]
+    added: Callable[[str], frozenset[int]]
+    path: str = ""
+    now: ContextBlock | None = None
+    in_base: frozenset[str] = frozenset()
+    is_edited: bool = False
+
+    @property
+    def has_moved_on(self) -> bool:
+        """Whether the change alters the block of the finding since it was dismissed."""
+        known = self.about.context if self.about else ""
+        if not known or self.now is None:
+            return False
+        return self.now.digest != known and self.now.digest not in self.in_base
+
+
+def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str:
+    """Why a dismissed finding is open again; empty if it stays dismissed.
+
+    Args:
+        dismissals: all that match it and have not expired; at least one.
+    """
+    dismissals = [one for one in dismissals if not one.is_edited]
+    if not dismissals:
+        return "the line changed since"
+    abouts, last = [one.about for one in dismissals if one.about], dismissals[-1]
+    context = finding.context
+    if context is not None and context.flow not in {"", *(one.flow for one in abouts)}:
+        for way in _new_ways(finding, context, last):
+            return way
+    if last.now is not None and all(one.has_moved_on for one in dismissals):
+        return _describe_change(last, last.now)
+    known = min((one.severity for one in abouts), key=SEVERITIES.index)
+    proved = finding.standing == "proved"
+    if not is_as_severe(known, finding.severity) and (proved or finding.severity == "critical"):
+        who = "an analyzer proves" if proved else "agents report"
+        return f"{who} it as {finding.severity}, and it was dismissed as {known}"
+    return ""
+
+
+def _describe_change(dismissal: PlacedDismissal, block: ContextBlock) -> str:
+    """How the change affects the block that contains a finding."""
+    what = f"the function around it ({block.scope})" if block.scope else "the lines around it"
+    return f"{what} at {dismissal.path}:{block.start}-{block.end} changed since"
+
+
+def _new_ways(
+    finding: Finding, context: FindingContext, dismissal: PlacedDismissal
+) -> Iterator[str]:
+    """Changed lines that lead to a finding from outside of its function."""
+    block = ContextBlock(context.start_line, context.end_line, context.scope, context.lines)
+    for side, path, line in leads_to(finding, block):
+        if side == "base":
+            yield f"{path}:{line}, which the change removes, leads to it"
+        elif line in dismissal.added(path):
+            yield f"{path}:{line}, which the change adds, leads to it"
 
 
 def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Layer]) -> None:
@@ -179,3 +256,73 @@ def _lower(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
         unnamed = f"still critical: to lower that takes a person's name, as by: ({waiver.why})"
         return replace(finding, waiver=unnamed)
     return finding
+
+
+def describe_memory(
+    findings: Iterable[Finding], policy: VerdictPolicy, paths: Iterable[str], day: str
+) -> tuple[MemoryUse, ...]:
+    """The entries that had an effect, have expired, or cannot apply to anything.
+
+    Args:
+        findings: as they are with waivers applied.
+        paths: every file of head.
+        day: YYYY-MM-DD, the day the run began on.
+    """
+    found, every = list(findings), list(paths)
+    uses: list[MemoryUse] = []
+    for waiver in policy.waivers:
+        if not isinstance(waiver, Dismissal | Preference):
+            continue
+        matched = [one for one in found if matches_finding(waiver, one)]
+        if effect := _effect(waiver, matched, every, day):
+            uses.append(
+                MemoryUse(
+                    file=f"{OVERLAY}/{DISMISSED if isinstance(waiver, Dismissal) else PREFERENCES}",
+                    entry=waiver.rule or waiver.fingerprint or "",
+                    effect=effect,
+                    why=waiver.why,
+                    by=waiver.who if isinstance(waiver, Dismissal) else waiver.by,
+                    until=str(waiver.until or ""),
+                    findings=tuple(one.id for one in matched),
+                )
+            )
+    return (*uses, *_cited(found))
+
+
+def _effect(
+    waiver: Dismissal | Preference, matched: Sequence[Finding], paths: Sequence[str], day: str
+) -> MemoryEffect | None:
+    if has_expired(waiver, day):
+        return "expired"
+    if matched:
+        if not waiver.by and all(one.severity == "critical" for one in matched):
+            return "unnamed"
+        if isinstance(waiver, Preference) and waiver.severity != "off":
+            return "lowered" if any(one.waiver for one in matched) else None
+        waived = any(one.state == "waived" for one in matched)
+        if isinstance(waiver, PlacedDismissal) and waiver.is_edited:
+            return None if waived else "reopened"
+        return "dismissed" if waived else "reopened"
+    return None if _is_there(waiver, paths) else "unmatched"
+
+
+def _is_there(waiver: Waiver, paths: Sequence[str]) -> bool:
+    """Whether head has a file that an entry can apply to, under any name."""
+    about = waiver.about if isinstance(waiver, Dismissal) else None
+    if about is None:
+        return applies_to_any(waiver, paths)
+    renamed = isinstance(waiver, PlacedDismissal) and waiver.path
+    return bool(renamed) or about.path in paths
+
+
+def _cited(findings: Iterable[Finding]) -> list[MemoryUse]:
+    """The lines of the memory's texts on which findings are based."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for finding in findings:
+        line = finding.guideline
+        if line and line.path.startswith(f"{OVERLAY}/{MEMORY}/"):
+            lines.setdefault((line.path, line.quote), []).append(finding.id)
+    return [
+        MemoryUse(file=file, entry=text, effect="cited", findings=tuple(ids))
+        for (file, text), ids in lines.items()
+    ]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Edit
 from diffchecks.secrets.redaction import REDACTED
-from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
@@ -18,7 +18,7 @@ from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, wr
 from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
-from orchestrator.code_review.verdict.finding_parts import TEMPLATE, Fix
+from orchestrator.code_review.verdict.document_parts import TEMPLATE, Fix
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from orchestrator.code_review.change.patch.unified_diff import PatchHunk
 from orchestrator.code_review.fixes.patches import FileHunks, PatchRefused, read_patch
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding
 
 

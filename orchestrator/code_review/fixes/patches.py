@@ -12,9 +12,8 @@ from itertools import pairwise
 from msgspec import Struct
 
 from diffchecks.check_io import Edit
-from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import PatchFile, resolve_names
-from orchestrator.code_review.change.patch.unified_diff import PatchHunk, Reader
+from orchestrator.code_review.change.patch.unified_diff import PatchHunk, Reader, strip_level
 from orchestrator.errors import InputError
 
 MAX_CHANGED_LINES = 60

@@ -13,7 +13,7 @@ from anyio import to_thread
 from msgspec import Struct, to_builtins
 
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Json

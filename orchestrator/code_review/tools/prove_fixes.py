@@ -1,32 +1,45 @@
-"""The tool that proves patches: with them, head lacks the findings and has no new ones."""
+"""The tool that proves patches: with them, head lacks the findings and has no new ones.
 
+The patched change has the same base. Nothing is written to a repository and git is not called for
+it: that would take longer than the analyzers of a proof.
+"""
+
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from diffchecks.file_patterns import LOCK_FILES, matches
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.redaction import REDACTED
-from orchestrator.code_review.analyzers.one_side_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import call_check
+from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.objects import Kind, Objects
+from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.fixes.fix_targets import FixTarget
-from orchestrator.code_review.fixes.patched_change import PatchedFile, with_patches
 from orchestrator.code_review.fixes.patches import (
+    FileHunks,
     LineReplacement,
     PatchRefused,
+    apply_replacements,
     find_replacements,
     read_patch,
     write_patch,
 )
 from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
-from orchestrator.code_review.fixes.suppressions import require_no_suppression
 from orchestrator.code_review.review_workspace import (
     IterationFocus,
     ReviewWorkspace,
     open_review_workspace,
 )
-from orchestrator.code_review.verdict.finding_parts import FixState
+from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -64,6 +77,172 @@ SCHEMA: Mapping[str, Json] = {
     "required": ["fixes"],
     "additionalProperties": False,
 }
+
+_SUPPRESSION = re.compile(
+    rb"""
+    \#[ \t]{0,4}(?:(?:ruff|flake8):[ \t]{0,4})?noqa\b(?::[ \t]{0,4}[A-Z0-9, \t]+)?
+    | \#[ \t]{0,4}nosec\b(?::?[ \t]{0,4}B\d[B0-9, \t]*)?
+    | \#[ \t]{0,4}(?:type|pyright|ty|pyrefly|zizmor|hadolint)[: ][ \t]{0,4}ignore\b(?:\[[^]\n]*\])?
+    | \#[ \t]{0,4}mypy:[ \t]{0,4}(?:ignore|disable)[^\n]*
+    | (?:pylint|rubocop|yamllint):?[ \t]{0,4}disable\b[^\n]*
+    | shellcheck[ \t]{1,4}disable=[^\s]*
+    | eslint-disable[^\n]*
+    | @ts-(?:ignore|nocheck|expect-error)\b
+    | biome-ignore\b[^\n]*
+    | //[ \t]{0,4}nolint\b[^\n]*
+    | \#nosec\b
+    | \bnosemgrep\b[^\n]*
+    | \bNOSONAR\b
+    | \b(?:checkov:skip|tfsec:ignore|trivy:ignore)\b[^\n]*
+    | \bgitleaks:allow\b
+    | pragma:[ \t]{0,4}(?:allowlist[ \t]secret|no[ \t]cover)\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def require_no_suppression(file: FileHunks) -> None:
+    """Check that a patch adds no suppression comment to a file that it does not also remove.
+
+    Raises:
+        PatchRefused: it adds such a comment, or one that suppresses something else.
+    """
+    found: Counter[bytes] = Counter()
+    for hunk in file.hunks:
+        for marker, text in hunk.lines:
+            if marker in {b"+", b"-"}:
+                step = 1 if marker == b"+" else -1
+                for match in _SUPPRESSION.finditer(text):
+                    found[match[0].strip()] += step
+    if added := next((text for text, count in found.items() if count > 0), None):
+        shown = added[:60].decode("utf-8", "replace")
+        raise PatchRefused(f"it silences an analyzer in {file.path} with {shown!r}")
+
+
+class PatchedFile(Struct, frozen=True):
+    """A file of head, and its replaced lines."""
+
+    before: bytes
+    replacements: tuple[LineReplacement, ...]
+
+    @property
+    def data(self) -> bytes:
+        """What it holds with them."""
+        return apply_replacements(self.before, self.replacements)
+
+
+class _PatchedObjects(Objects):
+    """The objects of a change, plus some that are in memory only."""
+
+    def __init__(self, contents: Contents, git: Git, blobs: Mapping[str, bytes]) -> None:
+        super().__init__(git)
+        self._contents, self._blobs = contents, blobs
+
+    async def each(
+        self,
+        oids: Sequence[str],
+        consume: Callable[[str, bytes], Awaitable[None]],
+        kind: Kind = "blob",
+        *,
+        missing_ok: bool = False,
+    ) -> None:
+        """Hand every object to ``consume``, those in memory first."""
+        for oid in (oid for oid in oids if oid in self._blobs):
+            await consume(oid, self._blobs[oid])
+        others = [oid for oid in oids if oid not in self._blobs]
+        await self._contents.objects.each(others, consume, kind, missing_ok=missing_ok)
+
+
+class PatchedContents(Contents):
+    """The contents of both sides, with other contents of some files of head."""
+
+    @classmethod
+    async def of(
+        cls, change: Change, contents: Contents, files: Mapping[str, bytes]
+    ) -> "PatchedContents":
+        """The contents of a change with these files of head."""
+        blobs = {_blob_id(change, data): data for data in files.values()}
+        patched = cls(change, _PatchedObjects(contents, Git.of(change), blobs))
+        head = dict(await contents.paths("head"))
+        for path, data in files.items():
+            head[path] = (head[path][0], _blob_id(change, data))
+        patched._listings |= {"base": await contents.paths("base"), "head": head}
+        return patched
+
+
+async def with_patches(
+    change: Change, contents: Contents, files: Mapping[str, PatchedFile]
+) -> tuple[Change, PatchedContents]:
+    """The change and the contents of its sides, with patches of regular files of head.
+
+    Raises:
+        PatchRefused: two of them change the same lines.
+    """
+    data = {path: file.data for path, file in files.items()}
+    patched = await PatchedContents.of(change, contents, data)
+    listed, known = await contents.paths("head"), {file.path: file for file in change.files}
+    for path, file in files.items():
+        mode, blob = listed[path]
+        before = known.get(path) or ChangedFile(
+            path, "modified", "text", path, mode, mode, blob, blob
+        )
+        known[path] = _with_patch(before, file, _blob_id(change, data[path]), len(data[path]))
+    changed = (known[path] for path in sorted(known))
+    # A file that equals base with its patch is not part of the change.
+    kept = tuple(file for file in changed if file.path not in files or _differs(file))
+    return replace(change, files=kept, notes=()), patched
+
+
+def _differs(file: ChangedFile) -> bool:
+    base = file.old_path, file.old_mode, file.old_blob
+    return base != (file.path, file.new_mode, file.new_blob)
+
+
+def _with_patch(before: ChangedFile, file: PatchedFile, blob: str, size: int) -> ChangedFile:
+    """A changed file whose head is patched."""
+    added, removed = set(before.added), set(before.removed)
+    base_lines = _base_lines(len(file.before.split(b"\n")), added, removed)
+    replaced = {n + 1 for part in file.replacements for n in range(part.start, part.end)}
+    removed |= {base_lines[line] for line in replaced if line in base_lines}
+    return replace(
+        before,
+        new_blob=blob,
+        size=size,
+        added=tuple(_added(file, added)),
+        removed=tuple(sorted(removed)),
+    )
+
+
+def _base_lines(lines: int, added: set[int], removed: set[int]) -> dict[int, int]:
+    """Unchanged line of head → its number in base."""
+    base = (number for number in count(1) if number not in removed)
+    return {line: next(base) for line in range(1, lines + 1) if line not in added}
+
+
+def _added(file: PatchedFile, added: Iterable[int]) -> Iterator[int]:
+    """The lines of the patched file that base does not have."""
+    own, parts = set(added), dict[int, list[LineReplacement]]()
+    for part in sorted(set(file.replacements)):
+        parts.setdefault(part.start, []).append(part)
+    number, skip_to = 0, 0
+    for line in range(len(file.before.split(b"\n")) + 1):
+        for part in parts.get(line, ()):
+            for _ in part.lines:
+                number += 1
+                yield number
+            skip_to = max(skip_to, part.end)
+        if line >= skip_to:
+            number += 1
+            if line + 1 in own:
+                yield number
+
+
+def _blob_id(change: Change, data: bytes) -> str:
+    """The id that git gives to a file's contents in the change's repository."""
+    new = hashlib.sha1 if len(change.head_tree) == 40 else hashlib.sha256
+    digest = new(b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest()
 
 
 class ProposedPatch(Struct, frozen=True):

@@ -23,10 +23,9 @@ from orchestrator.code_review.analyzers.check_data_files import (
     contents_digest,
     extends,
 )
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
@@ -39,13 +38,13 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
-from orchestrator.code_review.tools.limited_tools import with_limits
 from orchestrator.code_review.tools.prove_fixes import ProveFixes
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.code_review.tools.run_snippet import RunSnippet
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.engine.ports import Tool
+from orchestrator.engine.ports import CallContext, Tool
+from orchestrator.engine.types import Json, Observation, ToolSpec
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
@@ -245,3 +244,29 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
     return [with_limits(tool, policy) for tool in tools]
+
+
+class LimitedTool(Struct):
+    """A tool with limits of the tool policy."""
+
+    spec: ToolSpec
+    tool: Tool
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run the tool."""
+        return await self.tool.run(arguments, context)
+
+
+def with_limits(tool: Tool, policy: ToolsConfig) -> Tool:
+    """The tool with its limits of the policy, if it has any."""
+    own, spec = policy.tools.get(tool.spec.name), tool.spec
+    if own is None:
+        return tool
+    limits = {
+        "timeout": own.timeout or spec.timeout,
+        "max_output": own.max_output or spec.max_output,
+    }
+    if isinstance(tool, Analysis):  # other code checks its class
+        tool.spec = replace(spec, **limits)
+        return tool
+    return LimitedTool(replace(spec, **limits), tool)

@@ -11,31 +11,29 @@ from msgspec import Meta, field
 from diffchecks.check_io import FlowStep
 from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
-from orchestrator.code_review.verdict.agents import (
+from orchestrator.code_review.verdict.document_parts import (
+    OUTWEIGHED,
     AgentReport,
     Assignment,
+    Checked,
+    DepthCounts,
     Escalation,
-    HumanQuestion,
-    PendingApproval,
-    VerdictIteration,
-)
-from orchestrator.code_review.verdict.depth import Checked, DepthCounts
-from orchestrator.code_review.verdict.finding_parts import (
-    OUTWEIGHED,
     FindingContext,
     Fix,
+    GuidanceFile,
     Guideline,
+    HumanQuestion,
+    MemoryUse,
     Objection,
+    Override,
+    PendingApproval,
+    PreviousReview,
     Remark,
     Reported,
-)
-from orchestrator.code_review.verdict.policy_effects import (
-    GuidanceFile,
-    MemoryUse,
-    Override,
+    SincePrevious,
+    VerdictIteration,
     WaiverUse,
 )
-from orchestrator.code_review.verdict.previous import PreviousReview, SincePrevious
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK

@@ -34,12 +34,14 @@ FORMATS: Mapping[str, Format] = {
     "json": Format("json_document", "render_json", "the verdict itself"),
     "sarif": Format("sarif", "render_sarif", "SARIF 2.1.0, for code scanning"),
     "github": Format(
-        "github_annotations", "render_annotations", "annotations of a GitHub Actions step", True
+        "linter_formats", "render_annotations", "annotations of a GitHub Actions step", True
     ),
-    "gitlab": Format("gitlab_code_quality", "render_code_quality", "GitLab's Code Quality report"),
-    "rdjson": Format("rdjson", "render_rdjson", "Reviewdog Diagnostic Format"),
-    "junit": Format("xml_formats", "render_junit", "JUnit XML, for the test view of a CI system"),
-    "checkstyle": Format("xml_formats", "render_checkstyle", "Checkstyle XML"),
+    "gitlab": Format("linter_formats", "render_code_quality", "GitLab's Code Quality report"),
+    "rdjson": Format("linter_formats", "render_rdjson", "Reviewdog Diagnostic Format"),
+    "junit": Format(
+        "linter_formats", "render_junit", "JUnit XML, for the test view of a CI system"
+    ),
+    "checkstyle": Format("linter_formats", "render_checkstyle", "Checkstyle XML"),
     "html": Format("html_page", "render_html", "one page to read in a browser"),
     "markdown": Format("markdown", "render_markdown", "a summary for a comment or a job's page"),
 }

@@ -1,8 +1,9 @@
-"""A summary of the verdict in Markdown, for a comment of a forge or the page of a CI job."""
+"""A summary of the verdict in Markdown, in which untrusted text cannot link, mention or mark up."""
 
+import re
 from collections.abc import Iterator
 
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import (
@@ -13,12 +14,48 @@ from orchestrator.report.findings_text import (
     open_findings,
 )
 from orchestrator.report.formats import FormatInputs
-from orchestrator.report.formats.markdown_text import code, code_block, plain
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
-from orchestrator.report.terminal_escaping import escape_code_lines
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, escape_unprintable
 from orchestrator.report.text_layout import truncate
 from orchestrator.report.verdict_text import describe_since_previous
 from orchestrator.wording import count_noun
+
+_MARKUP = re.compile(
+    r"[\\`*_{}\[\]<>#+!|~&$@]|:(?=\S)|(?<=www)\.|(?<=\d)\.(?=\s)|(?<=GH)-|^[-=/]", re.IGNORECASE
+)
+COMMAND = re.compile(r"/\w")
+"""How a line begins that GitLab carries out as a quick action, such as ``/merge``."""
+
+
+def plain(text: str) -> str:
+    """Prose on one line in which no character acts as markup, link or mention.
+
+    Punctuation becomes a numeric character reference, which Markdown shows as the character and
+    never reads as syntax: ``@team``, ``#1``, ``https://host`` and ``<img>`` have no effect.
+    """
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escape_line(text))
+
+
+def code(text: str) -> str:
+    """Text on one line as a code span that its own backticks cannot end."""
+    shown = escape_unprintable(text.replace("\n", " "))
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if not shown.strip() or shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def code_block(lines: list[str], language: str = "") -> str:
+    """Lines as a fenced block that the lines cannot end.
+
+    Where one could be a quick action of GitLab, which knows few fences, all are indented.
+    """
+    if any(map(COMMAND.match, lines)):
+        lines = [f" {line}" for line in lines]
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence + language, *lines, fence])
+
 
 MAX_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment and 1 MiB on a job's page."""

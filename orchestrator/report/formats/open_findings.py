@@ -1,14 +1,27 @@
 """Shared by several formats: the places of findings in head, and messages."""
 
+from collections.abc import Mapping
+from typing import Literal
+
 from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import count_by_severity
+from orchestrator.report.findings_text import count_by_severity, open_findings
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
-ERRORS: frozenset[Severity] = frozenset({"critical", "high"})
-"""Severities that formats with two levels call an error."""
+Level = Literal["error", "warning", "note"]
+LEVELS: Mapping[Severity, Level] = {
+    "critical": "error",
+    "high": "error",
+    "medium": "warning",
+    "low": "note",
+    "info": "note",
+}
+"""What formats of three levels call a severity."""
+
+NOT_REVIEWED = "diffcourt.not-reviewed"
+"""The rule under which formats of linters list a gap."""
 
 
 class FindingPlace(Struct, frozen=True):
@@ -32,6 +45,50 @@ def place_in_head(finding: Finding) -> FindingPlace:
     if finding.evidence.side == "base":
         return FindingPlace(path, 0, 0, 0)
     return FindingPlace(path, finding.start_line, finding.end_line, finding.start_column or 0)
+
+
+class ListedEntry(Struct, frozen=True):
+    """An open finding, or a gap, in the words of formats that list such entries by place.
+
+    Attributes:
+        title, message: escaped; the title is one line, the message may be several.
+        finding: None for a gap.
+    """
+
+    place: FindingPlace
+    severity: Severity
+    rule: str
+    title: str
+    message: str
+    fingerprint: str
+    finding: Finding | None = None
+
+
+def list_entries(verdict: Verdict) -> list[ListedEntry]:
+    """Open findings, the most severe first, then gaps."""
+    findings = [
+        ListedEntry(
+            place_in_head(finding),
+            finding.severity,
+            finding.rule,
+            escape_line(finding.title),
+            describe_finding(finding),
+            finding.fingerprint,
+            finding,
+        )
+        for finding in open_findings(verdict)
+    ]
+    return findings + [
+        ListedEntry(
+            FindingPlace(escape_unprintable(gap.path), 0, 0, 0),
+            "medium",
+            NOT_REVIEWED,
+            describe_skip(gap),
+            describe_skip(gap),
+            escape_unprintable(f"not-reviewed/{gap.tool}/{gap.path}"),
+        )
+        for gap in gaps(verdict)
+    ]
 
 
 def describe_finding(finding: Finding) -> str:

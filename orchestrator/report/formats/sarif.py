@@ -24,7 +24,7 @@ from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verd
 from orchestrator.report.findings_text import name_provers, open_findings
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
-    ERRORS,
+    LEVELS,
     describe_finding,
     describe_skip,
     gaps,
@@ -140,7 +140,8 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
     if finding.category == "security":
         properties["security-severity"] = _SCORES[finding.severity]
     else:
-        properties["problem.severity"] = _problem_severity(finding.severity)
+        level = LEVELS[finding.severity]
+        properties["problem.severity"] = "recommendation" if level == "note" else level
     text = "\n\n".join(filter(None, (why, fix and f"Fix: {fix}"))) or f"{title}."
     return {
         "id": finding.rule,
@@ -148,7 +149,7 @@ def _describe_rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
         "shortDescription": {"text": _sentence(title[:MAX_DESCRIBED])},
         "fullDescription": {"text": _sentence((why or title)[:MAX_DESCRIBED])},
         "help": {"text": _message(text), "markdown": _markdown_help(text, rule)},
-        "defaultConfiguration": {"level": _level(finding.severity)},
+        "defaultConfiguration": {"level": LEVELS[finding.severity]},
         "properties": properties,
     }
 
@@ -168,7 +169,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": number,
-        "level": _level(finding.severity),
+        "level": LEVELS[finding.severity],
         "message": {"text": _sentence(describe_finding(finding))},
         "locations": [location],
         "partialFingerprints": {
@@ -259,16 +260,6 @@ def _locate_finding(finding: Finding) -> dict[str, Any]:
 def _locate(path: str) -> dict[str, Any]:
     """A path of the repository as a relative URI, also where it is not UTF-8."""
     return {"artifactLocation": {"uri": quote(os.fsencode(path)), "uriBaseId": _ROOT}}
-
-
-def _level(severity: Severity) -> str:
-    if severity in ERRORS:
-        return "error"
-    return "warning" if severity == "medium" else "note"
-
-
-def _problem_severity(severity: Severity) -> str:
-    return {"error": "error", "warning": "warning", "note": "recommendation"}[_level(severity)]
 
 
 def _sentence(text: str) -> str:

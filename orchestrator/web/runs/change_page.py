@@ -9,7 +9,7 @@ from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt, read_cha
 from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats.html_page.code_lines import render_lines
+from orchestrator.report.formats.html_page.findings import render_lines
 
 LINES_PER_PAGE = 1_500
 

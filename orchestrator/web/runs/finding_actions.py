@@ -4,8 +4,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from orchestrator.app.human_decisions.approvals import acting_for
-from orchestrator.app.human_decisions.feedback_notes import SAID
-from orchestrator.app.human_decisions.feedback_recording import record_feedback
+from orchestrator.app.human_decisions.finding_feedback import SAID, record_feedback
 from orchestrator.app.memory.dismissals import (
     DISMISSAL_FILE,
     Reason,

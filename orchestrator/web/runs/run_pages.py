@@ -22,7 +22,7 @@ from orchestrator.foreign_json import parse_json
 from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.overview import render_coverage
-from orchestrator.report.formats.html_page.timeline import (
+from orchestrator.report.formats.html_page.run_sections import (
     TimelineWindow,
     in_window,
     render_timeline,

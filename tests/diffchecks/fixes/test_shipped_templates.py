@@ -12,7 +12,7 @@ from diffchecks.fixes.template_loading import build_templates
 from diffchecks.patterns.pattern_loading import read_definitions
 from diffchecks.patterns.user_pattern_validation import check_search
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.fix_kit import apply
 
 FILES = sorted(str(file) for file in (DATA / "fixes").glob("*.yaml"))

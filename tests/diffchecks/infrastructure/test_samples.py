@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.infrastructure.infrastructure_kit import SAMPLES, cases, codes, samples
 
 FOUND_AT_LEAST = 0.8

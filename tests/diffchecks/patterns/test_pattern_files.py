@@ -12,7 +12,7 @@ from diffchecks import DATA, patterns
 from diffchecks.check_io import CheckReply
 from diffchecks.patterns.pattern_loading import load, load_language, read_definitions, search_config
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.check_kit import run_check
 
 FILES = sorted(str(file) for file in (DATA / "patterns").glob("*.yaml"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.check_kit import read_samples
 from tests.diffchecks.patterns.test_pattern_files import look
 

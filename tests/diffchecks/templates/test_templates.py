@@ -11,7 +11,7 @@ from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import TEMPLATES
 from diffchecks.templates.dialects import load_dialects
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.check_kit import read_samples, run_check
 
 NAMES = {

@@ -9,7 +9,7 @@ import pytest
 from diffchecks.rules import RuleTable
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 
 Content = str | bytes
 

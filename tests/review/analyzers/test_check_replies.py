@@ -7,8 +7,8 @@ from msgspec import ValidationError, convert
 
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply
-from orchestrator.code_review.analyzers import one_side_checks
-from orchestrator.code_review.analyzers.one_side_checks import call_check, call_check_in_batches
+from orchestrator.code_review.analyzers import own_checks
+from orchestrator.code_review.analyzers.own_checks import call_check, call_check_in_batches
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, review
@@ -38,7 +38,7 @@ async def test_a_part_that_a_job_does_not_have_is_an_error(tmp_path: Path) -> No
 async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_side_checks, "FILE_SECONDS", 0.5)
+    monkeypatch.setattr(own_checks, "FILE_SECONDS", 0.5)
     names = [f"{number}.yaml" for number in range(8)]
     for name in names:
         (tmp_path / name).write_text("a: 1\na: 2\n")
@@ -57,7 +57,7 @@ async def test_a_file_that_takes_a_parser_too_long_is_a_gap_and_the_others_are_c
 async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_side_checks, "WHOLE_TREE_BATCH", 1)
+    monkeypatch.setattr(own_checks, "WHOLE_TREE_BATCH", 1)
     head = {
         "shop/paths.py": "def place(name):\n    return '/srv/' + name\n",
         "shop/app.py": "from flask import Flask, request\n"

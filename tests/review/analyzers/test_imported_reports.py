@@ -12,7 +12,7 @@ import pytest
 from diffchecks.imported_reports import changed_results
 from diffchecks.imported_reports.formats import read_report
 from diffchecks.imported_reports.result import Result, UnknownReportError
-from orchestrator.app.review_inputs.imported_report_copies import MAX_REPORT_BYTES
+from orchestrator.app.review_inputs.given_files import MAX_REPORT_BYTES
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.stored_runs import show_run

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.analyzers.rule_cases import (

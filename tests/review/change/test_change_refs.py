@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.change_construction import from_refs, open_repository
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.commit_resolution import open_repository
 from orchestrator.errors import InputError
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

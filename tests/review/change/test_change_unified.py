@@ -5,15 +5,16 @@ import random
 
 import pytest
 
-from orchestrator.code_review.change.patch.file_names import (
+from orchestrator.code_review.change.patch.object_store import render_side
+from orchestrator.code_review.change.patch.unified_diff import (
+    FilePatch,
+    Reader,
     parse_header_name,
     parse_opening_names,
     quote,
     strip_level,
     unquote,
 )
-from orchestrator.code_review.change.patch.object_store import render_side
-from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
 from orchestrator.errors import InputError
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"

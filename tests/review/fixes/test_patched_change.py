@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.fixes.patched_change import PatchedFile, _with_patch, with_patches
 from orchestrator.code_review.fixes.patches import find_replacements, read_patch, write_patch
+from orchestrator.code_review.tools.prove_fixes import PatchedFile, _with_patch, with_patches
 from tests.review.review_kit import change, workspace_of
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=9)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import Fixes, ReviewSettings
 from orchestrator.code_review.fixes.fix_targets import FixTarget
 from orchestrator.code_review.fixes.fixed_findings import only_removes
-from orchestrator.code_review.verdict.finding_parts import Fix
+from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock

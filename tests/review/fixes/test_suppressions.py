@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.code_review.fixes.patches import PatchRefused, read_patch
-from orchestrator.code_review.fixes.suppressions import require_no_suppression
+from orchestrator.code_review.tools.prove_fixes import require_no_suppression
 
 
 def check(old: str, new: str) -> None:

@@ -26,24 +26,9 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     check_outputs,
 )
 
-EXIT_CODES = """\
-exit codes:
-  0    success; tune, rewrite: the gain is proven and a rubric was written;
-       compare: B is proven better, or no worse by the margin;
-       disagree, rate, drift, feedback, eval --report: trusted
-  1    tune, rewrite: no rubric was written; gate: agreement dropped;
-       diff: differences; lint: findings; compare: B is proven worse;
-       disagree, rate, drift, feedback, eval --report: not trusted
-  2    invalid usage, rubric, items or labels
-  3    score: an item or a run could not be scored; rewrite: the limit ended it;
-       gate, compare, disagree, rate, drift, feedback, eval --report: these
-       labels cannot tell\
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parser.epilog = EXIT_CODES
     parts = parser.add_subparsers(
         title="subcommands", metavar="COMMAND", dest="part", required=True
     )

@@ -94,7 +94,7 @@ def _read_answers(args: argparse.Namespace) -> list[CommentFeedback]:
             raise InputError("--project, --request and --url require --from FORGE")
         return []
     from orchestrator.app.memory.comment_feedback import CommentFeedback
-    from orchestrator.posting.targets import PostingTarget
+    from orchestrator.posting.forge import PostingTarget
 
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
     posted = import_module(f"orchestrator.posting.{args.forge}").open_forge(target).read_posted()

@@ -17,13 +17,12 @@ from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import (
     PatchFile,
     build_change,
     resolve_names,
 )
-from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
+from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader, strip_level
 from orchestrator.code_review.change.skipped_files import classify_unseen
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree_snapshot import open_extra_store

@@ -14,8 +14,13 @@ from orchestrator.code_review.change.git.commands import Git, shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
-from orchestrator.code_review.change.patch.unified_diff import FilePatch, PatchHunk
+from orchestrator.code_review.change.patch.unified_diff import (
+    FilePatch,
+    PatchHunk,
+    quote,
+    strip,
+    unquote,
+)
 from orchestrator.code_review.change.skipped_files import (
     LINK,
     SUBMODULE,

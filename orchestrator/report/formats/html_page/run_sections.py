@@ -1,6 +1,6 @@
-"""How a run went, below its verdict: time, calls, guards, people, the journal."""
+"""How a run went: a timeline with a lane for each task, calls, guards, people, the journal."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -8,11 +8,184 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from orchestrator.app.runs.run_details import CallDetails
-from orchestrator.app.runs.run_record import RunRecord
+from orchestrator.app.runs.run_record import EffectSpan, RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
-from orchestrator.report.formats.html_page.timeline import render_timeline, whole_window
 from orchestrator.report.page_templates import render
+from orchestrator.report.text_layout import format_duration
+
+LANES = 200
+ROWS = 12
+"""Bars above each other in a lane; what is more is drawn over the last."""
+ROW_HEIGHT = 14
+MIN_WIDTH = 0.35
+"""Percent; what is shorter is drawn so wide, and bars that would cover each other are one."""
+TICKS = 5
+MIN_NAMED = 7
+"""Percent of the window from which on a state shows its name."""
+
+
+class TimelineWindow(Struct, frozen=True):
+    """The part of a run that is drawn, in seconds since it began."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it is; never zero."""
+        return max(self.end - self.start, 0.001)
+
+    def share(self, at: float) -> float:
+        """Where a time lies, in percent of the window, within it."""
+        return min(max(100 * (at - self.start) / self.seconds, 0.0), 100.0)
+
+
+class _Bar(Struct):
+    span: EffectSpan
+    left: float
+    right: float
+    row: int = 0
+    count: int = 1
+    words: str = ""
+
+    @property
+    def width(self) -> float:
+        return max(self.right - self.left, MIN_WIDTH)
+
+
+class _Lane(Struct, frozen=True):
+    """The calls of a task, or those of an agent outside of tasks."""
+
+    agent: str
+    bars: Sequence[_Bar]
+    height: int
+    task: EffectSpan | None = None
+    left: float = 0.0
+    width: float = 0.0
+
+
+class _State(Struct, frozen=True):
+    name: str
+    seconds: float
+    left: float
+    width: float
+    parity: int
+
+
+def whole_window(record: RunRecord) -> TimelineWindow:
+    """All of a run."""
+    return TimelineWindow(0.0, max(record.seconds, 0.001))
+
+
+def in_window(spans: Iterable[EffectSpan], window: TimelineWindow) -> list[EffectSpan]:
+    """The spans of which a part lies in a window."""
+    return [
+        span
+        for span in spans
+        if span.at <= window.end
+        and (span.seconds is None or span.at + span.seconds >= window.start)
+    ]
+
+
+def render_timeline(
+    record: RunRecord,
+    window: TimelineWindow,
+    lane_link: Callable[[EffectSpan], str] | None = None,
+    call_link: Callable[[EffectSpan], str] | None = None,
+) -> Markup:
+    """The lanes of a window; links to a lane's own window and to calls where given."""
+    drawing = _Drawing(record, window)
+    lanes, more = drawing.lanes()
+    return render(
+        "timeline.html",
+        window=window,
+        states=drawing.states(),
+        lanes=lanes,
+        more=more,
+        ticks=[
+            (100 * number / TICKS, window.start + window.seconds * number / TICKS)
+            for number in range(TICKS + 1)
+        ],
+        lane_link=lane_link,
+        call_link=call_link,
+        row_height=ROW_HEIGHT,
+        min_named=MIN_NAMED,
+    )
+
+
+class _Drawing:
+    """Places what a window of a run shows, in percent of its width."""
+
+    def __init__(self, record: RunRecord, window: TimelineWindow) -> None:
+        self._record, self._window = record, window
+
+    def lanes(self) -> tuple[list[_Lane], int]:
+        """A lane for each task, then for each agent outside of tasks; and how many are left out."""
+        spans = in_window(self._record.spans, self._window)
+        tasks = [span for span in spans if span.kind == "task"]
+        calls: dict[str, list[EffectSpan]] = {task.key: [] for task in tasks}
+        others: dict[str, list[EffectSpan]] = {}
+        for span in spans:
+            if span.kind in {"model", "tool", "question"}:
+                lane = calls if span.task in calls else others
+                lane.setdefault(span.task if lane is calls else span.agent, []).append(span)
+        lanes = [self._lane(task.agent, calls[task.key], task) for task in tasks[:LANES]]
+        lanes += [self._lane(name, found) for name, found in others.items()]
+        return lanes, len(tasks) - LANES
+
+    def states(self) -> list[_State]:
+        """The states that the window shows a part of."""
+        found = []
+        for number, step in enumerate(self._record.states):
+            end = self._record.seconds if step.seconds is None else step.at + step.seconds
+            left, right = self._window.share(step.at), self._window.share(end)
+            if right > left:
+                state = _State(step.name, end - step.at, left, right - left, number % 2)
+                found.append(state)
+        return found
+
+    def _lane(
+        self, agent: str, calls: Sequence[EffectSpan], task: EffectSpan | None = None
+    ) -> _Lane:
+        bars = self._bars(calls)
+        height = (max((bar.row for bar in bars), default=0) + 1) * ROW_HEIGHT + 4
+        if task is None:
+            return _Lane(agent, bars, height)
+        left, right = self._window.share(task.at), self._window.share(self._end_of(task))
+        return _Lane(agent, bars, height, task, left, max(right - left, MIN_WIDTH))
+
+    def _describe(self, bar: _Bar) -> str:
+        span = bar.span
+        took = format_duration(self._end_of(span) - span.at)
+        words = f"{span.name}, {took}, {span.status}{': ' + span.outcome if span.outcome else ''}"
+        if bar.count > 1:
+            words = f"{bar.count} calls, the first: {words}"
+        return words[:300]
+
+    def _bars(self, spans: Sequence[EffectSpan]) -> list[_Bar]:
+        """Bars in rows where they do not cover each other; of too many, the last row has all."""
+        bars: list[_Bar] = []
+        ends: list[_Bar] = []
+        for span in sorted(spans, key=lambda one: (one.at, one.row)):
+            left, right = self._window.share(span.at), self._window.share(self._end_of(span))
+            right = max(right, left + MIN_WIDTH)
+            row = next((n for n, bar in enumerate(ends) if bar.right <= left), len(ends))
+            if row >= ROWS:
+                ends[-1].right, ends[-1].count = max(ends[-1].right, right), ends[-1].count + 1
+                continue
+            bar = _Bar(span, left, right, row)
+            ends[row : row + 1] = [bar]
+            bars.append(bar)
+        for bar in bars:
+            bar.words = self._describe(bar)
+        return bars
+
+    def _end_of(self, span: EffectSpan) -> float:
+        return (
+            max(self._record.seconds, span.at) if span.seconds is None else span.at + span.seconds
+        )
+
 
 MAX_CALLS = 2_000
 SHARED = 400

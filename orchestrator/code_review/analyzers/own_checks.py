@@ -1,6 +1,6 @@
-"""Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
+"""Our own checks, in worker processes: of one side at a time, or comparing two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert, to_builtins
@@ -10,7 +10,15 @@ from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Check
 from diffchecks.jobs import AnyJob, FlowJob
 from orchestrator import __version__
-from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer, time_limit
+from orchestrator.code_review.analyzer_types import (
+    AnalyzerReport,
+    ChangeAnalyzer,
+    Side,
+    SideAnalyzer,
+    time_limit,
+)
+from orchestrator.code_review.change.contents import SIDES
+from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError
@@ -214,3 +222,71 @@ class SideCheck(SideAnalyzer):
         )
         await self._workspace.side(side.name, [here for here, _ in files if here])
         return {"other_root": str(other.root), "changed": files}
+
+
+COMPARISON_SECONDS = 100.0
+
+
+MakesOptions = Callable[[Change, Sequence[ChangedFile]], Awaitable[Mapping[str, Any] | None]]
+"""The further parts of a check's job; None where there is nothing to check."""
+
+
+async def no_options(change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
+    """The further parts of a check's job that has none."""
+    return {}
+
+
+class ComparisonCheck(ChangeAnalyzer):
+    """One of our checks that compare two sides."""
+
+    def __init__(
+        self,
+        check: Check,
+        pool: WorkerPool,
+        workspace: ReviewWorkspace,
+        options: MakesOptions = no_options,
+        *,
+        seconds: float | None = None,
+    ) -> None:
+        self.check, self.name, self.seconds = check, check.reporter, seconds
+        self.needs = check.needs
+        self.lock_files = check.lock_files
+        self._pool, self._workspace, self._options = pool, workspace, options
+
+    @property
+    def needs_tree(self) -> bool:
+        """True: a patch alone does not have the two sides."""
+        return True
+
+    def wants(self, path: str) -> bool:
+        """Whether the check examines files of this name."""
+        return path in self.check.files
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """The examined files, if it reads such files as code."""
+        return frozenset(path for path in report.examined if path in self.check.code)
+
+    async def run(
+        self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
+    ) -> AnalyzerReport:
+        """Run the check over the changed files."""
+        options = await self._options(change, files) if files else None
+        if options is None:
+            return AnalyzerReport(self.name, __version__)
+        for side in SIDES if self.needs == "tree" else ():
+            await self._workspace.pack_matching(side, self.check.files.names)
+        job = {"base_root": str(base.root), "head_root": str(head.root), "files": files, **options}
+        shared = str(await self._workspace.path_listing())
+        function, seconds = self.check.function, time_limit(COMPARISON_SECONDS, len(files))
+        try:
+            reply = await call_check(self._pool, function, job, seconds, CheckReply, shared=shared)
+        except SandboxError as error:
+            return AnalyzerReport(self.name, __version__, error=str(error))
+        return AnalyzerReport(
+            self.name,
+            __version__,
+            tuple(reply.findings),
+            frozenset(reply.examined),
+            reply.gaps,
+            facts=reply.facts,
+        )
