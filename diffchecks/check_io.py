@@ -162,6 +162,16 @@ class NotApplicable(Exception):
     """The check does not apply to this file, so the file does not count as examined."""
 
 
+def decode_text(data: bytes) -> str:
+    """The text of a file: UTF-16 with a byte order mark, else UTF-8 with ``surrogateescape``.
+
+    A byte order mark is left out, so columns do not count it. Line ends are kept as they are.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
 @dataclass(frozen=True)
 class Source:
     """A file of a job: its path and content."""
@@ -171,11 +181,8 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The content; bytes that are not UTF-8 are kept as lone surrogates."""
-        for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-            if self.data.startswith(mark):
-                return self.data.decode(encoding, "replace")
-        return self.data.decode("utf-8", "surrogateescape")
+        """The content, see ``decode_text``."""
+        return decode_text(self.data)
 
     @cached_property
     def lines(self) -> list[str]:

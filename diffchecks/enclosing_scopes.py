@@ -40,7 +40,7 @@ def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:
         yield from (_guess(source.lines, line) for line in numbers)
         return
     innermost = [""] * (len(source.lines) + 1)
-    for start, end, name in find_scopes(source.text.removeprefix("\ufeff")):
+    for start, end, name in find_scopes(source.text):
         innermost[start : end + 1] = [name] * (end + 1 - start)
     yield from (innermost[line] if 0 < line < len(innermost) else "" for line in numbers)
 

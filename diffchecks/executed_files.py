@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 
-from diffchecks.check_io import CheckReply, Gap, read
+from diffchecks.check_io import CheckReply, Gap, decode_text, read
 from diffchecks.declarations import Files
 from diffchecks.file_patterns import PAGES, SOURCE_CODE, TOOL_SETTINGS, WITH_PROGRAMS, matches
 from diffchecks.jobs import ExecutedFilesJob
@@ -139,7 +139,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         by_token[_token(path)].append(path)
     for program in dict.fromkeys((*changed, *job.programs)):
         try:
-            text = read(job.head_root, program).decode("utf-8", "replace")
+            text = decode_text(read(job.head_root, program))
         except Gap:
             continue  # reported by the analyzers that read it
         tokens = by_token.keys() & set(_TOKEN.findall(text))
@@ -254,5 +254,5 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
 
 def _only_sets_variables(data: bytes) -> bool:
     """Whether a file that a shell reads does nothing but set variables, to constants."""
-    text = data.decode("utf-8", "replace")
+    text = decode_text(data)
     return _SUBSTITUTION.search(text) is None and all(map(_SETTING.fullmatch, text.split("\n")))

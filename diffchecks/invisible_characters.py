@@ -45,8 +45,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
         yield from _hidden(source)
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
-            text = line.removeprefix("\ufeff") if number == 1 else line
-            yield from _unseen(source.path, number, text, code)
+            yield from _unseen(source.path, number, line, code)
         if source.suffix == ".java" and _LINE_END.search(line):
             what = "An escape ends this line for the compiler, and the rest is code"
             yield RawFinding("hidden-code", source.path, number, what)

@@ -17,12 +17,11 @@ QUOTE_CHARACTERS = 300
 
 def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     found = list(find_secrets_by_line(source))
-    lines = [source.lines[0].removeprefix("\ufeff"), *source.lines[1:]]
     shown: dict[str, list[str]] = {}
     for name, of in cited.items():
         first, last = of["line"], of["end_line"]
         secrets = {*of["redact"], *(secret for n, secret in found if first <= n <= last)}
-        quote = redact_secrets("\n".join(lines[first - 1 : last][:QUOTE_LINES]), secrets)
+        quote = redact_secrets("\n".join(source.lines[first - 1 : last][:QUOTE_LINES]), secrets)
         if len(quote) > QUOTE_CHARACTERS:
             quote = quote[:QUOTE_CHARACTERS] + "…"
         shown[name] = [quote, *(redact_secrets(text, secrets) for text in of["texts"])]

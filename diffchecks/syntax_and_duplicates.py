@@ -23,11 +23,11 @@ from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
+from diffchecks.template_marks import describe_template
 
 _SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
-_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
 # Directories of templates, which need not be valid JSON or YAML until they are rendered.
 _TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
 # Extensions of JSON with comments: comments, and a comma before a closing bracket.
@@ -78,7 +78,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
         seen: set[str] = set()
         twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    text = source.text.removeprefix("\ufeff")
+    text = source.text
     commented = bool(_COMMENTED.search(source.path))
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
@@ -109,12 +109,12 @@ def _bare(text: str) -> str:
 def _refuse_template(source: Source, language: str) -> None:
     """Raise a gap if a file that does not parse is a template; skip template directories."""
     _leave_templates_out(source)
-    if _TEMPLATE.search(source.text):
+    if describe_template(source.path, source.text):
         raise Gap(f"a template, not plain {language}") from None
 
 
 def _leave_templates_out(source: Source) -> None:
-    if _TEMPLATES.search(source.path) and _TEMPLATE.search(source.text):
+    if _TEMPLATES.search(source.path) and describe_template(source.path, source.text):
         raise NotApplicable from None
 
 
@@ -144,7 +144,7 @@ def _twice(source: Source) -> Iterator[RawFinding]:
             open_maps[-1] = keys, not is_key
 
     found: list[RawFinding] = []
-    for event in yaml.parse(source.text.removeprefix("\ufeff"), Loader=_LOADER):
+    for event in yaml.parse(source.text, Loader=_LOADER):
         if isinstance(event, yaml.MappingStartEvent):
             open_maps.append((set(), True))
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -167,7 +167,7 @@ def _twice(source: Source) -> Iterator[RawFinding]:
 
 def _toml(source: Source) -> Iterator[RawFinding]:
     try:
-        load_toml(source.text.removeprefix("\ufeff"))
+        load_toml(source.text)
     except tomllib.TOMLDecodeError as error:
         _refuse_template(source, "TOML")
         place = re.search(r"at line (\d+)", str(error))

@@ -9,6 +9,14 @@ _MARKS = (
 )
 
 
-def describe_template(text: str) -> str:
-    """A description of the first template marker in a text; empty: none."""
+# Their own programs evaluate ``${{ }}``.
+_WITH_EXPRESSIONS = re.compile(
+    r"(?:^|/)(?:\.github/.*|\.(?:gitea|forgejo)/.*|action|azure-pipelines[^/]*)\.ya?ml$"
+)
+
+
+def describe_template(path: str, text: str) -> str:
+    """A description of the first template marker in a file's text; empty: none."""
+    if _WITH_EXPRESSIONS.search(path):
+        text = text.replace("${{", "")
     return next((words for mark, words in _MARKS if mark.search(text)), "")

@@ -22,7 +22,7 @@ def read_entries(path: str, text: str) -> list[LockEntry]:
         Gap: the file is malformed.
     """
     try:
-        return list(_READERS[path.rpartition("/")[2]](text.removeprefix("\ufeff")))
+        return list(_READERS[path.rpartition("/")[2]](text))
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, line_lock_files.MalformedError) as error:
         raise Gap(f"its packages could not be read, {error}; {AGAIN}") from None
     except RecursionError:

@@ -61,7 +61,7 @@ def read_manifest(path: str, text: str) -> Manifest:
     other = next((others[end] for end in others if path.endswith(end)), _requirements)
     reader = _READERS.get(path.rpartition("/")[2], other)
     try:
-        return reader(text.removeprefix("\ufeff"))
+        return reader(text)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
 

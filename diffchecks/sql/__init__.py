@@ -31,7 +31,7 @@ def run(job: SideJob) -> CheckReply:
 
 
 def _look(source: Source) -> Iterator[RawFinding]:
-    tokens = read_tokens(source.text.removeprefix("\ufeff"))
+    tokens = read_tokens(source.text)
     undone = _UNDONE.search(source.path.lower()) is not None
     for code, (message, find) in _RULES.items():
         if undone and code in _DELETIONS:

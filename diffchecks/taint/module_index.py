@@ -1,6 +1,7 @@
 """The tree's modules, functions and classes, read on demand, and where imports lead."""
 
 import ast
+import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -159,7 +160,7 @@ class Project:
         if len(data) > MAX_BYTES:
             self.gaps[path] = f"larger than {MAX_BYTES} bytes"
             return None
-        return data.decode("utf-8", "replace")
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
     def module(self, path: str, *, whole: bool = False) -> Module | None:
         """A parsed module; None when it cannot be parsed, with the reason in ``gaps``.

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.check_io import decode_text
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
-from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
@@ -174,7 +174,7 @@ def _is_copilot(path: str) -> bool:
 
 def _interpret(path: str, data: bytes, changed: Collection[str]) -> Iterator[Guidance]:
     """The guidance in a file, if it applies to a changed file."""
-    guidance = Guidance(path, _lines_of(decode(data)), _sha256(data))
+    guidance = Guidance(path, _lines_of(decode_text(data)), _sha256(data))
     if path in _MEMORY:
         if (text := _below_front_matter(path, data, guidance)).lines:
             yield text

@@ -16,11 +16,12 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 
+from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import LOCK_FILES, matches
 from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode, split_lines
+from orchestrator.code_review.change.contents import SIDES, Contents, SideName, split_lines
 from orchestrator.code_review.change.file_export import link_files
 from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
@@ -219,7 +220,7 @@ class ReviewWorkspace:
             data = read_safely(side.root, path)
         except OSError:
             return []
-        return split_lines(decode(data))
+        return split_lines(decode_text(data))
 
 
 @asynccontextmanager

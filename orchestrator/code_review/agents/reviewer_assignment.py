@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
+from diffchecks.check_io import decode_text
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_state import ReviewState
@@ -193,7 +193,7 @@ async def find_neighbors_of(
     """Path → the files among these that it imports or that import it."""
     workspace = state.given.workspace
     texts = {
-        path: decode(await workspace.contents.read(blob))
+        path: decode_text(await workspace.contents.read(blob))
         for path in paths
         if (blob := workspace.files[path].new_blob) and workspace.files[path].in_head
     }

@@ -104,7 +104,7 @@ def _line_end(data: bytes) -> str | None:
         data.decode()
     except UnicodeDecodeError:
         return None
-    if data.startswith(codecs.BOM_UTF8) or returns != data.count(b"\r\n"):
+    if returns != data.count(b"\r\n"):
         return None
     if not returns:
         return "\n"
@@ -211,7 +211,7 @@ class ProgramAnalyzer(SideAnalyzer):
         with SafeDirectory(root) as side, SafeDirectory(directory) as copies:
             for path in paths:
                 try:
-                    whole = side.read(path)
+                    whole = side.read(path).removeprefix(codecs.BOM_UTF8)
                     parts = list(self.parts(path, whole))
                 except OSError as error:
                     gaps[path] = f"{self.name} could not read it: {error.strerror}"

@@ -1,6 +1,5 @@
 """What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
-import codecs
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -21,16 +20,6 @@ SIDES: tuple[SideName, ...] = ("base", "head")
 
 _FILES_AT_ONCE = 256
 _BYTES_AT_ONCE = 8 << 20
-
-
-def decode(data: bytes) -> str:
-    """The text of a file: UTF-16 with a byte order mark, else UTF-8 with ``surrogateescape``.
-
-    A byte order mark is left out. Line ends are kept as they are.
-    """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace")
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
 def split_lines(text: str) -> list[str]:

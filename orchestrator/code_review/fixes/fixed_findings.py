@@ -8,13 +8,18 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from diffchecks.check_io import Edit
+from diffchecks.check_io import Edit, decode_text
 from diffchecks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
-from orchestrator.code_review.fixes.patches import PatchRefused, apply_edits, write_patch
+from orchestrator.code_review.fixes.patches import (
+    PatchRefused,
+    apply_edits,
+    byte_order_mark,
+    write_patch,
+)
 from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
@@ -199,12 +204,8 @@ async def _as_patch(state: ReviewState, proposal: ProposedFix) -> str:
     if path not in listed:
         raise PatchRefused(f"{path} is not a file of head")
     before = await contents.read(listed[path][1])
-    try:
-        text = before.decode("utf-8")
-    except UnicodeDecodeError:
-        raise PatchRefused(f"{path} is not UTF-8") from None
-    after = apply_edits(text, proposal.edits).encode("utf-8", "surrogateescape")
-    return write_patch({path: before}, {path: after})
+    after = apply_edits(decode_text(before), proposal.edits).encode("utf-8", "surrogateescape")
+    return write_patch({path: before}, {path: byte_order_mark(before) + after})
 
 
 def _as_fix(proof: ProofResult, proposed: str, source: str) -> Fix:

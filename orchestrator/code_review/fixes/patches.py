@@ -4,6 +4,7 @@ A patch of an agent is untrusted, and its line numbers are often wrong. It appli
 old lines match exactly.
 """
 
+import codecs
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,11 +168,15 @@ def find_replacements(file: FileHunks, data: bytes) -> list[LineReplacement]:
     """
     if b"\0" in data:
         raise PatchRefused(f"{file.path} is binary")
-    lines = _split(data)
+    mark = byte_order_mark(data)
+    lines = _split(data.removeprefix(mark))
     end = b"\r\n" if file.crlf and b"\r\n" in data else b"\n"
     found, done, shift = list[LineReplacement](), 0, 0
     for hunk in file.hunks:
-        texts = [(marker, text.removesuffix(b"\n") + end) for marker, text in hunk.lines]
+        texts = [
+            (marker, text.removeprefix(mark).removesuffix(b"\n") + end)
+            for marker, text in hunk.lines
+        ]
         old = [text for marker, text in texts if marker != b"+"]
         place = _find(lines, old, done, hunk.old_start - 1 + shift, file.path)
         shift = place - (hunk.old_start - 1)
@@ -201,14 +206,20 @@ def apply_replacements(data: bytes, replacements: Iterable[LineReplacement]) -> 
     Raises:
         PatchRefused: two change the same lines.
     """
-    lines, out, done = _split(data), list[bytes](), 0
+    mark = byte_order_mark(data)
+    lines, out, done = _split(data.removeprefix(mark)), list[bytes](), 0
     for part in sorted(set(replacements)):
         if part.start < done:
             raise PatchRefused("another patch changes the same lines")
         out += [*lines[done : part.start], *part.lines]
         done = part.end
-    result = b"".join([*out, *lines[done:]])
+    result = b"".join([mark, *out, *lines[done:]])
     return result if data.endswith(b"\n") or not data else result.removesuffix(b"\n")
+
+
+def byte_order_mark(data: bytes) -> bytes:
+    """The UTF-8 mark at the start of a file, which is no part of its first line; often empty."""
+    return data[:3] if data.startswith(codecs.BOM_UTF8) else b""
 
 
 def _split(data: bytes) -> list[bytes]:

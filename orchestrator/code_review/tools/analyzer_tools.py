@@ -387,7 +387,7 @@ class SideTool(Analysis[SideAnalyzer]):
             if path not in code:
                 gaps[path] = why
                 continue
-            marks = describe_template("\n".join(self._workspace.read(side, path)))
+            marks = describe_template(path, "\n".join(self._workspace.read(side, path)))
             named = f"{why}; {TEMPLATE}, with {marks}" if marks and TEMPLATE not in why else why
             if lies_among_templates(path) and TEMPLATE in named:
                 known[path] = named

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from diffchecks.check_io import decode_text
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.contents import decode, split_lines
+from orchestrator.code_review.change.contents import split_lines
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, show_page
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -149,7 +150,7 @@ class Navigation:
         data = await self._workspace.contents.read(entry[1])
         if b"\0" in data[:8000]:
             raise InputError(f"{path} is binary")
-        lines = split_lines(decode(data))
+        lines = split_lines(decode_text(data))
         start = arguments.get("start", 1)
         if start > len(lines) or arguments.get("end", start) < start:
             raise InputError(f"{path} has lines 1 to {len(lines)}; start is at most end")

@@ -1,0 +1,153 @@
+"""What happened to findings after their reviews: people fixed them, or merged them unchanged.
+
+This is derived from the verdicts of later pushes and from the files of the base branch.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from msgspec import Struct
+
+from diffchecks.check_io import decode_text
+from diffchecks.new_findings import remove_white_space
+from orchestrator.code_review.change.change_construction import find_default_branch
+from orchestrator.code_review.change.git.commands import OID, Git
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.findings.quote_location import MIN_QUOTE, contains_quote
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.errors import InputError
+
+Outcome = Literal["fixed", "merged"]
+
+
+class ReviewedFinding(Struct, frozen=True):
+    """A finding and what people did about it.
+
+    Attributes:
+        name: its rule, or its title if an agent named none.
+        day: of the newest review that shows it, YYYY-MM-DD.
+        identity: equal for the finding in all reviews of its change.
+    """
+
+    name: str
+    path: str
+    outcome: Outcome
+    day: str
+    identity: str
+
+
+class DatedVerdict(Struct, frozen=True):
+    """The verdict of a run, and the day on which it began, YYYY-MM-DD; empty: unknown."""
+
+    verdict: Verdict
+    day: str
+
+
+def name_of_finding(rule: str, title: str) -> str:
+    """What a finding is counted under: its rule, or its title where that says no more."""
+    return title if rule.endswith(".reported") else rule
+
+
+async def find_outcomes(
+    repo: Path, reviews: Sequence[DatedVerdict]
+) -> tuple[list[ReviewedFinding], str]:
+    """What happened to the open findings of reviews, each once, and why base gives no signal.
+
+    A fix in a later push takes precedence over base.
+    """
+    told: dict[str, ReviewedFinding] = {}
+    for review in reviews:
+        before = review.verdict.previous
+        for one in before.fixed if before else ():
+            name = name_of_finding(one.rule, one.title)
+            told[one.fingerprint] = ReviewedFinding(
+                name, one.path, "fixed", review.day, one.fingerprint
+            )
+    try:
+        async with Objects(await Git.open(repo)) as objects:
+            base = _Base(objects)
+            found = await find_default_branch(objects.git)
+            if found is None:
+                return list(told.values()), "there is no default branch (origin/HEAD, main, master)"
+            for review in reviews:
+                for finding in _open_ones(review.verdict):
+                    if finding.identity in told:
+                        continue
+                    outcome = await base.tell(finding, review.verdict, found[1])
+                    if outcome is not None:
+                        name = name_of_finding(finding.rule, finding.title)
+                        told[finding.identity] = ReviewedFinding(
+                            name, finding.path, outcome, review.day, finding.identity
+                        )
+    except InputError as error:
+        return list(told.values()), str(error)
+    return list(told.values()), ""
+
+
+def _open_ones(verdict: Verdict) -> Iterable[Finding]:
+    return (
+        one
+        for one in verdict.findings
+        if one.state == "open"
+        and one.evidence.side == "head"
+        and len(remove_white_space([one.evidence.quote])) >= MIN_QUOTE
+    )
+
+
+class _Base:
+    """The files of commits, each read once."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects, self._commits = objects, Commits(objects)
+        self._files: dict[tuple[str, str], list[str] | None] = {}
+        self._inside: dict[tuple[str, str], bool] = {}
+
+    async def tell(self, finding: Finding, verdict: Verdict, tip: str) -> Outcome | None:
+        """What base shows about a finding; None if nothing.
+
+        It was merged if base has its text now and did not before, and fixed if base contains the
+        reviewed commit and the file without the text.
+        """
+        now = await self._lines(tip, finding.path)
+        if now is None:
+            return None
+        if contains_quote(now, finding.evidence.quote):
+            before = await self._lines(verdict.change.base, finding.path)
+            known = before is not None and contains_quote(before, finding.evidence.quote)
+            return None if known else "merged"
+        return "fixed" if await self._has(tip, verdict.change.head) else None
+
+    async def _has(self, tip: str, commit: str) -> bool:
+        """Whether a commit is the tip or an ancestor of it."""
+        if (tip, commit) not in self._inside:
+            self._inside[tip, commit] = await self._is_ancestor(tip, commit)
+        return self._inside[tip, commit]
+
+    async def _is_ancestor(self, tip: str, commit: str) -> bool:
+        if not OID.fullmatch(commit):
+            return False
+        try:
+            return await self._commits.merge_base(tip, commit) == commit
+        except InputError:
+            return False  # of a work tree, or not in this clone
+
+    async def _lines(self, commit: str, path: str) -> list[str] | None:
+        if (commit, path) not in self._files:
+            self._files[commit, path] = await self._read(commit, path)
+        return self._files[commit, path]
+
+    async def _read(self, commit: str, path: str) -> list[str] | None:
+        if not OID.fullmatch(commit):
+            return None
+        parents = {str(parent) for parent in PurePosixPath(path).parents}
+        try:
+            tree = await self._commits.tree(commit)
+            entries = await list_tree(self._objects, tree, lambda folder: folder in parents)
+            mode, blob = entries.get(path, ("", ""))
+            data = await self._objects.read(blob) if mode[:3] == "100" else None
+            return None if data is None else decode_text(data).split("\n")
+        except InputError:
+            return None
