@@ -90,7 +90,11 @@ def _documents(source: Source) -> tuple[list[TreeNode], frozenset[int]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        what = "a template, not plain YAML" if describe_template(source.path, source.text) else "not YAML"
+        what = (
+            "a template, not plain YAML"
+            if describe_template(source.path, source.text)
+            else "not YAML"
+        )
         raise Gap(f"{where}{what}, so what it configures was not examined") from None
 
 

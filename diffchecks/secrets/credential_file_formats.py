@@ -1,13 +1,11 @@
 """Finds secrets by the formats of credential files: netrc, htpasswd, dumps, Kubernetes Secrets."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from diffchecks.secrets.secret_plausibility import Hit, is_entered, is_set
+from diffchecks.secrets.secret_plausibility import Hit, is_entered
 
 # A users table in a dump may contain plain digests, recognizable only by the table's name.
 _INSERT_USERS = re.compile(
@@ -16,17 +14,6 @@ _INSERT_USERS = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _DIGEST = re.compile(r"'((?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}))'", re.IGNORECASE)
-
-_KUBERNETES_SECRET = re.compile(r"^kind:\s*[\"']?Secret\b", re.MULTILINE)
-_MANIFEST_BLOCK = re.compile(r"^(data|stringData):[ \t]*\n((?:[ \t]+[^\n]*\n?)+)", re.MULTILINE)
-_MANIFEST_VALUE = re.compile(
-    r"^[ \t]+([\w.-]{1,80}):[ \t]+[\"']?([^\s\"'#|>]{4,2000})", re.MULTILINE
-)
-_NOT_SECRET_KEY = re.compile(
-    r"user(?:[-_]?name)?$|host|port$|^ca\.|\.crt$|^tls\.crt|namespace|endpoint|region|bucket|^name$"
-    r"|email|public",
-    re.IGNORECASE,
-)
 
 
 def find_in_credential_file(path: str, text: str) -> Iterator[Hit]:
@@ -42,32 +29,6 @@ def find_in_credential_file(path: str, text: str) -> Iterator[Hit]:
         for insert in _INSERT_USERS.finditer(text):
             for digest in _DIGEST.finditer(text, *insert.span()):
                 yield Hit("sql-password-hash", "Password hash in a database dump", *digest.span(1))
-    if lower.endswith((".yml", ".yaml")) and "Secret" in text:
-        yield from _kubernetes_secrets(text)
-
-
-def _kubernetes_secrets(text: str) -> Iterator[Hit]:
-    """Find values in manifests of kind Secret (sealed secrets are another kind)."""
-    start = 0
-    for document in text.split("\n---"):
-        if _KUBERNETES_SECRET.search(document):
-            for block in _MANIFEST_BLOCK.finditer(document):
-                for value in _MANIFEST_VALUE.finditer(document, *block.span(2)):
-                    plain = value[2] if block[1] == "stringData" else _decoded(value[2])
-                    if not _NOT_SECRET_KEY.search(value[1]) and (plain is None or is_set(plain)):
-                        span = (start + value.start(2), start + value.end(2))
-                        yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", *span)
-        start += len(document) + len("\n---")
-
-
-def _decoded(value: str) -> str | None:
-    """Decode base64: empty if it is not base64, None if the result is not text."""
-    try:
-        return base64.b64decode(value, validate=True).decode("ascii")
-    except binascii.Error:
-        return ""
-    except UnicodeDecodeError:
-        return None
 
 
 _CRYPT = (

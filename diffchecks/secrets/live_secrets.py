@@ -7,6 +7,7 @@ the text and keeps its lines.
 import re
 from collections.abc import Iterator
 
+from diffchecks.secrets.encoded_text import find_encoded
 from diffchecks.secrets.redaction import REDACTED
 from diffchecks.secrets.token_formats import find_tokens
 
@@ -40,8 +41,12 @@ def redact_live_secrets(text: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int]]:
+    """Tokens, and base64 of keys and tokens."""
     for hit in find_tokens(text):
         yield hit.start, hit.end
+    for value in find_encoded(text):
+        if value.key or _KEY.search(value.text) or any(find_tokens(value.text)):
+            yield value.start, value.end
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:

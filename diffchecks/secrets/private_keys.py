@@ -65,8 +65,15 @@ def _putty(text: str, start: int) -> tuple[int, int, str, bool] | None:
     return *body.span(1), "".join(body[1].split()), encrypted
 
 
+def private_key(code: str, start: int, end: int, *, example: bool) -> Hit:
+    """The hit for a key; example keys and encrypted keys have codes of their own."""
+    if example:
+        return Hit("example-private-key", _EXAMPLE, start, end)
+    return Hit(code, code.capitalize().replace("-", " "), start, end)
+
+
 def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
-    """Find all private keys; example keys and encrypted keys have codes of their own.
+    """Find all private keys.
 
     The span is from the first marker to the end of the key, usually over several lines.
     """
@@ -76,17 +83,9 @@ def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
             continue
         start, end, body, encrypted = key
         identity = hashlib.sha256(body.encode("ascii")).hexdigest()[:16]
-        if example:
-            code, what = "example-private-key", _EXAMPLE
-        elif encrypted:
-            code, what = "encrypted-private-key", "Encrypted private key"
-        else:
-            code, what = "private-key", "Private key"
-        yield Hit(code, what, start, end, identity)
+        code = "encrypted-private-key" if encrypted else "private-key"
+        yield private_key(code, start, end, example=example)._replace(key=identity)
     if any(marker in text for marker in ("OpenVPN Static", '"kty"', "<RSAKeyValue>")):
         for whole in _WHOLE.finditer(text):
             start, end = whole.span(str(whole.lastgroup))
-            if example:
-                yield Hit("example-private-key", _EXAMPLE, start, end)
-            else:
-                yield Hit("private-key", "Private key", start, end)
+            yield private_key("private-key", start, end, example=example)

@@ -8,15 +8,19 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.assignments import find_assignments
 from diffchecks.secrets.credential_file_formats import find_in_credential_file
+from diffchecks.secrets.encoded_text import find_encoded
 from diffchecks.secrets.keyword_prefilter import SearchableText
-from diffchecks.secrets.private_keys import find_private_keys
-from diffchecks.secrets.secret_plausibility import Hit
+from diffchecks.secrets.kubernetes_secrets import find_secret_values
+from diffchecks.secrets.private_keys import find_private_keys, private_key
+from diffchecks.secrets.secret_plausibility import Hit, is_set
 from diffchecks.secrets.token_formats import find_tokens
 from diffchecks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
@@ -26,28 +30,79 @@ _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 # Keys of certificates that no other machine trusts.
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MAX_REDACTED = 200
+_MANIFESTS = (".yaml", ".yml", ".json")
+# What is in files of which only the content is known.
+_SIGNS = (
+    (re.compile(r"\"auth\""), "config.json"),
+    (re.compile(r"^current-context:", re.MULTILINE), "kubeconfig.yaml"),
+    (re.compile(r"^machine \S+\s+login ", re.MULTILINE), ".netrc"),
+    (re.compile(r"_auth(?:Token)?\s*="), ".npmrc"),
+)
 MAX_OF_A_KIND = 100  # in one file; a dump of users is one problem, not thousands
 
 
-def _hits(source: Source, text: str) -> Iterator[Hit]:
-    """All hits, the most certain first; the same text may be found more than once."""
-    illustrative = source.is_illustrative
-    example_key = illustrative or bool(_OF_NOBODY.search(source.name))
-    yield from find_private_keys(text, example=example_key)
-    random = _DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path)
-    by_place = not (illustrative or random)
-    if by_place:
-        yield from find_in_credential_file(source.path, text)
+class _Kind(NamedTuple):
+    """What counts in a file: whether its keys are examples, and whether passwords count at all."""
+
+    example_key: bool
+    by_place: bool
+
+    @classmethod
+    def of(cls, source: Source) -> "_Kind":
+        random = _DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path)
+        illustrative = source.is_illustrative
+        example = illustrative or bool(_OF_NOBODY.search(source.name))
+        return cls(example, not (illustrative or random))
+
+
+def _hits(path: str, text: str, kind: _Kind, layers: int = 2) -> Iterator[Hit]:
+    """All hits, the most certain first; the same text may be found more than once.
+
+    Args:
+        layers: of base64 in base64.
+    """
+    yield from find_private_keys(text, example=kind.example_key)
+    if layers:
+        yield from _in_base64(text, kind, layers - 1)
+    if kind.by_place:
+        yield from find_in_credential_file(path, text)
+        if path.endswith(_MANIFESTS) and "Secret" in text:
+            yield from _in_kubernetes_secrets(path, text, kind)
     for hit in find_tokens(text):
-        if by_place:
+        if kind.by_place:
             yield hit
         elif hit.code != "json-web-token":
             yield hit._replace(confidence=0.7)
-    if by_place:
+    if kind.by_place:
         searched = SearchableText(text)
         yield from find_in_urls(searched)
         yield from find_in_calls(searched)
-        yield from find_assignments(source.path, searched)
+        yield from find_assignments(path, searched)
+
+
+def _in_base64(text: str, kind: _Kind, layers: int) -> Iterator[Hit]:
+    for value in find_encoded(text):
+        found: Iterable[Hit]
+        if value.key:
+            found = [private_key(value.key, 0, 0, example=kind.example_key)]
+        else:
+            found = _hits(_name_for(value.text), value.text, kind, layers)
+        for hit in islice(found, 1):
+            what = f"{hit.what}, in base64"
+            yield hit._replace(what=what, start=value.start, end=value.end)
+
+
+def _name_for(text: str) -> str:
+    """A name for the file that a text likely is."""
+    return next((name for sign, name in _SIGNS if sign.search(text)), "decoded.ini")
+
+
+def _in_kubernetes_secrets(path: str, text: str, kind: _Kind) -> Iterator[Hit]:
+    """Passwords, binary values, and whole files with secrets."""
+    for value in find_secret_values(path, text):
+        plain = value.plain
+        if plain is None or is_set(plain) or ("\n" in plain and any(_hits(".env", plain, kind, 0))):
+            yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", value.start, value.end)
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
@@ -66,7 +121,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
     """One finding per secret; of overlapping hits the first counts."""
     text = source.text.replace("\r\n", "\n")
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    hits = list(_apart(_hits(source, text)))
+    hits = list(_apart(_hits(source.path, text, _Kind.of(source))))
     total, number = Counter(hit.code for hit in hits), Counter[str]()
     for hit in hits:
         number[hit.code] += 1
@@ -94,7 +149,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
 def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
     """Line number → secrets in it, for code that quotes a file for other findings."""
     text = source.text.replace("\r\n", "\n")
-    for hit in _apart(_hits(source, text)):
+    for hit in _apart(_hits(source.path, text, _Kind.of(source))):
         first = text.count("\n", 0, hit.start) + 1
         for number, part in enumerate(text[hit.start : hit.end].split("\n"), first):
             yield number, part.strip()

@@ -5,12 +5,9 @@ linear time: repetitions are not nested, and each is bounded or cannot be follow
 repeats.
 """
 
-import base64
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 from diffchecks.secrets.secret_plausibility import Hit, compute_entropy, is_made_up
@@ -158,28 +155,8 @@ PUBLIC = frozenset(
 )
 
 
-# A call that decodes base64 at once, so that the text is none of an image or a certificate.
-_DECODED = re.compile(
-    r"(?:64_?decode|decode_?64|atob|from_?base_?64(?:String)?|Encoding\.DecodeString|Buffer\.from)"
-    r"\(\s{0,4}b?[\"'`](?P<s>[A-Za-z0-9+/_-]{16,4000}={0,2})[\"'`]",
-    re.IGNORECASE,
-)
-
-
 def find_tokens(text: str) -> Iterator[Hit]:
-    """Tokens that have the shape in which a service issues them, also in base64 that is decoded."""
-    yield from _find_plain_tokens(text)
-    if "64" in text or "atob" in text:
-        for match in _DECODED.finditer(text):
-            padded = match["s"].translate(str.maketrans("-_", "+/")).rstrip("=")
-            with suppress(ValueError):
-                decoded = base64.b64decode(padded + "=" * (-len(padded) % 4)).decode()
-                for hit in islice(_find_plain_tokens(decoded), 1):
-                    start, end = match.span("s")
-                    yield hit._replace(what=f"{hit.what}, in base64", start=start, end=end)
-
-
-def _find_plain_tokens(text: str) -> Iterator[Hit]:
+    """Tokens that have the shape in which a service issues them."""
     # Most texts hold no hint at all: a comprehension finds that out in a tenth of the time.
     for shape in dict.fromkeys([shape for hint, shape in _hints() if hint in text]):
         for match in shape.pattern.finditer(text):

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from diffchecks.secrets.private_keys import find_private_keys
-from diffchecks.secrets.token_formats import find_tokens
+from diffchecks.secrets.live_secrets import redact_live_secrets
 from orchestrator.app.process_secrets import make_redactor
 
 
@@ -12,10 +11,6 @@ def make_cleaner(environment: Mapping[str, str]) -> Callable[[str], str]:
     redact = make_redactor(environment)
 
     def clean(text: str) -> str:
-        text = redact(text)
-        hits = [*find_tokens(text), *find_private_keys(text, example=False)]
-        for secret in {text[hit.start : hit.end] for hit in hits}:
-            text = text.replace(secret, "[redacted]")
-        return text
+        return redact_live_secrets(redact(text))
 
     return clean
