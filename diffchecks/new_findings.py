@@ -3,7 +3,8 @@
 A finding is told from others by its rule, the cited text and the enclosing scope, without line
 numbers or indentation, so that moved code causes no new finding. A finding is new if these occur
 more often in head than in base. The rest is compared again without the scope, for code that was
-moved or whose function was renamed. Finally, uncertain findings (of tools that recognize calls by
+moved or whose function was renamed. A password that base has in another statement is a sample that
+was moved, or known for long. Finally, uncertain findings (of tools that recognize calls by
 name only) are compared by message: the same call in the same function, written differently, is not
 new. Taint analysis reports new data that flows into it.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from diffchecks.check_io import RawFinding
 from diffchecks.rules import Rule
+from diffchecks.secrets.secret_plausibility import PASSWORDS
 
 _BLANK = re.compile(r"\s+")
 
@@ -45,7 +47,15 @@ def find_new(
     """
     new, rest = _unmatched(base, head, added_lines, identity)
     new, rest = _unmatched(rest, new, added_lines, lambda finding: identity(finding)[:2])
+    known = {password for finding in base for password in chosen_passwords(finding)}
+    new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
     return _unmatched(rest, new, added_lines, _message_identity)[0]
+
+
+def chosen_passwords(finding: RuledFinding) -> frozenset[str]:
+    """The passwords that a finding is about; none if it is about a key, a token or no secret."""
+    raw = finding[1]
+    return frozenset(raw.redact if raw.code in PASSWORDS else ())
 
 
 def _message_identity(finding: RuledFinding) -> tuple[str, ...]:

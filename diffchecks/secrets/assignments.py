@@ -36,7 +36,7 @@ _ABOUT = re.compile(
 )
 _ABOUT_BEFORE = re.compile(
     r"(?:public(?:[-_ ]?key)?[-_ ]?|next[-_]?|page[-_]?|continuation[-_]?|csrf\w{0,8}|sync[-_]?"
-    r"|no[-_]|::\w{0,20})$",
+    r"|no[-_]|encrypted[-_]?|sealed[-_]?|::\w{0,20})$",
     re.IGNORECASE,
 )
 

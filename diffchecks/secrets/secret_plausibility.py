@@ -28,13 +28,23 @@ class Hit(NamedTuple):
     confidence: float = 1.0
 
 
+PASSWORDS = frozenset(
+    """
+    generic-assignment sql-password login-call connection-string compose-env-secret k8s-env-secret
+    cfn-password gitlab-variable-secret
+    """.split()  # noqa: SIM905 - as below
+)
+"""Codes of values that people choose, for samples as well; several checks report them."""
+
 # Substituted elsewhere: a variable, a format field, a call, a reference to a secret store.
 _TEMPLATE = re.compile(
     r"^\$\w|\$[{(]|\{\{|\}\}|\{%|<%|^\{[^}]*\}$|\{[\w.!:]*\}|%\(\w+\)s|%[sdr](?!\w)|^%\w+%$|^@\w+@$"
     r"|^<[^>]*>$|^\[[^\]]*\]$|#\{|\*{3}|•{3}|\.{3}|…"
     r"|^(?:process\.env|os\.environ|os\.getenv|env|getenv|config|settings|secrets?|vars?|self"
     r"|data|local|module|aws_\w+|random_\w+)[.(\[]"
-    r"|^ENC\[|^Ag[A-D][A-Za-z0-9+/=]{200,}$"  # sealed: useless without a key that is kept elsewhere
+    # sealed: useless without a key that is kept elsewhere
+    r"|^ENC\[|^ENC\([A-Za-z0-9+/=_-]{16,}\)$|^Ag[A-D][A-Za-z0-9+/=]{40,}$|^AQICA[HI][A-Za-z0-9+/=]{40,}$"
+    r"|^\$ANSIBLE_VAULT;|^(?:encrypted|enc|crypt|cipher|secure|aes|kms)[:=]"
     r"|^(?:null|none|nil|true|false|undefined|yes|no|on|off|default|empty|unset|required"
     r"|optional|string|str|bytes|object|any|void|prompt|keyring|inherit|disabled|enabled)$"
     r"|^(?:vault|op|arn|ssm|sops|env|file|keychain|secretsmanager|ref|gcpkms)(?::|\+)",

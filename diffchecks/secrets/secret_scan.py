@@ -20,7 +20,7 @@ from diffchecks.secrets.encoded_text import find_encoded
 from diffchecks.secrets.keyword_prefilter import SearchableText
 from diffchecks.secrets.kubernetes_secrets import find_secret_values
 from diffchecks.secrets.private_keys import find_private_keys, private_key
-from diffchecks.secrets.secret_plausibility import Hit, is_set
+from diffchecks.secrets.secret_plausibility import PASSWORDS, Hit, is_set
 from diffchecks.secrets.token_formats import find_tokens
 from diffchecks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
@@ -30,6 +30,11 @@ _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 # Keys of certificates that no other machine trusts.
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MAX_REDACTED = 200
+_MAX_USER = 40  # characters
+_NEAR = 300  # characters before and after it
+_USER = (
+    r"(?:user(?:[ _.-]?(?:name|id))?|login|role|uid)[\"'`]?\s{0,4}(?:=>|:=|[=:(,]|\s)\s{0,4}[\"'`]?"
+)
 _MANIFESTS = (".yaml", ".yml", ".json")
 # What is in files of which only the content is known.
 _SIGNS = (
@@ -84,7 +89,9 @@ def _in_base64(text: str, kind: _Kind, layers: int) -> Iterator[Hit]:
     for value in find_encoded(text):
         found: Iterable[Hit]
         if value.key:
-            found = [private_key(value.key, 0, 0, example=kind.example_key)]
+            marked = "TESTING KEY-----" in text[max(0, value.start - 30) : value.start]
+            example = kind.example_key or marked
+            found = [private_key(value.key, 0, 0, example=example)]
         else:
             found = _hits(_name_for(value.text), value.text, kind, layers)
         for hit in islice(found, 1):
@@ -105,10 +112,29 @@ def _in_kubernetes_secrets(path: str, text: str, kind: _Kind) -> Iterator[Hit]:
             yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", value.start, value.end)
 
 
-def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
-    """The hits without those that overlap an earlier one."""
+def _repeats_user(text: str, hit: Hit) -> bool:
+    """Whether a password is the name of its user, as in samples."""
+    if hit.code not in PASSWORDS or hit.end - hit.start > _MAX_USER:
+        return False
+    start, end = hit.start, hit.end
+    for _ in range(3):
+        start = max(0, text.rfind("\n", 0, start))
+        end = text.find("\n", end + 1)
+        end = end if end >= 0 else len(text)
+    name = re.escape(text[hit.start : hit.end])
+    quoted = rf"[\"'`]{name}[\"'`]"
+    user = re.compile(
+        rf"{_USER}{name}(?![\w-])|{quoted}(?:@|\s{{0,4}},\s{{0,4}}{quoted})", re.IGNORECASE
+    )
+    return user.search(text, max(start, hit.start - _NEAR), min(end, hit.end + _NEAR)) is not None
+
+
+def _apart(text: str, hits: Iterable[Hit]) -> Iterator[Hit]:
+    """The hits without those that overlap an earlier one, and without names of users."""
     taken: list[tuple[int, int]] = []
     for hit in hits:
+        if _repeats_user(text, hit):
+            continue
         place = bisect.bisect_left(taken, (hit.start, hit.end))
         near = taken[max(0, place - 1) : place + 1]
         if any(start < hit.end and hit.start < end for start, end in near):
@@ -121,7 +147,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
     """One finding per secret; of overlapping hits the first counts."""
     text = source.text.replace("\r\n", "\n")
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    hits = list(_apart(_hits(source.path, text, _Kind.of(source))))
+    hits = list(_apart(text, _hits(source.path, text, _Kind.of(source))))
     total, number = Counter(hit.code for hit in hits), Counter[str]()
     for hit in hits:
         number[hit.code] += 1
@@ -149,7 +175,7 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
 def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
     """Line number → secrets in it, for code that quotes a file for other findings."""
     text = source.text.replace("\r\n", "\n")
-    for hit in _apart(_hits(source.path, text, _Kind.of(source))):
+    for hit in _apart(text, _hits(source.path, text, _Kind.of(source))):
         first = text.count("\n", 0, hit.start) + 1
         for number, part in enumerate(text[hit.start : hit.end].split("\n"), first):
             yield number, part.strip()

@@ -14,8 +14,8 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from diffchecks.check_io import decode_text
+from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff

@@ -11,11 +11,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
-from diffchecks.new_findings import RuledFinding, find_new, identity, remove_white_space
+from diffchecks.new_findings import (
+    RuledFinding,
+    chosen_passwords,
+    find_new,
+    identity,
+    remove_white_space,
+)
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.rules import ImportedRule, Rule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -153,7 +160,22 @@ async def introduced_findings(
         )
         if (raw := finding[1]).path not in base_unknown or raw.line in workspace.added(raw.path)
     ]
+    known = await _known_passwords(workspace, new)
+    new = [finding for finding in new if not known.issuperset(chosen_passwords(finding) or {""})]
     return await _quote(assign_fingerprints(new, old), after)
+
+
+async def _known_passwords(
+    workspace: ReviewWorkspace, findings: Iterable[RuledFinding]
+) -> set[str]:
+    """The passwords that some file of base has as a value: nothing new becomes known."""
+    known, git = set[str](), Git.of(workspace.change)
+    for password in {each for finding in findings for each in chosen_passwords(finding)}:
+        value = f"[=:>\"'` ]{re.escape(password)}([\"'`<@;,[:space:]]|$)"
+        grep = ("grep", "-qE", "-f", "-", workspace.change.base_tree, "--")
+        if (await git.attempt(*grep, stdin=value.encode("utf-8", "surrogateescape"))).code == 0:
+            known.add(password)
+    return known
 
 
 def _is_vendored(finding: RuledFinding) -> bool:
