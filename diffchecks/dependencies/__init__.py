@@ -35,6 +35,7 @@ def run(job: DependenciesJob) -> CheckReply:
     locked: list[RawFinding] = []
     sides: list[tuple[Source, set[int], Manifest, Manifest]] = []
     at_commits: dict[str, set[str]] = {}  # by directory, what a lock file takes from repositories
+    local = set[str]()  # packages of the repository itself
     for file in job.files:
         path, old, added = file.path, file.old_path, set(file.added)
         if file.status == "deleted" or not _is_read(path):
@@ -48,9 +49,11 @@ def run(job: DependenciesJob) -> CheckReply:
                 locked += found
                 of_folder = at_commits.setdefault(dirname(path), set())
                 of_folder.update(entry.name for entry in now_locked if entry.git)
+                local.update(entry.name.lower() for entry in now_locked if entry.path)
             else:
                 now, was = read_manifest(path, head.text), _manifest_of_base(job, old)
                 sides.append((head, added, was, now))
+                local.add(now.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)
         except Gap as gap:
             reply.gaps[path] = str(gap)
@@ -63,6 +66,7 @@ def run(job: DependenciesJob) -> CheckReply:
         reply.findings.extend(
             finding
             for finding in _compare(head, added, was, now, known)
+            if (finding.code, str(finding.key).lower() in local) != ("new", True)
             if finding.code != "floating-source"
             or finding.key not in at_commits.get(dirname(head.path), ())
         )

@@ -83,7 +83,8 @@ def maven(text: str) -> Manifest:
         for group in top.all("properties")
         for name, elements in group.children.items()
     }
-    defined |= {"project.version": top.get("version"), "project.groupId": top.get("groupId")}
+    own = top.get("groupId") or next((p.get("groupId") for p in top.all("parent")), "")
+    defined |= {"project.version": top.get("version"), "project.groupId": own}
     scopes = [top, *top.all("profiles", "profile")]
     return manifest(
         _ECOSYSTEM,
@@ -108,7 +109,8 @@ def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]
         artifact = _resolve(element.get("artifactId"), defined)
         written = element.get("version")
         version, called = _resolve(written, defined), _PROPERTY.fullmatch(written)
-        if artifact and "$" not in group + artifact:
+        is_sibling = written == "${project.version}" and group == defined["project.groupId"]
+        if artifact and "$" not in group + artifact and not is_sibling:
             yield _dependency(
                 f"{group}:{artifact}",
                 artifact,

@@ -48,12 +48,14 @@ class Manifest(Struct, frozen=True):
         dependencies: by name; of several with one name, the last.
         hooks: scripts that run on every installation: name → command.
         settings: risky package sources.
+        own_name: of the package that it describes, as far as it says so.
     """
 
     ecosystem: str
     dependencies: Mapping[str, Dependency]
     hooks: Mapping[str, str]
     settings: tuple[SourceSetting, ...]
+    own_name: str = ""
 
 
 NOTHING = Manifest("", {}, {}, ())
@@ -64,10 +66,11 @@ def manifest(
     found: Iterable[Dependency] = (),
     hooks: Mapping[str, str] | None = None,
     settings: Iterable[SourceSetting] = (),
+    own_name: object = "",
 ) -> Manifest:
     """Build a manifest from its parts."""
     by_name = {dependency.name: dependency for dependency in found}
-    return Manifest(ecosystem, by_name, hooks or {}, tuple(settings))
+    return Manifest(ecosystem, by_name, hooks or {}, tuple(settings), str(own_name or ""))
 
 
 def registry(option: str, url: str, code: str = "") -> Iterator[SourceSetting]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from fnmatch import fnmatchcase
 from typing import Any
 
 from diffchecks.check_io import Gap, load_toml
@@ -20,7 +21,9 @@ _REQUIREMENTS = re.compile(
 )
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
 _GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
+_GO_LOCAL = re.compile(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.{0,2}/", re.MULTILINE)
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_NPM_LOCAL = ("workspace:", "file:", "link:", "portal:", "./", "../", "~/", "/")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _COMPOSER_HOOKS = (
     *("pre-install-cmd", "post-install-cmd", "pre-update-cmd", "post-update-cmd"),
@@ -36,6 +39,10 @@ _GEM = re.compile(
 _GEMSPEC = ".gemspec"
 _GRADLE = (".gradle", ".gradle.kts")
 _GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
+_GEM_PATH = re.compile(r"""\bpath(?::|"?\s*=>)""")
+_GEM_PATHS = re.compile(
+    r"^([ \t]*)path\b[^\n]*\bdo\b[^\n]*\n.{0,9000}?^\1end\b", re.MULTILINE | re.DOTALL
+)
 _GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
@@ -71,6 +78,8 @@ def _python(requirement: str) -> Dependency | None:
     if match is None:
         return None
     written, rest = match.group(1), match.group(2).strip()
+    if rest.startswith("/") or re.match(r"@\s*(?:file:|[./])", rest):
+        return None  # a directory
     name = re.sub(r"[-_.]+", "-", written).lower()
     if rest.startswith("@"):
         return Dependency(name, written, "", rest[1:].strip())
@@ -112,14 +121,22 @@ def _pyproject(text: str) -> Manifest:
             for dependency in _tables(group, ("git", "url"))
             if dependency.name != "python"
         ]
-    sources = {k: v for k, v in tool.get("uv", {}).get("sources", {}).items() if _is_remote(v)}
-    found += _tables(sources, ("git", "url"))
-    return manifest("PyPI", found, settings=package_sources.python_indexes(tool))
+    named = tool.get("uv", {}).get("sources", {})
+    found += _tables({k: v for k, v in named.items() if _is_remote(v)}, ("git", "url"))
+    local = {re.sub(r"[-_.]+", "-", name).lower() for name in named if _is_local(named[name])}
+    found = [dependency for dependency in found if dependency.name not in local]
+    settings = package_sources.python_indexes(tool)
+    return manifest("PyPI", found, settings=settings, own_name=project.get("name"))
 
 
 def _is_remote(value: Any) -> bool:
     """Whether a table names the download location of a package."""
     return isinstance(value, dict) and not value.keys().isdisjoint(("git", "url"))
+
+
+def _is_local(value: Any) -> bool:
+    """Whether a table names a directory, or a package of the same workspace."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(("path", "workspace"))
 
 
 def _cargo(text: str) -> Manifest:
@@ -132,7 +149,7 @@ def _cargo(text: str) -> Manifest:
         for patches in document.get("patch", {}).values()
     ]
     found = (dependency for group in groups for dependency in _tables(group, ("git",)))
-    return manifest("crates.io", found)
+    return manifest("crates.io", found, own_name=document.get("package", {}).get("name"))
 
 
 def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependency]:
@@ -140,7 +157,7 @@ def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependenc
     for name, value in group.items():
         if isinstance(value, str):
             yield Dependency(name.lower(), name, value)
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and (_is_remote(value) or not _is_local(value)):
             source = next((str(value[key]) for key in keys if key in value), "")
             pinned = value.get("rev")
             yield Dependency(
@@ -156,6 +173,8 @@ def _npm(text: str) -> Manifest:
     found = []
     for group in _NPM_GROUPS:
         for name, spec in document.get(group, {}).items():
+            if spec.startswith(_NPM_LOCAL):
+                continue
             elsewhere = bool(_NPM_HOST.match(spec))
             found.append(
                 Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
@@ -165,17 +184,18 @@ def _npm(text: str) -> Manifest:
     # It also runs in a checkout, usually to build the package or to set up git hooks.
     if _PROGRAM.search(scripts.get("prepare", "")):
         hooks["prepare"] = scripts["prepare"]
-    return manifest("npm", found, hooks)
+    return manifest("npm", found, hooks, own_name=document.get("name"))
 
 
 def _go(text: str) -> Manifest:
     lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
+    local = set(_GO_LOCAL.findall(text))
     return manifest(
         "Go",
         (
             Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
             for match in lines
-            if match
+            if match and match.group(1) not in local
         ),
         settings=package_sources.go_replacements(text),
     )
@@ -192,10 +212,25 @@ def _composer(text: str) -> Manifest:
     document = json.loads(text)
     listed = {**document.get("require", {}), **document.get("require-dev", {})}
     # A name without a slash is PHP itself, or an extension of it.
-    found = (Dependency(name.lower(), name, spec) for name, spec in listed.items() if "/" in name)
+    local = [path for path in _composer_paths(document) if path]
+    found = (
+        Dependency(name.lower(), name, spec)
+        for name, spec in listed.items()
+        if "/" in name
+        if not any(fnmatchcase(name.rpartition("/")[2], path) for path in local)
+    )
     scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
     hooks = {name: command for name, command in scripts.items() if _PROGRAM.search(command)}
-    return manifest("Packagist", found, hooks, package_sources.composer(document))
+    settings = package_sources.composer(document)
+    return manifest("Packagist", found, hooks, settings, document.get("name"))
+
+
+def _composer_paths(document: Mapping[str, Any]) -> Iterator[str]:
+    """The names of directories, or patterns of these, that hold packages."""
+    listed = document.get("repositories", ())
+    for repository in listed.values() if isinstance(listed, dict) else listed:
+        if isinstance(repository, dict) and repository.get("type") == "path":
+            yield str(repository.get("url", "")).rstrip("/").rpartition("/")[2]
 
 
 def _script(document: Mapping[str, Any], name: str) -> str:
@@ -206,8 +241,9 @@ def _script(document: Mapping[str, Any], name: str) -> str:
 
 def _gemfile(text: str) -> Manifest:
     found = []
-    for line in text.split("\n"):
-        if match := _GEM.match(line):
+    for line in _GEM_PATHS.sub("", text).split("\n"):
+        match = _GEM.match(line)
+        if match and not _GEM_PATH.search(line, match.end()):
             options = line[match.end() :]
             source = _GEM_SOURCE.search(options)
             reference = _GEM_REFERENCE.search(options)
