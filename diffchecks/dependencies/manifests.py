@@ -40,9 +40,7 @@ _GEMSPEC = ".gemspec"
 _GRADLE = (".gradle", ".gradle.kts")
 _GEM_SOURCE = re.compile(r"""\b(?:git|github|gitlab|bitbucket)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _GEM_PATH = re.compile(r"""\bpath(?::|"?\s*=>)""")
-_GEM_PATHS = re.compile(
-    r"^([ \t]*)path\b[^\n]*\bdo\b[^\n]*\n.{0,9000}?^\1end\b", re.MULTILINE | re.DOTALL
-)
+_GEM_PATHS = re.compile(r"([ \t]*)path\b.*\bdo\b")
 _GEM_REFERENCE = re.compile(r"""\b(?:ref|tag|branch)(?::|"?\s*=>)\s*["']([^"']+)["']""")
 _SETUP_LISTS = ("install_requires", "setup_requires", "tests_require")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
@@ -240,10 +238,14 @@ def _script(document: Mapping[str, Any], name: str) -> str:
 
 
 def _gemfile(text: str) -> Manifest:
-    found = []
-    for line in _GEM_PATHS.sub("", text).split("\n"):
+    found, end_of_paths = [], ""
+    for line in text.split("\n"):
+        if block := _GEM_PATHS.match(line):
+            end_of_paths = f"{block[1]}end"
+        elif line.rstrip() == end_of_paths:
+            end_of_paths = ""
         match = _GEM.match(line)
-        if match and not _GEM_PATH.search(line, match.end()):
+        if match and not end_of_paths and not _GEM_PATH.search(line, match.end()):
             options = line[match.end() :]
             source = _GEM_SOURCE.search(options)
             reference = _GEM_REFERENCE.search(options)

@@ -1,10 +1,15 @@
 """Source changes without an entry in the project's changelog."""
 
+import ast
 import re
+from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
+from diffchecks.python.source_definitions import Job, NotParsedError, find_docstring
+from diffchecks.python.source_definitions import read as read_module
+from diffchecks.python.syntax_tree_cache import walk
 
 CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
 
@@ -31,7 +36,7 @@ def run(job: ComparisonJob) -> CheckReply:
         for file in files
         if file.path.endswith(".py") and is_product(file.path)
     )
-    if changed < CHANGED_LINES:
+    if changed < CHANGED_LINES or not _changes_behavior(job):
         return CheckReply(examined=examined)
     for path in logs:
         try:
@@ -43,6 +48,38 @@ def run(job: ComparisonJob) -> CheckReply:
             found = RawFinding("missing", path, line, message, key=path)
             return CheckReply([found], examined)
     return nothing_to_compare(f"{logs[0]} has no heading for unreleased changes")
+
+
+def _changes_behavior(job: Job) -> bool:
+    """Whether public names, signatures, constants or texts change, not only where they are.
+
+    What is moved or rearranged inside is no news to users.
+    """
+    sides: tuple[set[str], set[str]] = set(), set()
+    for file in job["files"]:
+        paths = (file["old_path"], file["path"] if file["status"] != "deleted" else None)
+        for found, root, path in zip(sides, ("base_root", "head_root"), paths, strict=True):
+            if path and path.endswith(".py") and is_product(path):
+                try:
+                    found.update(_surface(read_module(job[root], path).tree))
+                except NotParsedError:
+                    return True
+    return sides[0] != sides[1]
+
+
+def _surface(tree: ast.Module) -> Iterator[str]:
+    docstrings = set[int]()
+    for node in walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            docstrings.add(id(find_docstring(node)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+            yield f"{node.name} {ast.dump(node.args)}"
+        elif isinstance(node, ast.ClassDef) and node.name[0] != "_":
+            yield node.name
+        elif isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield repr(node.value)
+        elif isinstance(node, ast.Assign) and node in tree.body:
+            yield ast.dump(node)
 
 
 def _name(path: str) -> str:
