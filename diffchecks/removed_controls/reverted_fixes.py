@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from diffchecks.check_io import RawFinding, Source
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
@@ -22,6 +23,11 @@ _IMPORT = re.compile(
     r"|(?:const|let|var)\s+[^=]{1,200}=\s*require\()"
 )
 _WORD = re.compile(r"[^\W\d]\w{2,}")
+_KEYWORD = re.compile(
+    r"\s*(?:(?:\}\s*)?else\s+)?(?:if|elif|elsif|elseif|unless|while|when|assert|guard|return)\b\s*"
+)
+_SHOWN_FILES = 5
+_NEAR = 8  # lines between a removed line and its longer form
 _VERSION = re.compile(r"(?i)version\b.{0,6}=")
 _DEFINES = re.compile(
     r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
@@ -62,11 +68,14 @@ def add_history(
 ) -> list[RawFinding]:
     """Add reverted fixes to the findings; a finding and a fix at the same place become one.
 
+    A commit that is reverted in several files is one finding.
+
     Args:
         texts: the changed files by their path in base.
         came: the lines added in any file, see ``count_added``.
     """
     result = list(findings)
+    alone: dict[str, list[tuple[Undone, RawFinding]]] = {}
     for old_path, undone in find_undone(texts, fixes, came):
         own = as_finding(old_path, texts[old_path], undone)
         same = [n for n, finding in enumerate(result) if _is_same(finding, own, undone)]
@@ -76,8 +85,18 @@ def add_history(
             confidence = max(known.confidence, own.confidence)
             result[n] = replace(known, detail=detail, confidence=confidence)
         if not same:
-            result.append(own)
-    return result
+            alone.setdefault(undone.fix.commit, []).append((undone, own))
+    return [*result, *map(_as_one, alone.values())]
+
+
+def _as_one(reverted: Sequence[tuple[Undone, RawFinding]]) -> RawFinding:
+    """The finding for a commit, at the file that it concerns most, with the other places."""
+    first = max(reverted, key=lambda each: _weight(each[0]))
+    others = [
+        f"{own.path}:{own.line}" for each in reverted if each is not first for own in each[1:]
+    ]
+    more = [f"also at {name_some(others, _SHOWN_FILES)}"] if others else []
+    return replace(first[1], detail="\n".join([first[1].detail, *more]))
 
 
 def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
@@ -131,8 +150,16 @@ def _compare(
         return None
     gone, back, new = list[int](), list[int](), 0
     first: LineRange | None = None
+    lines = ((n, text.head[n - 1]) for hunk in text.hunks() for n in hunk.head)
+    new_lines = [(n, line) for n, line in lines if _key(line) not in again]
     for hunk in text.hunks():
-        out = [n for n in hunk.base if _key(text.base[n - 1]) in lost]
+        near = [line for n, line in new_lines if abs(n - hunk.head.start) <= _NEAR]
+        out = [
+            n
+            for n in hunk.base
+            if _key(text.base[n - 1]) in lost
+            if not any(_extends(line, text.base[n - 1]) for line in near)
+        ]
         into = [n for n in hunk.head if _key(text.head[n - 1]) in again]
         goes = [n for n in hunk.base if _tells(text.base[n - 1])]
         comes = [n for n in hunk.head if _tells(text.head[n - 1])]
@@ -148,6 +175,15 @@ def _compare(
         return None
     undone = Undone(fix, tuple(gone), tuple(back), len(added), len(removed), first)
     return undone if _enough(undone, len(there), new) else None
+
+
+def _extends(line: str, old: str) -> bool:
+    """Whether a line still has all of another one in a longer expression; a condition may not."""
+    keyword = _KEYWORD.match(line)
+    if keyword and "return" not in keyword[0]:
+        return False
+    whole = _KEYWORD.sub("", old.strip(), count=1).rstrip(":{;, ")
+    return bool(whole) and re.search(rf"(?<!\w){re.escape(whole)}(?!\w)", line) is not None
 
 
 def _moves(text: ChangedText, gone: Sequence[int], back: Sequence[int]) -> bool:

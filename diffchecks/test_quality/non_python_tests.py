@@ -77,11 +77,11 @@ class _Tests(Struct):
 
 
 class _Lost(Struct):
-    """The tests that a file lost."""
+    """The tests that a file lost: name → line in base."""
 
     old_path: str
     path: str | None
-    names: list[str]
+    names: dict[str, int]
 
 
 def compare_non_python_tests(job: ComparisonJob) -> CheckReply:
@@ -105,7 +105,7 @@ def compare_non_python_tests(job: ComparisonJob) -> CheckReply:
                 test for test in before.runs if test not in after.runs and test not in after.skipped
             ]
             came = [test for test in after.runs if test not in before.runs]
-            tests = [test for test in gone if test not in before.groups]
+            tests = {test: before.runs[test] for test in gone if test not in before.groups}
             if tests and len(came) < len(gone):
                 lost.append(_Lost(old or path, path if after.runs else None, tests))
             examined.append(path)
@@ -179,7 +179,15 @@ def _removed(job: ComparisonJob, removed: _Lost, names: set[str]) -> RawFinding 
     count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
     message = f"{count} removed{where}: {shown}"
     key = f"{removed.old_path}: {' '.join(sorted(lost))}"
-    return RawFinding("removed", place, _first_line(job.head_root, place), message, key=key)
+    return RawFinding(
+        "removed",
+        place,
+        _first_line(job.head_root, place),
+        message,
+        key=key,
+        removed_path=removed.old_path,
+        removed_line=removed.names[lost[0]],
+    )
 
 
 def _stem(path: str) -> str:

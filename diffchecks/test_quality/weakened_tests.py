@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
@@ -120,6 +121,7 @@ class _Kept(Struct, frozen=True):
     text: frozenset[str]
     counts: bool
     parametrized: bool
+    line: int
 
     @property
     def name(self) -> str:
@@ -182,12 +184,15 @@ class RemovedTests:
                 continue
             if file.path:
                 names = [case.dotted for case in lost]
-                yield self._finding(f"{file.old_path}:", names, file.path, file.line)
+                found = self._finding(f"{file.old_path}:", names, file.path, file.line)
+                yield replace(found, removed_path=file.old_path, removed_line=lost[0].line)
             else:
                 gone.append((file, lost))
         if gone and (place := self._near(gone[0][0].old_path)):
             names = [f"{file.old_path}::{case.dotted}" for file, lost in gone for case in lost]
-            yield self._finding("", names, *place)
+            removed, lost = gone[0]
+            found = self._finding("", names, *place)
+            yield replace(found, removed_path=removed.old_path, removed_line=lost[0].line)
 
     @staticmethod
     def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
@@ -265,6 +270,7 @@ def _only_in(suite: Suite, other: Suite) -> tuple[_Kept, ...]:
             frozenset(case.text),
             case.assertions > 0 and case.mark is None,
             case.parametrized,
+            case.line,
         )
         for dotted, case in suite.functions.items()
         if dotted not in other.functions
