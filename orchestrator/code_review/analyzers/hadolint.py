@@ -4,6 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from diffchecks.check_io import RawFinding
+from diffchecks.dockerfile_heredocs import original_line, simplify_heredocs
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
@@ -47,8 +48,8 @@ class Hadolint(ProgramAnalyzer):
         return f"f{number}.Dockerfile"
 
     def prepare(self, path: str, data: bytes) -> bytes:
-        """Remove comments that suppress findings or name a shell."""
-        return _DIRECTIVES.sub(rb"\1-", data)
+        """Remove comments that suppress findings or name a shell, and simplify heredocs."""
+        return simplify_heredocs(_DIRECTIVES.sub(rb"\1-", data))
 
     async def analyze(self, copies: FileCopies) -> ProgramReport:
         """Run hadolint; it has no option to select rules, so the caller drops the others."""
@@ -57,7 +58,8 @@ class Hadolint(ProgramAnalyzer):
         findings = []
         gaps: dict[str, str] = {}
         for result in (result for document in documents for result in document):
-            path, line = copies.path_of(result["file"]), result["line"]
+            path = copies.path_of(result["file"])
+            line = original_line(copies.text(copies.name_of(result["file"])), result["line"])
             message = one_line(result["message"]).removesuffix(".")
             if result["code"] == _PARSE_ERROR:
                 gaps[path] = one_line(f"hadolint cannot parse it: line {line}: {message}")
