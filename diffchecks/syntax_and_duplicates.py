@@ -20,6 +20,7 @@ from diffchecks.check_io import (
     load_toml,
 )
 from diffchecks.jobs import SideJob
+from diffchecks.file_patterns import JSON_WITH_COMMENTS, matches
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
@@ -27,9 +28,11 @@ from diffchecks.template_marks import describe_template
 
 _SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
 # Directories of templates, which need not be valid JSON or YAML until they are rendered.
-_TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
+_TEMPLATES = re.compile(
+    r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{"
+    r"|(?:^|/)meta\.ya?ml$"  # a recipe of conda
+)
 # Extensions of JSON with comments: comments, and a comma before a closing bracket.
 _STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -79,7 +82,7 @@ def _json(source: Source) -> Iterator[RawFinding]:
         twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
     text = source.text
-    commented = bool(_COMMENTED.search(source.path))
+    commented = matches(source.path, JSON_WITH_COMMENTS) or "/." in f"/{source.path}"
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:

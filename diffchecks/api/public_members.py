@@ -220,6 +220,10 @@ def _visit(name: str, source: ParsedModule) -> griffe.Module:
         except SyntaxError:  # it parses by itself
             module = visit(syntax_downgrade.rewrite_newer_syntax(source.text)[0])
     collection[name] = module
+    for member in module.members.values():
+        # ``from .x import x``: to griffe, which knows no submodule, the name is its own target.
+        if member.is_alias and member.target_path.startswith(f"{member.path}."):
+            member.target_path = f".{member.target_path}"
     return module
 
 
