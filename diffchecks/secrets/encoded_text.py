@@ -46,14 +46,19 @@ class Encoded(NamedTuple):
     @property
     def key(self) -> str:
         """The code of the private key that it is; empty if it is text."""
-        if _KEY.match(self.data):
-            return "private-key"
-        return "encrypted-private-key" if _LOCKED_KEY.match(self.data) else ""
+        return key_code(self.data)
 
     @property
     def text(self) -> str:
         """Its text, with ``\\n`` for line ends."""
         return self.data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def key_code(data: bytes) -> str:
+    """The code of the private key that begins so; empty if it is none."""
+    if _KEY.match(data):
+        return "private-key"
+    return "encrypted-private-key" if _LOCKED_KEY.match(data) else ""
 
 
 def find_encoded(text: str) -> Iterator[Encoded]:
@@ -85,7 +90,7 @@ def _decode(plain: str) -> bytes:
 
 def _tells(start: bytes) -> bool:
     """Whether what begins so is text, or a key; a character may be cut at the end."""
-    if _KEY.match(start) or _LOCKED_KEY.match(start):
+    if key_code(start):
         return True
     readable = start.translate(None, _CONTROL).decode("utf-8", "ignore")
     return len(readable.encode()) >= len(start) - 3

@@ -1,21 +1,17 @@
-"""The values of Kubernetes Secrets in manifests, read line by line, so in templates as well."""
+"""The values of Kubernetes Secrets in manifests, lists of manifests, and templates of charts."""
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from itertools import accumulate
 
-_PLAIN = "stringData"
-_LINE = re.compile(
-    r"^(?P<before>[ \t]*+(?P<items>(?:-[ \t]++)*+))[\"']?(?P<key>[\w./-]{1,253}+)[\"']?:"
-    r"(?:[ \t]++(?P<value>[^\n]*))?$|^(?P<new>---)",
-    re.MULTILINE,
-)
-_FLOW = re.compile(r"[{,]\s*[\"']?([\w.-]{1,253})[\"']?:\s*[\"']?([^\s\"',{}]+)")
-_BLOCK_SCALAR = re.compile(r"[|>][^\n]*\n\s*")
-_KIND = re.compile(r"[\"']?Secret\b")
+import yaml
+
+from diffchecks.check_io import Gap
+from diffchecks.infrastructure.helm import parse_template
+from diffchecks.yaml_tree import TreeNode, parse_documents, walk
+
 _NOT_SECRET_KEY = re.compile(
     r"user(?:[-_]?name)?$|host|port$|^ca\.(?!key)|\.crt$|namespace|endpoint|region|bucket|^name$"
     r"|email|public",
@@ -23,115 +19,44 @@ _NOT_SECRET_KEY = re.compile(
 )
 
 
-class SecretValue(NamedTuple):
-    """A value at a place in the text; ``plain`` is None where it is no text."""
+def find_secret_values(text: str) -> Iterator[tuple[str | None, int, int]]:
+    """The values of names that may be secret, each with its place; None: a value that is no text.
 
-    plain: str | None
-    start: int
-    end: int
+    A file that cannot be parsed has none.
+    """
+    try:
+        documents = parse_template(text)[0] if "{{" in text else parse_documents(text)
+    except (yaml.YAMLError, Gap):
+        return
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    for document in documents:
+        for secret in (document, *(place.value for place in walk(document))):
+            if secret.get_text("kind") == "Secret":
+                for block in ("data", "stringData"):
+                    for value in _values(secret.find(block), whole=block == "data"):
+                        plain = value.text if block == "stringData" else _decode(value.text)
+                        yield plain and plain.strip(), *_place(text, starts, value)
 
 
-class _Value(NamedTuple):
-    block: str
-    name: str
-    text: str
-    start: int
-    end: int
+def _values(block: TreeNode | None, *, whole: bool) -> Iterator[TreeNode]:
+    """The values of a block; only base64 can hide a whole file."""
+    for name, value in block.entries() if block else ():
+        lines = value.text.strip().count("\n")
+        if value.text and (whole or not lines) and not _NOT_SECRET_KEY.search(name.text):
+            yield value
 
 
-def find_secret_values(path: str, text: str) -> Iterator[SecretValue]:
-    """Find the values of objects of kind Secret, except under names such as ``username``."""
-    for each in _in_json(text) if path.endswith(".json") else _in_yaml(text):
-        if each.text and not _NOT_SECRET_KEY.search(each.name):
-            plain = each.text if each.block == _PLAIN else _decode(each.text)
-            yield SecretValue(plain, each.start, each.end)
+def _place(text: str, starts: list[int], value: TreeNode) -> tuple[int, int]:
+    """The span of a value as it is written, without quotes; of a block, its lines."""
+    start = starts[value.line] if value.block else starts[value.line - 1] + value.column - 1
+    end = min(starts[value.end_line], len(text))
+    at = text.find(value.text, start, end)
+    return (at, at + len(value.text)) if at >= 0 else (start, end)
 
 
 def _decode(value: str) -> str | None:
     """Decode base64: empty if it is not base64, None if the result is not text."""
     try:
         return base64.b64decode("".join(value.split()), validate=True).decode()
-    except binascii.Error:
-        return ""
-    except UnicodeDecodeError:
-        return None
-
-
-def _in_yaml(text: str) -> Iterator[_Value]:
-    for block in _blocks(text):
-        if block["value"]:
-            for each in _FLOW.finditer(text, *block.span("value")):
-                yield _Value(block["key"], each[1], each[2], *each.span(2))
-            continue
-        for entry, end in _entries(text, block.end() + 1, len(block["before"])):
-            if entry["value"]:
-                yield _written(text, block["key"], entry, end)
-
-
-def _written(text: str, block: str, entry: re.Match[str], end: int) -> _Value:
-    """The value of an entry, without quotes or a comment after it."""
-    start = entry.start("value")
-    scalar = _BLOCK_SCALAR.match(text, start, end)
-    start = scalar.end() if scalar else start
-    written = text[start:end].rstrip()
-    if not scalar:
-        written = written.partition(" #")[0].rstrip()
-        if written[:1] in {'"', "'"}:
-            start, written = start + 1, written[1:].rstrip(written[0])
-    value = "\n".join(map(str.strip, written.split("\n")))
-    return _Value(block, entry["key"], value, start, start + len(written))
-
-
-def _blocks(text: str) -> Iterator[re.Match[str]]:
-    """The lines that begin the data of a Secret, by the column of their keys."""
-    open_: list[tuple[int, list[re.Match[str]]]] = []
-    for line in (*_LINE.finditer(text), None):
-        column = -1 if line is None or line["new"] else len(line["before"])
-        while open_ and (
-            open_[-1][0] > column or (open_[-1][0] == column and line and line["items"])
-        ):
-            _, keys = open_.pop()
-            if any(key["key"] == "kind" and _KIND.match(key["value"] or "") for key in keys):
-                yield from (key for key in keys if key["key"] in {"data", _PLAIN})
-        if line is not None and column >= 0:
-            if not open_ or open_[-1][0] < column:
-                open_.append((column, []))
-            if line["key"] in {"kind", "data", _PLAIN}:
-                open_[-1][1].append(line)
-
-
-def _entries(text: str, start: int, outer: int) -> Iterator[tuple[re.Match[str], int]]:
-    """The entries of a block, each with the end of its value."""
-    entry: re.Match[str] | None = None
-    column = -1
-    while start < len(text):
-        end = text.find("\n", start)
-        end = end if end >= 0 else len(text)
-        indent = end - start - len(text[start:end].lstrip(" \t"))
-        if start + indent < end:
-            if indent <= outer:
-                break
-            if column < 0 or indent <= column:
-                if entry:
-                    yield entry, start
-                entry, column = _LINE.match(text, start), indent
-        start = end + 1
-    if entry:
-        yield entry, min(start, len(text))
-
-
-def _in_json(text: str) -> Iterator[_Value]:
-    try:
-        waiting: list[Any] = [json.loads(text)]
-    except (ValueError, RecursionError):
-        return
-    for each in waiting:
-        inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
-        waiting += [value for value in inner if isinstance(value, dict | list)]
-        if isinstance(each, dict) and each.get("kind") == "Secret":
-            for block in ("data", _PLAIN):
-                values = each.get(block)
-                for name, value in values.items() if isinstance(values, dict) else ():
-                    written = json.dumps(value)[1:-1]
-                    if isinstance(value, str) and (start := text.find(written)) >= 0:
-                        yield _Value(block, name, value, start, start + len(written))
+    except (binascii.Error, ValueError) as error:
+        return None if isinstance(error, UnicodeDecodeError) else ""

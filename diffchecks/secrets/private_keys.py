@@ -3,12 +3,11 @@
 A marker without a key is not a finding.
 """
 
-import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterator
 
+from diffchecks.secrets.encoded_text import decode_value, key_code
 from diffchecks.secrets.secret_plausibility import Hit
 
 _BEGIN = re.compile(
@@ -33,15 +32,6 @@ _WHOLE = re.compile(
 )
 
 
-def _openssh_is_encrypted(body: str) -> bool:
-    """Whether an OpenSSH key is encrypted: the first string after the magic names the cipher."""
-    try:
-        start = base64.b64decode(body[:64])
-    except binascii.Error:
-        return False
-    return start.startswith(b"openssh-key-v1\0") and start[19:23] != b"none"
-
-
 def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
     """The span, base64 and encryption of a block whose first marker ends at start."""
     other = text.find("-----BEGIN ", start, start + MAX_LENGTH)  # no key contains another
@@ -53,7 +43,7 @@ def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
     if not body or len(set(body[0])) < 16:
         return None
     if "OPENSSH" in kind:
-        encrypted = _openssh_is_encrypted(body[0])
+        encrypted = key_code(decode_value(body[0])) == "encrypted-private-key"
     return start, (end.start() if end else start + len(body[0])), body[0], encrypted
 
 

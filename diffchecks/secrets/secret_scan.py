@@ -31,7 +31,7 @@ _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MAX_REDACTED = 200
 _MAX_USER = 40  # characters
-_NEAR = 300  # characters before and after it
+_NEAR = 120  # characters before and after it
 _USER = (
     r"(?:user(?:[ _.-]?(?:name|id))?|login|role|uid)[\"'`]?\s{0,4}(?:=>|:=|[=:(,]|\s)\s{0,4}[\"'`]?"
 )
@@ -72,7 +72,7 @@ def _hits(path: str, text: str, kind: _Kind, layers: int = 2) -> Iterator[Hit]:
     if kind.by_place:
         yield from find_in_credential_file(path, text)
         if path.endswith(_MANIFESTS) and "Secret" in text:
-            yield from _in_kubernetes_secrets(path, text, kind)
+            yield from _in_kubernetes_secrets(text, kind)
     for hit in find_tokens(text):
         if kind.by_place:
             yield hit
@@ -104,29 +104,23 @@ def _name_for(text: str) -> str:
     return next((name for sign, name in _SIGNS if sign.search(text)), "decoded.ini")
 
 
-def _in_kubernetes_secrets(path: str, text: str, kind: _Kind) -> Iterator[Hit]:
+def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
     """Passwords, binary values, and whole files with secrets."""
-    for value in find_secret_values(path, text):
-        plain = value.plain
+    for plain, start, end in find_secret_values(text):
         if plain is None or is_set(plain) or ("\n" in plain and any(_hits(".env", plain, kind, 0))):
-            yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", value.start, value.end)
+            yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", start, end)
 
 
 def _repeats_user(text: str, hit: Hit) -> bool:
     """Whether a password is the name of its user, as in samples."""
     if hit.code not in PASSWORDS or hit.end - hit.start > _MAX_USER:
         return False
-    start, end = hit.start, hit.end
-    for _ in range(3):
-        start = max(0, text.rfind("\n", 0, start))
-        end = text.find("\n", end + 1)
-        end = end if end >= 0 else len(text)
     name = re.escape(text[hit.start : hit.end])
     quoted = rf"[\"'`]{name}[\"'`]"
     user = re.compile(
         rf"{_USER}{name}(?![\w-])|{quoted}(?:@|\s{{0,4}},\s{{0,4}}{quoted})", re.IGNORECASE
     )
-    return user.search(text, max(start, hit.start - _NEAR), min(end, hit.end + _NEAR)) is not None
+    return user.search(text, max(0, hit.start - _NEAR), hit.end + _NEAR) is not None
 
 
 def _apart(text: str, hits: Iterable[Hit]) -> Iterator[Hit]:
