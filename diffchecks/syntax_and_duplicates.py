@@ -137,6 +137,21 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
         yield RawFinding("yaml", source.path, 1, f"not YAML: {str(error).splitlines()[0]}")
 
 
+def _events(text: str) -> Iterator[Any]:
+    """The parser's events; an alias without an anchor in its document is an error."""
+    anchors = set[str]()
+    for event in yaml.parse(text, Loader=_LOADER):
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.DocumentStartEvent):
+            anchors.clear()
+        elif isinstance(event, yaml.AliasEvent) and anchor not in anchors:
+            what = f"the alias *{anchor} has no anchor"
+            raise yaml.MarkedYAMLError(problem=what, problem_mark=event.start_mark)
+        elif anchor:
+            anchors.add(anchor)
+        yield event
+
+
 def _twice(source: Source) -> Iterator[RawFinding]:
     """Duplicate keys in mappings, found by parser events, so that no depth overflows a stack."""
     open_maps: list[tuple[set[str], bool] | None] = []
@@ -147,7 +162,7 @@ def _twice(source: Source) -> Iterator[RawFinding]:
             open_maps[-1] = keys, not is_key
 
     found: list[RawFinding] = []
-    for event in yaml.parse(source.text, Loader=_LOADER):
+    for event in _events(source.text):
         if isinstance(event, yaml.MappingStartEvent):
             open_maps.append((set(), True))
         elif isinstance(event, yaml.SequenceStartEvent):

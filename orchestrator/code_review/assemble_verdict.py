@@ -73,6 +73,9 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     complete = not gaps and checks_ok and stop.reason == "done"
     status: Literal["complete", "incomplete"] = "complete" if complete else "incomplete"
     outcome, reasons = decide(synthesis.findings, policy, complete=complete)
+    unmet = next((check for check in state.checks if not check.is_satisfied), None)
+    if unmet and not gaps:
+        reasons += (f"the required check {unmet.name} is not met: {unmet.detail}",)
     change = state.given.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,

@@ -202,6 +202,8 @@ class Reader:
         first = next((n for n, line in enumerate(self.lines) if line.strip()), None)
         if first is None:
             return
+        if b"\x1b[" in self.lines[first]:
+            self._fail("this diff is colored; make it with git diff --no-color", first)
         if not _OPENING.match(self.lines[first]):
             self._fail("this is not a unified diff; make one with git diff or diff -ruN", first)
         preamble, found = True, False  # a commit message, the head of a mail: anything but a diff
