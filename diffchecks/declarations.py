@@ -112,9 +112,9 @@ _SQL = Files(names.SQL)
 _TEMPLATES = Files(names.TEMPLATES)
 _MARKDOWN = Files(names.MARKDOWN)
 _MANIFESTS = (*names.MANIFESTS, *names.LOCK_FILES)
-# What holds commands is searched for a few words only; other tools read it as code.
+# What holds commands is searched for a few words only; other tools read it as code, but for units.
 _PATTERNS = (*names.PATTERN_LANGUAGES, *names.WITH_PROGRAMS)
-_IN_PATTERNS = Files(names.PATTERN_LANGUAGES, also=names.may_be_script)
+_IN_PATTERNS = Files((*names.PATTERN_LANGUAGES, *names.UNITS), also=names.may_be_script)
 
 _SECURITY = (
     Check(

@@ -96,9 +96,10 @@ MAKEFILES = (
     *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
     *("Justfile", "justfile", ".justfile", "*.just"),
 )
+UNITS = ("*.service", "crontab", "*cron.*/*")
 TOOL_SETTINGS = (
     *("package.json", ".pre-commit-config.yaml", ".pre-commit-config.yml", "devcontainer.json"),
-    *("tasks.json", "lefthook.yml", "lefthook.yaml", "*.service", "crontab", "*cron.*/*"),
+    *("tasks.json", "lefthook.yml", "lefthook.yaml", *UNITS),
 )
 WITH_PROGRAMS = (
     *TOOL_SETTINGS,

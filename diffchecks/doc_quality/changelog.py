@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, nothing_to_compare, read
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import Job, NotParsedError, find_docstring
-from diffchecks.python.source_definitions import read as read_module
+from diffchecks.python.source_definitions import (
+    DefinitionNode,
+    Job,
+    find_docstring,
+    gap_on_error,
+    read_pairs,
+)
 from diffchecks.python.syntax_tree_cache import walk
 
 CHANGED_LINES = 10  # of product source; fewer are rarely worth an entry
@@ -55,31 +60,27 @@ def _changes_behavior(job: Job) -> bool:
 
     What is moved or rearranged inside is no news to users.
     """
-    sides: tuple[set[str], set[str]] = set(), set()
-    for file in job["files"]:
-        paths = (file["old_path"], file["path"] if file["status"] != "deleted" else None)
-        for found, root, path in zip(sides, ("base_root", "head_root"), paths, strict=True):
-            if path and path.endswith(".py") and is_product(path):
-                try:
-                    found.update(_surface(read_module(job[root], path).tree))
-                except NotParsedError:
-                    return True
-    return sides[0] != sides[1]
+    gaps: dict[str, str] = {}
+    before, after = set[str](), set[str]()
+    for pair in read_pairs(job, gaps):
+        if is_product(pair.path):
+            with gap_on_error(gaps, pair.path):
+                base = pair.base()
+                before.update(_surface(base.tree) if base else ())
+                after.update(_surface(pair.head.tree) if pair.head else ())
+    return bool(gaps) or before != after
 
 
 def _surface(tree: ast.Module) -> Iterator[str]:
     docstrings = set[int]()
+    yield from (ast.dump(each) for each in tree.body if isinstance(each, ast.Assign))
     for node in walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+        if isinstance(node, ast.Module | DefinitionNode):
             docstrings.add(id(find_docstring(node)))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            yield f"{node.name} {ast.dump(node.args)}"
-        elif isinstance(node, ast.ClassDef) and node.name[0] != "_":
-            yield node.name
+        if isinstance(node, DefinitionNode) and node.name[0] != "_":
+            yield f"{node.name} {ast.dump(node.args) if hasattr(node, 'args') else ''}"
         elif isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield repr(node.value)
-        elif isinstance(node, ast.Assign) and node in tree.body:
-            yield ast.dump(node)
 
 
 def _name(path: str) -> str:

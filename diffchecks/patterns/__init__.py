@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
 from diffchecks.jobs import PatternsJob
+from diffchecks.file_patterns import UNITS, matches
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
     has_configured_commands,
@@ -67,6 +68,8 @@ def run(job: PatternsJob) -> CheckReply:
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     parts = programs_in(source)
     if not parts:
+        if matches(source.path, UNITS):
+            return  # none of its commands can do harm
         raise NotApplicable
     searched = False
     # A script in a page may be filled in so that no grammar parses it, as it stands.
