@@ -30,6 +30,7 @@ _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 # Keys of certificates that no other machine trusts.
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MAX_REDACTED = 200
+_IN_BASE64 = ", in base64"
 _MAX_USER = 40  # characters
 _NEAR = 120  # characters before and after it
 _USER = (
@@ -95,7 +96,7 @@ def _in_base64(text: str, kind: _Kind, layers: int) -> Iterator[Hit]:
         else:
             found = _hits(_name_for(value.text), value.text, kind, layers)
         for hit in islice(found, 1):
-            what = f"{hit.what}, in base64"
+            what = f"{hit.what.removesuffix(_IN_BASE64)}{_IN_BASE64}"
             yield hit._replace(what=what, start=value.start, end=value.end)
 
 

@@ -251,3 +251,37 @@ def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text
 
 def test_other_files_are_ignored(tmp_path: Path) -> None:
     assert look(tmp_path, {}, {"notes.txt": "a==1\n"}).examined == []
+
+
+# file, base, head
+LOCAL = [
+    ("Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nb = {version = "1", path = "b"}\nc.workspace = true')),
+    ("package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "b": "workspace:*", "c": "file:../c", "d": "link:../d"')),
+    ("requirements.txt", "a==1\n", "a==1\n-e ./b\n../c\nlibs/d\ne @ file:///srv/e\n"),
+    ("pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b-c"') + "[tool.uv.sources]\nb_c = {workspace = true}\n"),
+    ("pyproject.toml", '[tool.poetry.dependencies]\na = "1"\n', '[tool.poetry.dependencies]\na = "1"\nb = {path = "../b"}\n'),
+    ("go.mod", GO.format("\tx.io/a v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v0.0.0\n") + "replace x.io/b => ../b\n"),
+    ("Gemfile", 'gem "a"\n', 'gem "a"\ngem "b", path: "b"\npath "engines" do\n  gem "c"\nend\n'),
+    ("composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1", "v/b": "@dev"}, "repositories": [{"type": "path", "url": "packages/*"}]}'),
+    ("pom.xml", POM.format(1, MAVEN.format("a", 1), "<groupId>x.io</groupId>"), POM.format(1, MAVEN.format("a", 1) + MAVEN.format("b", "${project.version}"), "<groupId>x.io</groupId>")),
+    ("build.gradle", GRADLE.format("mavenCentral()", "'x.io:a:1'"), GRADLE.format("mavenCentral()", "'x.io:a:1'\n    api project(':b')")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "base", "head"), LOCAL)
+def test_a_package_of_the_repository_is_no_new_dependency(
+    name: str, base: str, head: str, tmp_path: Path
+) -> None:
+    reply = look(tmp_path, {name: base}, {name: head})
+    assert (reply.findings, reply.gaps) == ([], {})
+
+
+def test_a_workspace_names_its_packages_in_the_lock_file_or_their_manifests(tmp_path: Path) -> None:
+    base = {"package.json": PACKAGE.format("", '"a": "^1"')}
+    head = {"package.json": PACKAGE.format("", '"a": "^1", "@o/b": "*", "@o/c": "*", "d": "1"')}
+    lock = (
+        '{"lockfileVersion": 3, "packages": {"node_modules/@o/b": {"resolved": "b", "link": true}}}'
+    )
+    others = {"package-lock.json": lock, "c/package.json": '{"name": "@o/c"}'}
+    reply = look(tmp_path, base, head | others)
+    assert [finding.message for finding in reply.findings] == ["New dependency: d 1 (npm)"]

@@ -4,7 +4,9 @@ No string here looks like a live secret: tokens are put together at run time fro
 """
 
 import base64
+import gzip
 import json
+import random
 import string
 import sysconfig
 import time
@@ -151,6 +153,12 @@ TOKENS = [
     ("extended-private-key", "", "xp" + "rv", rand(107, BASE58)),
     ("json-web-token", "", JWT_HEAD + ".ey" + "J", rand(30) + "." + rand(43)),
 ]
+
+
+def b64_lines(data: bytes, indent: str = "") -> str:
+    """Base64 in lines of 64 characters."""
+    plain = base64.b64encode(data).decode()
+    return "".join(f"{indent}{plain[at : at + 64]}\n" for at in range(0, len(plain), 64))
 
 
 def found(bench: Bench, path: str, text: str | bytes) -> list[RawFinding]:
@@ -592,3 +600,91 @@ def test_few_false_alarms_in_the_standard_library(bench: Bench) -> None:
     assert lines > 40_000
     assert len(reply.findings) <= 2 * lines / 10_000
     assert not reply.gaps
+
+
+DER = bytes.fromhex("308204a4020100028201010012") + random.Random(7).randbytes(1180)
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{b64_lines(DER)}-----END RSA PRIVATE KEY-----\n"
+CERTIFICATE = (
+    f"-----BEGIN CERTIFICATE-----\n{b64_lines(bytes.fromhex('3082038130820269a0') + DER[16:])}"
+)
+PASSWORD = "Hq7wLp2x" + "Vn9Tu4mZ"
+DOCKER = json.dumps({"auths": {"r.example.org": {"auth": b64(f"u:{PASSWORD}")}}})
+GOOGLE = json.dumps({"type": "service_account", "private_key": PEM})
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("s.yaml", f"kind: Secret\ndata:\n  tls.key: {b64(PEM)}\n"),
+        ("s.yaml", "kind: Secret\ndata:\n  tls.key: |\n" + b64_lines(PEM.encode(), "    ")),
+        ("m.tf", f'locals {{\n  tls_key = "{b64(PEM)}"\n}}\n'),
+        ("values.yaml", f"tls:\n  key: {b64(PEM)}\n"),
+        ("c.json", json.dumps({"key": b64(PEM)})),
+        ("c.ts", f'export const cert = "{b64(PEM)}";\n'),
+        ("c.ts", "const k = `" + b64(PEM).replace("+", "-").replace("/", "_").rstrip("=") + "`;\n"),
+        ("c.py", "K = (\n" + "".join(f'    "{x}"\n' for x in b64_lines(PEM.encode()).split()) + ")\n"),
+        (".env", f"TLS={b64(PEM)}\n"),
+        ("a.yaml", f"env:\n  GOOGLE_CREDENTIALS: {b64(GOOGLE)}\n"),
+        ("a.properties", f"jwt.signer={base64.b64encode(DER).decode()}\n"),
+        ("a.yaml", f"release: {base64.b64encode(base64.b64encode(gzip.compress(PEM.encode()))).decode()}\n"),
+    ],
+)  # fmt: skip
+def test_a_private_key_in_base64_is_one_in_any_file(bench: Bench, path: str, text: str) -> None:
+    (finding,) = found(bench, path, text)
+    assert finding.code == "private-key"
+    example = [one.code for one in found(bench, f"tests/{path}", text)]
+    assert example == ["example-private-key"]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("docker-auth", f"kind: Secret\ndata:\n  .dockerconfigjson: {b64(DOCKER)}\n"),
+        ("generic-assignment", f"kind: Secret\ndata:\n  app.env: {b64(f'DB_PASSWORD={PASSWORD}')}\n"),
+        ("kubernetes-secret", f"kind: Secret\nstringData:\n  app: |\n    {PASSWORD}\n"),
+        ("kubernetes-secret", f"kind: Secret\ndata: {{app: {b64(PASSWORD)}}}\n"),
+        ("kubernetes-secret", f"kind: Secret\ndata:\n  app: {base64.b64encode(bytes(range(128, 256)) * 20).decode()}\n"),
+        ("kubernetes-secret", f"kind: List\nitems:\n- kind: Secret\n  data:\n    app: {b64(PASSWORD)}\n"),
+        ("kubernetes-secret", f"{{{{- if .Values.a }}}}\nkind: Secret\ndata:\n  b: {{{{ .Values.b }}}}\n  app: {b64(PASSWORD)}\n{{{{- end }}}}\n"),
+        ("encrypted-private-key", f"kind: ConfigMap\nbinaryData:\n  app.p12: {base64.b64encode(bytes.fromhex('308209a102010330') + bytes(900)).decode()}\n"),
+    ],
+)  # fmt: skip
+def test_a_manifest_holds_logins_files_and_keystores(bench: Bench, code: str, text: str) -> None:
+    path = "charts/a/templates/s.yaml" if "{{" in text else "s.yaml"
+    assert [finding.code for finding in found(bench, path, text)] == [code]
+
+
+def test_a_secret_in_json_is_found_where_it_stands(bench: Bench) -> None:
+    text = json.dumps({"kind": "Secret", "data": {"app": b64(PASSWORD)}}, indent=1)
+    (finding,) = found(bench, "s.json", text)
+    assert (finding.code, finding.redact) == ("kubernetes-secret", (b64(PASSWORD),))
+    assert b64(PASSWORD) in text.split("\n")[finding.line - 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"image: {base64.b64encode(bytes(range(256)) * 8).decode()}\n",
+        f"ca: {b64(CERTIFICATE)}\n",
+        f"public: {base64.b64encode(bytes.fromhex('30820122300d06092a864886f70d0101010500') + bytes(300)).decode()}\n",
+        f"text: {b64('Say how to log in: the password is sent by mail, and never shown here.')}\n",
+        f"config: {b64('password=${DB_PASSWORD}')}\n",
+        f"kind: ConfigMap\ndata:\n  app: {b64(PASSWORD)}\n",
+        f"kind: SealedSecret\nspec:\n  encryptedData:\n    password: AgB{rand(70)}\n",
+        f"password: ENC({rand(32)})\n",
+        f"encrypted_password: {rand(32)}\n",
+        f"password: AQICAH{rand(60)}\n",
+        "username: petclinic7\npassword: petclinic7\n",
+        "CREATE USER 'petclinic7'@'%' IDENTIFIED BY 'petclinic7';\n",
+    ],
+)  # fmt: skip
+def test_what_is_public_encrypted_or_a_sample_is_no_secret(bench: Bench, text: str) -> None:
+    assert not found(bench, "a.sql" if text.startswith("CREATE") else "a.yaml", text)
+
+
+@pytest.mark.attack("text that makes the search for base64 slow")
+def test_the_search_for_base64_takes_linear_time(bench: Bench) -> None:
+    started = time.process_time()
+    for text in ("a" * 23 + " ", "A" * 30 + "\n" + " " * 80, "A" * 76 + "\n", "A" * 24 + '"+\n"'):
+        found(bench, "a.txt", text * (500_000 // len(text)))
+    assert time.process_time() - started < 8

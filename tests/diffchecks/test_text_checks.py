@@ -298,3 +298,41 @@ def test_a_sphinx_label_is_not_a_file(tmp_path: Path) -> None:
         "missing-target"
     ]
     assert codes(look(markdown_links, tmp_path, page, "[x](LICENSE)\n")) == ["missing-target"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tsconfig.app.json", "pyrightconfig.json", "deno.json", "nx.json", "appsettings.X.json"],
+)
+def test_json_whose_program_accepts_comments_may_have_them(name: str, tmp_path: Path) -> None:
+    reply = look(syntax_and_duplicates, tmp_path, name, '{\n  // why\n  "a": 1,\n}\n')
+    assert (reply.findings, reply.gaps, reply.examined) == ([], {}, [name])
+    assert look(syntax_and_duplicates, tmp_path, "package.json", '{ // why\n"a": 1}\n').gaps
+
+
+def test_an_alias_needs_an_anchor_in_its_document(tmp_path: Path) -> None:
+    for text, line in (("a: 1\nb: *no\n", 2), ("a: &x 1\n---\nb: *x\n", 3)):
+        (finding,) = look(syntax_and_duplicates, tmp_path, "a.yaml", text).findings
+        assert (finding.code, finding.line) == ("yaml", line)
+    good = "a: &x {b: &y [1]}\nc: {<<: *x, d: *y}\n"
+    assert not look(syntax_and_duplicates, tmp_path, "a.yaml", good).findings
+
+
+def test_a_recipe_of_conda_is_a_template_and_a_workflow_is_none(tmp_path: Path) -> None:
+    recipe = '{% set version = "1" %}\npackage:\n  version: {{ version }}\n'
+    reply = look(syntax_and_duplicates, tmp_path, "recipe/meta.yaml", recipe)
+    assert (reply.findings, reply.gaps, reply.examined) == ([], {}, [])
+    broken = "on: [push\njobs: ${{ github.sha }}\n"
+    assert codes(look(syntax_and_duplicates, tmp_path, ".github/workflows/a.yml", broken)) == [
+        "yaml"
+    ]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    for name in ("a.json", "a.yaml", "a.toml", "a.py"):
+        text = b'{"a": 1}' if name == "a.json" else b"a: 1\n" if name == "a.yaml" else b"a = 1\n"
+        reply = look(syntax_and_duplicates, tmp_path, name, mark + text)
+        assert (reply.findings, reply.gaps) == ([], {})
+        assert not look(invisible_characters, tmp_path, name, mark + text).findings
+    assert look(invisible_characters, tmp_path, "a.py", b"a = 1  # " + mark + b"\n").findings

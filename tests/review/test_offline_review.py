@@ -349,3 +349,58 @@ async def test_a_name_that_base_uses_undefined_comes_from_elsewhere(tmp_path: Pa
     verdict = await review(change(tmp_path, {"app.py": was}, {"app.py": now}))
     found = [f.detail for f in verdict.findings if f.rule == "qa.undefined-name"]
     assert found == ["Undefined name `lgo`"]
+
+
+async def test_a_required_check_whose_tool_is_denied_is_named_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    base = {".diffcourt/config/tools.yaml": "environments: {local: {deny: [complexity]}}\n"}
+    rule = "required_checks: [{name: simple, tools: [complexity], when: ['**/*.py']}]\n"
+    required = base | {".diffcourt/config/verdict.yaml": rule}
+    verdict = await review(change(tmp_path / "a", required, {"a.py": "X = 2\n"}))
+    assert verdict.status == "incomplete"
+    assert "the required check simple is not met: complexity did not run" in verdict.reasons
+    assert "leave it out of required_checks" in verdict.stop.next_human_action
+    verdict = await review(change(tmp_path / "b", base, {"a.py": "X = 2\n"}))
+    assert verdict.status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("GRANT ALL ON a TO 'a'@'%' IDENTIFIED BY 'Hq7wLp2x';", "ALTER USER 'a' IDENTIFIED BY 'Hq7wLp2x';"),
+        ("", "ALTER USER 'a' IDENTIFIED BY 'Hq7wLp2x';"),
+    ],
+    ids=["in a removed line", "elsewhere in base"],
+)  # fmt: skip
+async def test_a_password_that_base_has_is_no_new_one(tmp_path: Path, was: str, now: str) -> None:
+    base = {"a.sql": f"{was}\n", "conf/app.yml": "" if was else "password: Hq7wLp2x\n"}
+    verdict = await review(change(tmp_path / "a", base, {"a.sql": f"{now}\n"}))
+    assert not rules(verdict)
+    other = await review(change(tmp_path / "b", base, {"a.sql": now.replace("Hq7", "Hq9") + "\n"}))
+    assert rules(other) == {"security.secret"}
+
+
+async def test_a_unit_is_read_as_code(tmp_path: Path) -> None:
+    unit = "[Service]\nExecStart=/usr/bin/app\n"
+    verdict = await review(
+        change(tmp_path, {}, {"app.service": unit, "crontab": "@daily /bin/a\n"})
+    )
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+
+
+async def test_a_removed_test_is_named_with_its_place_in_base(tmp_path: Path) -> None:
+    python = "from a import f\n\n\ndef test_one():\n    assert f(1)\n\n\ndef test_two():\n    assert f(2)\n"
+    script = 'import { f } from "./a"\n\ntest("one", () => { f(1) })\ntest("two", () => { f(2) })\n'
+    base = {"a.py": "def f(x):\n    return x\n", "tests/test_a.py": python, "a.test.ts": script}
+    head = {
+        "tests/test_a.py": python.partition("\n\n\ndef test_two")[0] + "\n",
+        "a.test.ts": script.replace('test("one", () => { f(1) })\n', ""),
+    }
+    verdict = await review(change(tmp_path, base, head))
+    causes = {
+        (one.because_of.path, one.because_of.line, one.because_of.removed)
+        for one in verdict.findings
+        if one.rule == "qa.test-removed" and one.because_of
+    }
+    assert causes == {("tests/test_a.py", 8, True), ("a.test.ts", 3, True)}

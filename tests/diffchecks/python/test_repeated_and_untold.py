@@ -186,6 +186,10 @@ def test_a_changelog_that_says_nothing(compare: Callable[..., Any]) -> None:
             {"tests/test_a.py": LONG, "CHANGELOG.md": LOG},
         ),
         ({"pkg/a.py": SHORT, "CHANGELOG.md": LOG}, {"pkg/a.py": "X = 2\n", "CHANGELOG.md": LOG}),
+        (  # moved, and rearranged inside
+            {"pkg/a.py": FUNCTION, "pkg/b.py": OTHER, "CHANGELOG.md": LOG},
+            {"pkg/c.py": OTHER + "\n\n" + FUNCTION, "CHANGELOG.md": LOG},
+        ),
     ],
 )
 def test_a_changelog_that_need_say_nothing(

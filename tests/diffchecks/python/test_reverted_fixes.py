@@ -156,3 +156,26 @@ def test_a_message_says_whether_its_commit_fixes_a_security_defect(message, stat
     assert classify_message(message) == statement
     candidates = CANDIDATES.replace("[:alpha:]", "a-z")  # git's own syntax
     assert statement is None or re.search(candidates, message, re.IGNORECASE)
+
+
+def test_a_longer_expression_near_by_still_has_the_fix(found):
+    safe = "def f():\n    if a():\n        return 1\n    elif tidy():\n        return tidy()\n    else:\n        return raw()\n"
+    longer = "def f():\n    if a():\n        return 1\n    else:\n        return tidy() or raw()\n"
+    weaker = safe.replace("elif tidy()", "elif tidy() or True")
+    gone = "def f():\n    if a():\n        return 1\n    else:\n        return raw()\n"
+    fix = PastFix(**{
+        **to_builtins(FIX),
+        "added": ("    elif tidy():", "        return tidy()"),
+        "removed": ("    elif raw():", "        return raw()"),
+    })  # fmt: skip
+    assert found(safe, longer, fix) == []
+    assert found(safe, gone, fix)
+    assert weaker != safe
+
+
+def test_one_commit_reverted_in_several_files_is_one_finding(compare: Compare) -> None:
+    names = ("a.py", "b.py", "c.py")
+    fixes = [PastFix(**{**to_builtins(FIX), "path": name}) for name in names]
+    replies = compare(check, dict.fromkeys(names, SAFE), dict.fromkeys(names, OPEN), fixes=fixes)
+    (finding,) = [one for one in replies.findings if one.code == "fix-reverted"]
+    assert finding.detail.endswith("also at b.py:2, c.py:2")

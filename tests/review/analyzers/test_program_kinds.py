@@ -285,3 +285,24 @@ async def test_reports_are_equal_and_in_order(export: Export) -> None:
     assert [found.path for found in first.findings] == sorted(
         found.path for found in first.findings
     )
+
+
+@pytest.mark.parametrize(
+    "heredoc",
+    [
+        "RUN <<EOF bash\nset -eu\nEOF",
+        "RUN <<-EOF\n\techo a\n\tEOF",
+        "COPY <<-\\EOT /data.txt\n  echo $X\nEOT",
+        "ADD <<'E.1' /data.txt\na\nE.1",
+        'COPY <<A <<"B" /d/\nx\nA\ny\nB',
+        "RUN cat <<EOF > /x && \\\n  ls\nRUN <<Q\nEOF",
+        "RUN echo $((1 << X)) '<<EOF'",
+    ],
+)
+async def test_a_heredoc_of_a_dockerfile_is_read_and_lines_stay_those_of_the_file(
+    export: Export, heredoc: str
+) -> None:
+    text = f"FROM debian:12\n{heredoc}\n# next\nRUN sudo ls\n"
+    report = await Hadolint(frozenset({"DL3004"})).run(export({"Dockerfile": text}), ["Dockerfile"])
+    assert codes(report) == ["DL3004"]
+    assert report.findings[0].line == text.count("\n")

@@ -145,6 +145,8 @@ def test_contents_that_look_like_headers():
         (b"--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", ":1: a hunk with lines on the side"),
         (b"@@ -1 +1 @@\n-a\n+b\n", ":1: a hunk without a file header"),
         (b"-a\n+b\n", ":1: this is not a unified diff"),
+        (b"--- \n+++ \n@@ -1 +1 @@\n-a\n+b\n", ":1: no file name after --- or +++"),
+        (b"\x1b[1mdiff --git a/x b/x\x1b[m\n", ":1: this diff is colored"),
         (b"\n\nhello\n", ":3: this is not a unified diff"),
         (b"\x00\x01\x02", ":1: this is not a unified diff"),
         (b"Subject: nothing here\n\ntext\n", ":1: it contains no diff"),

@@ -191,3 +191,12 @@ def test_edits_replace_insert_and_delete_by_characters() -> None:
 def test_edits_that_overlap_or_lie_outside_are_refused(edits: list[Edit]) -> None:
     with pytest.raises(PatchRefused):
         apply_edits("abcd\nef\n", edits)
+
+
+def test_a_byte_order_mark_stays_first_and_no_patch_has_to_know_it() -> None:
+    mark = b"\xef\xbb\xbf"
+    first = f"{HEADER}@@ -1 +1,2 @@\n-import os\n+import os\n+import ast\n"
+    expected = mark + APP.replace(b"import os\n", b"import os\nimport ast\n")
+    assert patched(first, mark + APP) == expected
+    written = write_patch({"app.py": mark + APP}, {"app.py": expected})
+    assert patched(written, mark + APP) == expected

@@ -72,11 +72,6 @@ def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
     elif not (file.created or file.deleted):
         old = new = new or old  # plain diffs may compare x.orig with x: one file all the same
     old, new = None if file.created else old, None if file.deleted else new
-    if b"" in (old, new):
-        raise InputError(
-            f"{name}:{file.line}: no file name after --- or +++; make the diff with git diff, or "
-            "give difflib.unified_diff fromfile and tofile"
-        )
     for path in (old, new):
         why = unsafe_path_reason(os.fsdecode(path)) if path is not None else None
         if why:

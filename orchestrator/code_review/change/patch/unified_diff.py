@@ -266,6 +266,8 @@ class Reader:
         if not self._header(1).startswith(b"+++ "):
             self._fail(_CUT)
         file.names = parse_header_name(self._header()[4:]), parse_header_name(self._header(1)[4:])
+        if b"" in file.names:
+            self._fail("no file name after --- or +++; make one with git diff, or give both names")
         if file.names == (None, None):
             self._fail("neither side is a file")
         self._at += 2
