@@ -34,6 +34,7 @@ WITHHELD = "[withheld]"
 UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
 SECONDS = 10.0
 """For each call of a check about files; a usual one takes milliseconds."""
+MAX_SEARCHED_PASSWORDS = 20
 MAX_SEARCHED = 200
 """Findings whose texts are searched for in base: for more, all of base is analyzed instead."""
 
@@ -170,7 +171,8 @@ async def _known_passwords(
 ) -> set[str]:
     """The passwords that some file of base has as a value: nothing new becomes known."""
     known, git = set[str](), Git.of(workspace.change)
-    for password in {each for finding in findings for each in chosen_passwords(finding)}:
+    passwords = {each for finding in findings for each in chosen_passwords(finding)}
+    for password in sorted(passwords)[:MAX_SEARCHED_PASSWORDS]:
         value = f"[=:>\"'` ]{re.escape(password)}([\"'`<@;,[:space:]]|$)"
         grep = ("grep", "-qE", "-f", "-", workspace.change.base_tree, "--")
         if (await git.attempt(*grep, stdin=value.encode("utf-8", "surrogateescape"))).code == 0:
