@@ -140,6 +140,7 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
 def _events(text: str) -> Iterator[Any]:
     """The parser's events; an alias without an anchor in its document is an error."""
     anchors = set[str]()
+    event: Any
     for event in yaml.parse(text, Loader=_LOADER):
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.DocumentStartEvent):

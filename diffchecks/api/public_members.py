@@ -222,7 +222,7 @@ def _visit(name: str, source: ParsedModule) -> griffe.Module:
     collection[name] = module
     for member in module.members.values():
         # ``from .x import x``: to griffe, which knows no submodule, the name is its own target.
-        if member.is_alias and member.target_path.startswith(f"{member.path}."):
+        if isinstance(member, griffe.Alias) and member.target_path.startswith(f"{member.path}."):
             member.target_path = f".{member.target_path}"
     return module
 
