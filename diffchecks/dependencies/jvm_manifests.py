@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from xml.parsers import expat
+from xml.etree import ElementTree
 
 from diffchecks.check_io import load_toml
 from diffchecks.dependencies.manifest_entry import (
@@ -46,28 +46,28 @@ _NEAR = 40  # characters before a brace that name its block
 _DYNAMIC = re.compile(r"\+$|^latest\.|-SNAPSHOT$|^(?:LATEST|RELEASE)$")
 
 
-class _Element:
-    """An element of XML: its children by tag, and its text."""
+class _Builder(ElementTree.TreeBuilder):
+    """Builds elements without namespaces; refuses a DTD, and what is nested too deeply."""
 
-    def __init__(self) -> None:
-        self.children: dict[str, list[_Element]] = {}
-        self.parts: list[str] = []
+    depth = 0
 
-    def all(self, *path: str) -> list["_Element"]:
-        """The elements below it at a path of tags."""
-        found = [self]
-        for tag in path:
-            found = [child for element in found for child in element.children.get(tag, ())]
-        return found
+    def start(self, tag: str, attrs: dict[Any, Any]) -> ElementTree.Element:
+        self.depth += 1
+        if self.depth > _MAX_NESTED:
+            raise ValueError
+        return super().start(tag.rpartition("}")[2], attrs)
 
-    def get(self, tag: str) -> str:
-        """The text of its first child with a tag; empty without one."""
-        return next((child.text for child in self.all(tag)), "")
+    def end(self, tag: str) -> ElementTree.Element:
+        self.depth -= 1
+        return super().end(tag.rpartition("}")[2])
 
-    @property
-    def text(self) -> str:
-        """Its own text, without the space around it."""
-        return "".join(self.parts).strip()
+    def doctype(self, *_: Any) -> None:
+        raise ValueError
+
+
+def _text(element: ElementTree.Element, tag: str) -> str:
+    """The text of its first child with a tag; empty without one."""
+    return (element.findtext(tag) or "").strip()
 
 
 def maven(text: str) -> Manifest:
@@ -76,16 +76,16 @@ def maven(text: str) -> Manifest:
     Raises:
         ValueError: it is not XML, has a DTD, or is nested too deeply.
     """
-    project = _parse(text).all("project")
-    top = project[0] if project else _Element()
+    try:
+        top = ElementTree.fromstring(text, ElementTree.XMLParser(target=_Builder()))  # noqa: S314 - it has no DTD
+    except ElementTree.ParseError:
+        raise ValueError from None
     defined = {
-        name: elements[-1].text
-        for group in top.all("properties")
-        for name, elements in group.children.items()
+        one.tag: (one.text or "").strip() for group in top.findall("properties") for one in group
     }
-    own = top.get("groupId") or next((p.get("groupId") for p in top.all("parent")), "")
-    defined |= {"project.version": top.get("version"), "project.groupId": own}
-    scopes = [top, *top.all("profiles", "profile")]
+    own = _text(top, "groupId") or next((_text(p, "groupId") for p in top.findall("parent")), "")
+    defined |= {"project.version": _text(top, "version"), "project.groupId": own}
+    scopes = [top, *top.findall("profiles/profile")]
     return manifest(
         _ECOSYSTEM,
         [one for scope in scopes for one in _of_pom(scope, defined)],
@@ -93,21 +93,17 @@ def maven(text: str) -> Manifest:
     )
 
 
-def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]:
+def _of_pom(scope: ElementTree.Element, defined: Mapping[str, str]) -> Iterator[Dependency]:
     listed = [
-        *scope.all("dependencyManagement", "dependencies", "dependency"),
-        *scope.all("dependencies", "dependency"),
-        *scope.all("parent"),
+        *scope.findall("dependencyManagement/dependencies/dependency"),
+        *scope.findall("dependencies/dependency"),
+        *scope.findall("parent"),
     ]
-    plugins = scope.all("build", "plugins", "plugin")
-    for element in [
-        *listed,
-        *scope.all("build", "pluginManagement", "plugins", "plugin"),
-        *plugins,
-    ]:
-        group = _resolve(element.get("groupId"), defined) or _PLUGINS
-        artifact = _resolve(element.get("artifactId"), defined)
-        written = element.get("version")
+    plugins = scope.findall("build/plugins/plugin")
+    for element in [*listed, *scope.findall("build/pluginManagement/plugins/plugin"), *plugins]:
+        group = _resolve(_text(element, "groupId"), defined) or _PLUGINS
+        artifact = _resolve(_text(element, "artifactId"), defined)
+        written = _text(element, "version")
         version, called = _resolve(written, defined), _PROPERTY.fullmatch(written)
         is_sibling = written == "${project.version}" and group == defined["project.groupId"]
         if artifact and "$" not in group + artifact and not is_sibling:
@@ -115,7 +111,7 @@ def _of_pom(scope: _Element, defined: Mapping[str, str]) -> Iterator[Dependency]
                 f"{group}:{artifact}",
                 artifact,
                 "" if "$" in version else version,
-                element.get("systemPath"),
+                _text(element, "systemPath"),
                 called[1] if called else "",
             )
 
@@ -125,12 +121,12 @@ def _resolve(text: str, defined: Mapping[str, str]) -> str:
     return _PROPERTY.sub(lambda found: defined.get(found[1], found[0]), text)
 
 
-def _repositories(scope: _Element) -> Iterator[SourceSetting]:
+def _repositories(scope: ElementTree.Element) -> Iterator[SourceSetting]:
     for element in (
-        *scope.all("repositories", "repository"),
-        *scope.all("pluginRepositories", "pluginRepository"),
+        *scope.findall("repositories/repository"),
+        *scope.findall("pluginRepositories/pluginRepository"),
     ):
-        yield from _repository(element.get("url"))
+        yield from _repository(_text(element, "url"))
 
 
 def _repository(url: str) -> Iterator[SourceSetting]:
@@ -143,33 +139,6 @@ def _dependency(
     """A dependency; a version that each build resolves again has no upper bound."""
     spec = "*" if _DYNAMIC.search(version) else version
     return Dependency(name, written, spec, path, version_name)
-
-
-def _parse(text: str) -> _Element:
-    root = _Element()
-    opened = [root]
-
-    def begin(tag: str, _: Mapping[str, str]) -> None:
-        if len(opened) > _MAX_NESTED:
-            raise ValueError
-        child = _Element()
-        opened[-1].children.setdefault(tag.rpartition(":")[2], []).append(child)
-        opened.append(child)
-
-    def add(data: str) -> None:
-        opened[-1].parts.append(data)
-
-    def refuse(*_: Any) -> None:
-        raise ValueError
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = begin, lambda _: opened.pop()
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = add, refuse
-    try:
-        parser.Parse(text, True)
-    except expat.ExpatError:
-        raise ValueError from None
-    return root
 
 
 def gradle(text: str) -> Manifest:
