@@ -89,7 +89,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         fail_on=state.given.settings.fail_on,
         exit_code=exit_code(outcome, status, state.given.settings.fail_on),
         confidence=_confidence(state, len(gaps)),
-        reasons=(*reasons, *([] if gaps else _unmet(state))),
+        reasons=reasons,
         stop=VerdictStop(
             reason=stop.reason,
             detail=stop.detail,
@@ -123,11 +123,6 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     )
     verdict = without_secrets(_number_calls(verdict), state.journal.redact)
     return replace(_list_patches(state, verdict), digest=digest_of(verdict))
-
-
-def _unmet(state: ReviewState) -> list[str]:
-    unmet = [check for check in state.checks if not check.is_satisfied]
-    return [f"the required check {one.name} is not met: {one.detail}" for one in unmet]
 
 
 def _confidence(state: ReviewState, gaps: int) -> float | None:
