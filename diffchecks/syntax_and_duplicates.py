@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -140,14 +140,13 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
 def _events(text: str) -> Iterator[Any]:
     """The parser's events; an alias without an anchor in its document is an error."""
     anchors = set[str]()
-    event: Any
     for event in yaml.parse(text, Loader=_LOADER):
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.DocumentStartEvent):
             anchors.clear()
         elif isinstance(event, yaml.AliasEvent) and anchor not in anchors:
-            what = f"the alias *{anchor} has no anchor"
-            raise yaml.MarkedYAMLError(problem=what, problem_mark=event.start_mark)
+            what, mark = f"the alias *{anchor} has no anchor", cast("Any", event.start_mark)
+            raise yaml.MarkedYAMLError(problem=what, problem_mark=mark)
         elif anchor:
             anchors.add(anchor)
         yield event

@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from diffchecks.check_io import decode_text
 from orchestrator.code_review.change.change_construction import from_refs
-from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.objects import MAX_BLOB, Objects
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
@@ -37,7 +38,7 @@ async def test_many_callers_at_once_get_their_own_bytes(many):
     async with Contents(change) as contents, anyio.create_task_group() as group:
 
         async def one(path, blob):
-            got[path] = decode(await contents.read(blob))
+            got[path] = decode_text(await contents.read(blob))
 
         for path, (_, blob) in (await contents.paths("head")).items():
             group.start_soon(one, path, blob)
@@ -77,7 +78,7 @@ async def test_a_cancelled_read_leaves_no_answer_for_the_next(repo):
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()
-            assert decode(await contents.read(blobs["small.txt"])) == "small\n"
+            assert decode_text(await contents.read(blobs["small.txt"])) == "small\n"
         assert len(await contents.read(blobs["big.txt"])) == 4_000_000
 
 

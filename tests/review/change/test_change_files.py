@@ -8,9 +8,10 @@ import tarfile
 
 import pytest
 
+from diffchecks.check_io import decode_text
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.change_construction import from_refs
-from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.contents import Contents
 from orchestrator.errors import InputError
 from tests.review.change.conftest import new_blob
 
@@ -454,7 +455,7 @@ async def test_a_blob_that_is_missing_is_one_clear_line(repo):
 
 
 def test_text_of_a_file():
-    assert decode(b"a\r\nb\xe9") == "a\r\nb\udce9"
-    assert decode("\ufeffü".encode()) == "ü"
-    assert decode("ü\n".encode("utf-16")) == "ü\n"
-    assert decode(b"\xfe\xff\x00a") == "a"
+    assert decode_text(b"a\r\nb\xe9") == "a\r\nb\udce9"
+    assert decode_text("\ufeffü".encode()) == "ü"
+    assert decode_text("ü\n".encode("utf-16")) == "ü\n"
+    assert decode_text(b"\xfe\xff\x00a") == "a"

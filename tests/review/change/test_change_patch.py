@@ -4,9 +4,10 @@ import os
 
 import pytest
 
+from diffchecks.check_io import decode_text
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.change_construction import from_refs
-from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import diff_text, new_blob, old_blob
@@ -78,7 +79,7 @@ async def test_the_repository_is_not_touched(full, tmp_path):
     change = await from_patch(diff, "x.diff", full.root, None, tmp_path / "scratch")
     assert [(f.path, f.status) for f in change.files] == [("added.py", "added")]
     async with Contents(change) as contents:
-        assert decode(await contents.read(new_blob(change.files[0]))) == "x = 1\n"
+        assert decode_text(await contents.read(new_blob(change.files[0]))) == "x = 1\n"
     after = {p: p.stat().st_mtime_ns for p in (full.root / ".git").rglob("*") if p.is_file()}
     assert after == before
     assert not (full.root / "added.py").exists()
@@ -104,7 +105,7 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
     assert alone["lib"].skip == "submodule ..0123456789ab"
     assert alone["type"].skip == "symbolic link to elsewhere"
     async with Contents(change) as contents:
-        head = decode(await contents.read(new_blob(alone["m.py"]))).split("\n")
+        head = decode_text(await contents.read(new_blob(alone["m.py"]))).split("\n")
         full_text = full.git("show", "HEAD:m.py").decode().split("\n")
         for number in alone["m.py"].added:
             assert head[number - 1] == full_text[number - 1]

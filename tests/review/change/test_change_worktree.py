@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.check_io import decode_text
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
-from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
@@ -92,7 +93,7 @@ async def test_every_sort_of_change_and_nothing_touched(full, tmp_path):
     assert change.policy_commit == full.oid("HEAD")
     assert change.notes == ("run.sh is executable now",)
     async with Contents(change) as contents:
-        assert decode(await contents.read(files["both.py"].new_blob)) == "a = 3\n"
+        assert decode_text(await contents.read(files["both.py"].new_blob)) == "a = 3\n"
         listed = await contents.paths("head")
         assert listed["kept.py"] == (await contents.paths("base"))["kept.py"]
 
@@ -253,7 +254,7 @@ async def test_an_unfinished_merge(repo, tmp_path):
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
     assert set(known(change)) == {"a.py"}
     async with Contents(change) as contents:
-        assert "<<<<<<< HEAD" in decode(await contents.read(known(change)["a.py"].new_blob))
+        assert "<<<<<<< HEAD" in decode_text(await contents.read(known(change)["a.py"].new_blob))
 
 
 async def test_submodules_at_another_commit(repo, make_repo, tmp_path):
@@ -323,7 +324,7 @@ async def test_odd_places(make_repo, tmp_path):
     change = await from_worktree(odd.root, None, tmp_path / 's:x"y z')
     assert [os.fsencode(f.path) for f in change.files] == [b"n\nl \xe9.py"]
     async with Contents(change) as contents:
-        assert decode(await contents.read(new_blob(change.files[0]))) == "x\n"
+        assert decode_text(await contents.read(new_blob(change.files[0]))) == "x\n"
         assert len(await contents.paths("head")) == 2
 
 
