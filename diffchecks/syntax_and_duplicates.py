@@ -19,8 +19,8 @@ from diffchecks.check_io import (
     check_files,
     load_toml,
 )
-from diffchecks.jobs import SideJob
 from diffchecks.file_patterns import JSON_WITH_COMMENTS, matches
+from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk

@@ -9,7 +9,6 @@ from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import (
     DefinitionNode,
-    Job,
     find_docstring,
     gap_on_error,
     read_pairs,
@@ -55,7 +54,7 @@ def run(job: ComparisonJob) -> CheckReply:
     return nothing_to_compare(f"{logs[0]} has no heading for unreleased changes")
 
 
-def _changes_behavior(job: Job) -> bool:
+def _changes_behavior(job: ComparisonJob) -> bool:
     """Whether public names, signatures, constants or texts change, not only where they are.
 
     What is moved or rearranged inside is no news to users.

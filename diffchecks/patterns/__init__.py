@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
-from diffchecks.jobs import PatternsJob
 from diffchecks.file_patterns import UNITS, matches
+from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
     has_configured_commands,
