@@ -12,6 +12,7 @@ from typing import Literal
 import anyio
 from msgspec import Struct, field
 
+from diffchecks.check_io import decode_text
 from diffchecks.new_findings import remove_white_space
 from orchestrator.app.human_decisions.finding_feedback import (
     FindingFeedback,
@@ -23,7 +24,6 @@ from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.code_review.change.change_construction import find_default_branch
-from orchestrator.code_review.change.contents import decode
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
@@ -162,7 +162,11 @@ class _Base:
             tree = await self._commits.tree(commit)
             entries = await list_tree(self._objects, tree, lambda folder: folder in parents)
             mode, blob = entries.get(path, ("", ""))
-            return decode(await self._objects.read(blob)).split("\n") if mode[:3] == "100" else None
+            return (
+                decode_text(await self._objects.read(blob)).split("\n")
+                if mode[:3] == "100"
+                else None
+            )
         except InputError:
             return None
 
