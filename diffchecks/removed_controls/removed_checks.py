@@ -1,7 +1,8 @@
-"""Leads: lines that may protect and that a change removes or alters, in any language.
+"""Lines that may protect and that a change removes or alters, in any language.
 
-No rule counts them, so they are no findings and change no verdict: agents get them as places to
-look at. Whether the code is as safe without them is a question about the program, not its syntax.
+No rule counts most of them, so they are no findings and change no verdict: agents get them as
+leads. Whether the code is as safe without them is a question about the program, not its syntax. A
+denial of access that goes without a trace is told to people as well, and decides nothing either.
 """
 
 import re
@@ -19,6 +20,8 @@ LEADS = {
     OTHER: "A line that may protect is gone",
 }
 """Code → message."""
+DENIAL = "denial-removed"
+"""The code of a condition about access that rejected, and of which nothing is left."""
 
 MAX_LINES = 60  # removed lines of a hunk; with more, the code was replaced
 MAX_CHARACTERS = 1_000  # of a line; a longer one is data or generated
@@ -34,6 +37,10 @@ _PROTECTS = re.compile(
     r"|http_?only|redirect|symlink|travers|normpath|realpath|is_?link|relative_to|['\"/]\.\.['\"/]"
     r"|limit|max_|_max|max[A-Z]|exceed|too_?(?:large|many|long|big|deep)|timeout|depth|\block\b|mutex"
     r"|revoke|cycle_key|expire|session|sandbox|entity|entities|x-frame|policy|\\[rn0]|__proto__|fullmatch|strict"
+)
+_ACCESS = re.compile(
+    r"(?i)auth(?!or(?:s|\b))|permi(?:ssion|tted)|is_?admin|owner|(?:\b|_)(?:has)?_?roles?(?:\b|_)"
+    r"|privileg|superuser|is_?staff|forbid|\bcan[_A-Z(.]|logged_?in|current_?user"
 )
 _CONDITION = re.compile(
     r"\s*(?:\}?\s*el(?:se\s?)?if|if|unless|assert|guard|when)\b|.*[)\w] (?:if|unless) "
@@ -51,7 +58,7 @@ _WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
 
 
 def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
-    """At most one lead for each hunk."""
+    """At most one for each hunk."""
     new = [line for file in files for line in file.added_text.split("\n")]
     words = {word for line in new if _is_code(line) for word in _WORD.findall(line)}
     came, moved = _protecting(words), set(map(strip_whitespace, new))
@@ -69,13 +76,14 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
                 lost = not _protecting(_WORD.findall(line)) <= came
                 span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
                 if code := _lead(line, "\n".join(span), alters=alters, lost=lost):
-                    where = file.path, file.place_of(hunk), LEADS[code]
+                    message = LEADS.get(code, f"Nothing rejects here anymore: {line.strip()}")
+                    where = file.path, file.place_of(hunk), message
                     yield RawFinding(code, *where, removed_path=file.path, removed_line=number)
                     break
 
 
 def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
-    """The code of a removed line's lead; empty: none.
+    """The code of a removed line; empty: none.
 
     Args:
         span: the line and the removed ones below it.
@@ -86,7 +94,10 @@ def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
         return OTHER if lost else ""
     if alters:
         return ALTERED if lost or _PROTECTS.search(line) else ""
-    return CONDITION if lost or _REJECTS.search(span) else ""
+    rejects = _REJECTS.search(span)
+    if lost and rejects and _ACCESS.search(line):
+        return DENIAL
+    return CONDITION if lost or rejects else ""
 
 
 def _is_code(line: str) -> bool:

@@ -12,6 +12,7 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from diffchecks.check_io import decode_text
 from diffchecks.safe_paths import read_safely
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
@@ -37,7 +38,7 @@ from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
 from orchestrator.code_review.change.change_construction import UNCOMMITTED
-from orchestrator.code_review.change.contents import decode, split_lines
+from orchestrator.code_review.change.contents import split_lines
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.path_limits import normalize_path
 from orchestrator.code_review.change.types import Change
@@ -385,7 +386,7 @@ def _present_lines(
     async def read(path: str) -> list[str]:
         lines, root = await read_head(path), state_directory.repo_root(options.repo or Path())
         with suppress(OSError):
-            lines += split_lines(decode(read_safely(root, path, BIG_FILE_BYTES)))
+            lines += split_lines(decode_text(read_safely(root, path, BIG_FILE_BYTES)))
         return lines
 
     return read

@@ -256,6 +256,7 @@ OWN: dict[str, Case] = {
     "security.loosened-dependency": text("requirements.txt", "a>=1.2\n", "a==1.3\n", "a==1.2\n"),
     "security.condition-weakened": text("pay.py", "def f(KIND_path):\n    return KIND_path.startswith(ROOT)\n", "def f(KIND_path):\n    return KIND_path.startswith(ROOT + os.sep, 1)\n", "def f(KIND_path):\n    return KIND_path.startswith(ROOT + os.sep)\n"),
     "security.access-control-removed": text("pay.py", "def f(request):\n    return delete(request)\n", "@KIND_required\ndef f(request):\n    return delete(request, 1)\n", "@KIND_required\ndef f(request):\n    return delete(request)\n"),
+    "security.denial-removed": text("pay.py", "def f(user):\n    return KIND(user)\n", "def f(user):\n    if not user.is_admin:\n        raise PermissionError\n    return KIND(user, 1)\n", "def f(user):\n    if not user.is_admin:\n        raise PermissionError\n    return KIND(user)\n"),
     "security.bound-removed": text("pay.py", "KIND = compile('<KIND.*?>')\n", "KIND = compile('<KIND.{,200}?>')\n", "KIND = compile('<KIND.{,100}?>')\n"),
     "security.hardening-removed": text("pay.py", "def f(body):\n    return ParserKIND(body)\n", "def f(body):\n    return ParserKIND(body, forbid_external=True, tree=1)\n", "def f(body):\n    return ParserKIND(body, forbid_external=True)\n"),
     "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
