@@ -60,7 +60,9 @@ def list_readers(repo: Path | None) -> Readers:
         built = build(inputs, replace(catalog.tool_policy, plugins=()))
         tools = [tool for tool in built if isinstance(tool, Analysis)]
     found: dict[str, dict[str, list[str]]] = {}
-    for language in catalog.languages.languages:
+    for language, entry in catalog.languages.languages.items():
+        if entry.kind == "settings":  # as far as its text goes
+            continue
         names = catalog.languages.sample_names(language)
         reading = {tool.spec.name for tool in tools if any(map(tool.reads, names))}
         by_topic = {topic: sorted(reading.intersection(names)) for topic, names in TOPICS.items()}

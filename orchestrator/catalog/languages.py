@@ -19,12 +19,12 @@ class Language(Strict, frozen=True):
     """One language.
 
     Attributes:
-        kind: ``program`` executes, ``data`` configures or describes, ``style`` decides how pages
-            look, ``prose`` is for people.
+        kind: ``program`` executes, ``data`` configures or describes, ``settings`` have no more to
+            read than their text, ``style`` decides how pages look, ``prose`` is for people.
         files: globs in lower case, of names; of whole paths where they have a slash.
     """
 
-    kind: Literal["program", "data", "style", "prose"]
+    kind: Literal["program", "data", "settings", "style", "prose"]
     files: Globs
 
 

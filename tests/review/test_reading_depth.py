@@ -46,6 +46,21 @@ async def test_the_third_line_says_how_each_file_was_read(tmp_path: Path) -> Non
     assert verdict.verdict == "needs_changes"
 
 
+SETTINGS = (
+    ".gitignore", ".dockerignore", ".gitattributes", "CODEOWNERS", ".editorconfig", ".nvmrc",
+    ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
+    "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma",
+)  # fmt: skip
+
+
+async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, dict.fromkeys(SETTINGS, "a = 1\n")))
+    assert gaps(verdict) == {}
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/bin/sh\nrm -rf x\n"}))
+    assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
+
+
 @pytest.mark.parametrize(
     ("path", "content", "why"),
     [

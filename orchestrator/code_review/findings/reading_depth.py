@@ -109,8 +109,8 @@ def add_unread(
             why = f"{TEXT_ONLY}, and {NOTHING_READ}"
         else:
             continue
-        is_style = _kind(file, languages) == "style"
-        found.append(Skipped(path=file.path, why=why, gap=gap and not is_style))
+        is_gap = gap and _kind(file, languages) not in {"style", "settings"}
+        found.append(Skipped(path=file.path, why=why, gap=is_gap))
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
 
 
@@ -119,7 +119,7 @@ def _program(file: ChangedFile, languages: LanguagesFile) -> str:
     if _is_empty(file):
         return ""
     language = languages.language_of(file.path)
-    if language and not (file.script and _kind(file, languages) == "prose"):
+    if language and not (file.script and _kind(file, languages) in {"prose", "settings"}):
         return language if _kind(file, languages) == "program" else ""
     is_program = file.script or EXECUTABLE in {file.new_mode, file.old_mode}
     return "a program" if is_program else ""
