@@ -57,7 +57,7 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, dict.fromkeys(SETTINGS, "a = 1\n")))
     assert gaps(verdict) == {}
     assert (verdict.status, verdict.verdict) == ("complete", "merge")
-    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/bin/sh\nrm -rf x\n"}))
+    script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/perl\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 
 
