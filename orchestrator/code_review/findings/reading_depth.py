@@ -103,13 +103,14 @@ def add_unread(
     for file in files:
         if file.path in explained or file.path in as_code:
             continue
-        if program := _program(file, languages):
+        program = _program(file, languages)
+        if program:
             why = f"not read as {program}: {TEXT_ONLY}"
         elif file.path in owed:
             why = f"{TEXT_ONLY}, and {NOTHING_READ}"
         else:
             continue
-        is_gap = gap and _kind(file, languages) not in {"style", "settings"}
+        is_gap = gap and bool(program or _kind(file, languages) not in {"style", "settings"})
         found.append(Skipped(path=file.path, why=why, gap=is_gap))
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
 
