@@ -7,7 +7,7 @@ names only the change; it reviews the head that the row has when the job starts.
 import hashlib
 import zlib
 from collections.abc import Sequence
-from typing import Annotated, LiteralString
+from typing import Annotated, Any, LiteralString
 
 import procrastinate
 import psycopg
@@ -26,18 +26,23 @@ REVIEW_TASK = "review"
 POST_TASK = "post"
 COMMAND_TASK = "command"
 
-_RECORD_PUSH = """
+_RECORD_OPEN = """
 INSERT INTO service_changes AS c
     (change, forge, installation, repository, number, clone_url, base, head, title, description,
      lines)
 VALUES (%(change)s, %(forge)s, %(installation)s, %(repository)s, %(number)s, %(clone_url)s,
         %(base)s, %(head)s, %(title)s, %(description)s, %(lines)s)
-ON CONFLICT (change) DO UPDATE SET
+ON CONFLICT (change) DO """
+_RECORD_PUSH = f"""{_RECORD_OPEN}UPDATE SET
     installation = excluded.installation, clone_url = excluded.clone_url, base = excluded.base,
     head = excluded.head, title = excluded.title, description = excluded.description,
     lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
     crashes = 0, failures = 0, problem = '', is_full = false
 RETURNING is_paused
+"""
+_KNOW_REPOSITORY = """
+INSERT INTO service_repositories (forge, repository) VALUES (%(forge)s, %(repository)s)
+ON CONFLICT DO NOTHING
 """
 
 _WAIT_ON = """
@@ -92,7 +97,7 @@ class StoredChange(Struct, frozen=True):
     Attributes:
         run, run_base, run_head: the newest run and its base and head; empty before the first.
         base_commit: the commit of ``run_base`` when the run began; empty before.
-        crashes: how often a worker or its review died on this head.
+        crashes: how often this head's review died alone in its worker; 1 if only among others.
         failures: how often this head's review failed temporarily.
         is_paused: pushes are recorded but not reviewed.
         is_full: the head is reviewed as if it were the first.
@@ -135,11 +140,13 @@ class Enqueuing(Strict, frozen=True):
         debounce: seconds that a review waits for a further push, restarted by each push.
         most_wait: seconds after which it begins, regardless of further pushes.
         slots: maximum number of concurrent reviews of one repository.
+        already_open: also review requests that were open before their repository's first webhook.
     """
 
     debounce: Annotated[float, Meta(ge=0)] = 5.0
     most_wait: PositiveFloat = 60.0
     slots: PositiveInt = 2
+    already_open: bool = False
 
 
 async def record_delivery(
@@ -166,13 +173,22 @@ async def record_push(
 
     Within the caller's transaction.
     """
-    values = {name: getattr(push, name) for name in (*push.__struct_fields__, "change")}
-    done = await db.execute(_RECORD_PUSH, values)
+    done = await db.execute(_RECORD_PUSH, _values(push))
+    await db.execute(_KNOW_REPOSITORY, _values(push))
     row = await done.fetchone()
     superseded = await cancel_begun_jobs(db, push.change)
     await count(db, SUPERSEDED, len(superseded))
     if row is not None and not row[0]:
         await enqueue_review(db, queue, push, how)
+
+
+async def record_open(db: psycopg.AsyncConnection, push: Push) -> None:
+    """Record a request without reviewing it, so that its next push is noticed."""
+    await db.execute(f"{_RECORD_OPEN}NOTHING", _values(push))
+
+
+def _values(push: Push) -> dict[str, Any]:
+    return {**to_builtins(push), "change": push.change}
 
 
 async def enqueue_review(
@@ -363,25 +379,39 @@ async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit
     )
 
 
+async def record_alone(db: psycopg.AsyncConnection, change: str, *, alone: bool) -> None:
+    """Record whether a change's review now has its worker for itself."""
+    await db.execute(
+        "UPDATE service_changes SET is_alone = %s WHERE change = %s AND is_alone <> %s",
+        (alone, change, alone),
+    )
+
+
 async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
     """Record that a review failed temporarily; False if it did too often."""
-    return await _count(db, "failures", change, most)
+    return await _is_below(
+        db, "UPDATE service_changes SET failures = failures + 1 WHERE change = %s"
+        " RETURNING failures", change, most,
+    )  # fmt: skip
 
 
 async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
-    """Record that a worker or its child died on a change's head; False if it did too often."""
-    return await _count(db, "crashes", change, most)
+    """Record that a worker or its child died on a change's head; False if it did too often.
+
+    Among others it may be their fault: then the next attempt is to be alone, and is not the last.
+    """
+    return await _is_below(
+        db, "UPDATE service_changes SET crashes ="
+        " CASE WHEN is_alone THEN crashes + 1 ELSE greatest(crashes, 1) END WHERE change = %s"
+        " RETURNING CASE WHEN is_alone THEN crashes ELSE 0 END", change, most,
+    )  # fmt: skip
 
 
-async def _count(
-    db: psycopg.AsyncConnection, column: LiteralString, change: str, most: int
+async def _is_below(
+    db: psycopg.AsyncConnection, update: LiteralString, change: str, most: int
 ) -> bool:
     async with db.cursor(row_factory=scalar_row) as cursor:
-        await cursor.execute(
-            f"UPDATE service_changes SET {column} = {column} + 1 WHERE change = %s"  # noqa: S608
-            f" RETURNING {column}",
-            (change,),
-        )
+        await cursor.execute(update, (change,))
         times = await cursor.fetchone()
     return times is not None and times < most
 

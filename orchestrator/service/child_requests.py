@@ -48,6 +48,7 @@ class PostRequest(ChildRequest, frozen=True, kw_only=True):
 
     Attributes:
         head: the commit id of the verdict.
+        run_id: the run of that head; empty if there is none.
         problem: why there is no verdict, for the check; empty if there is one.
     """
 

@@ -8,12 +8,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from typing import Any
 
 import procrastinate
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import Counter as PrometheusCounter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
@@ -31,7 +33,17 @@ from orchestrator.service.changes import (
     record_push,
     review_again,
 )
-from orchestrator.service.event_counts import PARKED, RESUMED, SUPERSEDED, read_counts
+from orchestrator.service.event_counts import (
+    BUCKETS,
+    ENDED,
+    MILLISECONDS,
+    PARKED,
+    POSTED,
+    RESUMED,
+    SECONDS_UP_TO,
+    SUPERSEDED,
+    read_counts,
+)
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
 from orchestrator.service.missed_pushes import sweep_forever
 from orchestrator.service.queue_state import QueueFigures, read_figures
@@ -72,6 +84,11 @@ class Server:
     def __init__(self, settings: ServiceSettings, queue: procrastinate.App) -> None:
         self._settings, self._queue = settings, queue
         self._shared = SHARED_BYTES
+        self._registry = CollectorRegistry()
+        self._webhooks = PrometheusCounter(
+            "diffcourt_webhooks", "Webhooks that this server answered", ("forge", "status"),
+            registry=self._registry,
+        )  # fmt: skip
 
     async def webhook(self, request: Request) -> Response:
         """Receive a webhook: 202 if it is recorded or was before."""
@@ -85,6 +102,8 @@ class Server:
         except DATABASE_ERRORS as error:
             said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
         took = (time.monotonic() - began) * 1000
+        known = name if name in self._settings.forges else "unknown"
+        self._webhooks.labels(known, status).inc()
         LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
         # The error of the database is only logged.
         return PlainTextResponse(
@@ -183,6 +202,7 @@ class Server:
                 text = render_queue_metrics(await read_figures(db), await read_counts(db))
         except DATABASE_ERRORS:
             return PlainTextResponse("the database cannot be used\n", 503)
+        text += generate_latest(self._registry).decode()
         return PlainTextResponse(text, media_type=CONTENT_TYPE_LATEST)
 
     def connection(self) -> Any:
@@ -288,8 +308,11 @@ def make_app(settings: ServiceSettings) -> Starlette:
 _COUNTS = {
     RESUMED: "Jobs of dead workers that ran again",
     SUPERSEDED: "Reviews that a newer push ended",
-    PARKED: "Changes whose workers died too often",
+    PARKED: "Changes that were parked",
+    ENDED: "Reviews that ended, by their verdict",
+    POSTED: "Attempts to post, by how they ended",
 }
+_LABELED = (ENDED, POSTED)
 
 
 def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, int]) -> str:
@@ -305,14 +328,28 @@ def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, i
             jobs.add_metric((queue, state), found.jobs if found else 0)
         waiting = known.get((queue, "todo"))
         oldest.add_metric((queue,), max(waiting.oldest or 0.0, 0.0) if waiting else 0.0)
-    counters: list[Metric] = []
+    counters: list[Metric] = [_durations(counts)]
     for name, what in _COUNTS.items():
-        counter = CounterMetricFamily(f"diffcourt_queue_{name}", what)
-        counter.add_metric((), counts.get(name, 0))
+        labels = ("result",) if name in _LABELED else ()
+        counter = CounterMetricFamily(f"diffcourt_queue_{name}", what, labels=labels)
+        values = {key: counts[key] for key in sorted(counts) if key.split()[0] == name}
+        for key, value in (values or ({} if labels else {name: 0})).items():
+            counter.add_metric(key.split()[1:], value)
         counters.append(counter)
     registry = CollectorRegistry()
     registry.register(_Fixed([jobs, oldest, *counters]))
     return generate_latest(registry).decode()
+
+
+def _durations(counts: Mapping[str, int]) -> HistogramMetricFamily:
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    reviews = accumulate(counts.get(f"{SECONDS_UP_TO} {bound}", 0) for bound in bounds)
+    return HistogramMetricFamily(
+        "diffcourt_queue_review_duration_seconds",
+        "The last attempt of reviews that ended",
+        buckets=list(zip(bounds, reviews, strict=True)),
+        sum_value=counts.get(MILLISECONDS, 0) / 1000,
+    )
 
 
 class _Fixed(Collector):

@@ -13,7 +13,7 @@ from typing import Any
 
 import procrastinate
 import psycopg
-from procrastinate.exceptions import ConnectorException, UniqueViolation
+from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from psycopg_pool import PoolTimeout
@@ -73,7 +73,7 @@ class OwnedJobs(JobManager):
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Set a job's final state, if this worker still owns it."""
         if not await self._end_own(job, _FINISH, status=status.value, delete=delete_job):
-            LOG.warning("job %s is another worker's now; its end here is ignored", job.id)
+            LOG.warning("%s is another worker's now; its end here is ignored", describe_job(job))
 
     async def retry_job(
         self,
@@ -86,7 +86,7 @@ class OwnedJobs(JobManager):
         """Retry a job, if this worker still owns it."""
         to = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
         if not await self._end_own(job, _RETRY, **to):
-            LOG.warning("job %s is another worker's now; it is not retried here", job.id)
+            LOG.warning("%s is another worker's now; it is not retried here", describe_job(job))
 
     async def is_own(self, job: Job) -> bool:
         """Whether this worker still owns a job; True if the database is unavailable."""
@@ -115,8 +115,8 @@ class OwnedJobs(JobManager):
         raise AssertionError
 
     async def _if_own(self, job: Job, query: str, **arguments: Any) -> bool:
-        owner = {"job": job.id, "attempt": job.attempts, "worker": job.worker_id}
-        rows = await self.connector.execute_query_all_async(query=query, **owner, **arguments)
+        values = {**_owner(job), **arguments}
+        rows = await self.connector.execute_query_all_async(query=query, **values)
         return bool(rows)
 
 
@@ -143,30 +143,37 @@ def make_queue(
 
 
 async def sweep_stalled_jobs(
-    jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
+    jobs: OwnedJobs, times: QueueTimes, take_over: Callable[[Job], Awaitable[None]]
 ) -> None:
-    """Retry jobs of dead workers periodically; every worker does it.
-
-    Args:
-        count_crash: records that a job's worker died; False if that happened too often.
-    """
+    """Have the jobs of dead workers taken over periodically; every worker does it."""
     while True:
         await asyncio.sleep(times.sweep)
-        with suppress(ConnectorException):  # the database is away: try again the next time
-            await retry_stalled_jobs(jobs, times, count_crash)
+        with suppress(*DATABASE_ERRORS):  # the database is away: try again the next time
+            for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=times.stalled):
+                await take_over(job)
 
 
-async def retry_stalled_jobs(
-    jobs: OwnedJobs, times: QueueTimes, count_crash: Callable[[Job], Awaitable[bool]]
-) -> None:
-    """Retry each job of a dead worker, or park it as failed; see the caller."""
-    for job in await jobs.get_stalled_jobs(seconds_since_heartbeat=times.stalled):
-        try:
-            if await count_crash(job):
-                await jobs.retry_job(job)
-                LOG.info("job %s of a dead worker runs again", job.id)
-            else:
-                await jobs.finish_job(job, Status.FAILED, delete_job=False)
-                LOG.error("job %s is parked: its workers died too often", job.id)
-        except UniqueViolation:  # a waiting job will do the same work
-            await jobs.finish_job(job, Status.ABORTED, delete_job=False)
+def describe_job(job: Job) -> str:
+    """What a job does, for the log."""
+    return f"the {job.task_name} of {job.task_kwargs['change']}"
+
+
+async def owns_job(db: psycopg.AsyncConnection, job: Job) -> bool:
+    """Whether a job is still the attempt that was read; nobody changes it in this transaction."""
+    return await (await db.execute(_IS_OWN, _owner(job))).fetchone() is not None
+
+
+async def end_stalled_job(db: psycopg.AsyncConnection, job: Job, *, again: bool) -> None:
+    """Retry an owned job, or park it as failed, in the caller's transaction."""
+    values = {**_owner(job), **dict.fromkeys(("at", "priority", "queue", "lock")), "delete": False}
+    try:
+        async with db.transaction():
+            await db.execute(
+                _RETRY if again else _FINISH, {**values, "status": Status.FAILED.value}
+            )
+    except psycopg.errors.UniqueViolation:  # a waiting job will do the same work
+        await db.execute(_FINISH, {**values, "status": Status.ABORTED.value})
+
+
+def _owner(job: Job) -> dict[str, Any]:
+    return {"job": job.id, "attempt": job.attempts, "worker": job.worker_id}

@@ -1,23 +1,28 @@
 """Finds pushes whose webhooks were missed, such as during a downtime, by listing open requests.
 
-Only known repositories are queried, and only requests whose newest push is unknown are enqueued.
+Only known repositories are queried, and only requests whose newest push is unknown are enqueued. A
+request that is older than its repository's first webhook is recorded, and reviewed from its next
+push on.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from itertools import chain
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import httpx2
 import procrastinate
-from msgspec import Struct
+from msgspec import Meta, Struct
 from psycopg.rows import class_row
 
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.service.changes import Push, load_change, record_push
+from orchestrator.service.changes import Push, load_change, record_open, record_push
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
+from orchestrator.service.queue_state import KNOWN_DAYS
 from orchestrator.service.settings import ForgeSettings, ServiceSettings
 from orchestrator.service.webhooks import EventPullRequest, checked_push, push_of
 
@@ -29,26 +34,47 @@ SWEEP_LOCK = 0x6469666664
 """The number of the advisory lock of the one server that looks."""
 
 CALL_SECONDS = 20.0
-KNOWN_DAYS = 30
+MAX_PAGES = 10
+"""Of a repository's first list: each has up to a hundred requests."""
 
 Connect = Callable[[], Any]
 """Opens a connection of the pool, as an asynchronous context."""
 
 _REPOSITORIES = """
-SELECT DISTINCT ON (forge, repository) forge, installation, repository, clone_url, change
-FROM service_changes WHERE received > now() - make_interval(days => %s)
+SELECT DISTINCT ON (forge, repository)
+    forge, installation, repository, clone_url, change, since, is_listed
+FROM service_changes JOIN service_repositories USING (forge, repository)
+WHERE received > now() - make_interval(days => %s)
 ORDER BY forge, repository, received DESC
 """
+_LISTED = "UPDATE service_repositories SET is_listed = true WHERE (forge, repository) = (%s, %s)"
 
 
 class KnownRepository(Struct, frozen=True):
-    """A repository with recent webhooks; ``change`` is its newest change."""
+    """A repository with recent webhooks.
+
+    Attributes:
+        change: its newest change.
+        since: when its first webhook came.
+        is_listed: its open requests were listed since.
+    """
 
     forge: str
     installation: str
     repository: str
     clone_url: str
     change: str
+    since: datetime
+    is_listed: bool
+
+
+Time = Annotated[datetime, Meta(tz=True)]
+
+
+class _PullRequest(EventPullRequest, frozen=True):
+    """An entry of GitHub's or Forgejo's list of pull requests."""
+
+    created_at: Time | None = None
 
 
 class _MergeRequest(Struct, frozen=True):
@@ -59,6 +85,7 @@ class _MergeRequest(Struct, frozen=True):
     target_branch: str
     title: str = ""
     description: str | None = None
+    created_at: Time | None = None
 
 
 async def sweep_forever(
@@ -102,20 +129,40 @@ async def find_missed_pushes(
             continue
         asked += 1
         try:
-            pushes = await _open_pushes(forge, repository, connect, tokens)
+            pages = await _open_pushes(forge, repository, connect, tokens)
         except (DiffcourtError, httpx2.HTTPError, ValueError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             LOG.warning("%s cannot be asked for missed pushes: %s", repository.repository, why)
             if not _is_about_one_repository(error):
                 refused.add(whose)
             continue
-        for push in pushes:
-            async with connect() as db, db.transaction():
-                row = await load_change(db, push.change)
-                if row is None or row.head != push.head:
-                    await record_push(db, queue, push, settings.enqueuing)
-                    found += 1
+        asked += len(pages) - 1
+        for push, created in chain.from_iterable(pages):
+            is_old = created is not None and created < repository.since
+            found += await _record(settings, queue, connect, push, is_old=is_old)
+        async with connect() as db:
+            await db.execute(_LISTED, (repository.forge, repository.repository))
     return found, asked
+
+
+async def _record(
+    settings: ServiceSettings,
+    queue: procrastinate.App,
+    connect: Connect,
+    push: Push,
+    *,
+    is_old: bool,
+) -> bool:
+    """Record the newest push of an open request; whether it was missed and is to be reviewed."""
+    async with connect() as db, db.transaction():
+        row = await load_change(db, push.change)
+        if row is None and is_old and not settings.enqueuing.already_open:
+            await record_open(db, push)
+            return False
+        if row is not None and row.head == push.head:
+            return False
+        await record_push(db, queue, push, settings.enqueuing)
+        return True
 
 
 def _is_about_one_repository(error: Exception) -> bool:
@@ -127,23 +174,39 @@ def _is_about_one_repository(error: Exception) -> bool:
 
 async def _open_pushes(
     forge: ForgeSettings, repository: KnownRepository, connect: Connect, tokens: ForgeTokens
-) -> Sequence[Push]:
-    """The newest pushes of a repository's open requests; the hundred that changed last."""
+) -> list[list[tuple[Push, datetime | None]]]:
+    """Pages of the newest pushes of open requests, and when the requests were opened.
+
+    All pages the first time; then only the first one, of those that changed last.
+    """
     async with connect() as db:
         row = await load_change(db, repository.change)
     assert row is not None
     token = await asyncio.to_thread(tokens.get, forge, row, LISTING)
     address, headers = _listing(forge, repository.repository, token)
+    pages = []
     async with httpx2.AsyncClient(timeout=CALL_SECONDS) as client:
-        answer = await client.get(address, headers=dict(headers))
-    answer.raise_for_status()
+        for number in range(1, 2 if repository.is_listed else MAX_PAGES + 1):
+            answer = await client.get(f"{address}&page={number}", headers=dict(headers))
+            answer.raise_for_status()
+            page = _read_page(forge, repository, row.installation, answer.content)
+            pages.append([(checked_push(forge, push), created) for push, created in page])
+            if not page:
+                break
+    return pages
+
+
+def _read_page(
+    forge: ForgeSettings, repository: KnownRepository, installation: str, content: bytes
+) -> list[tuple[Push, datetime | None]]:
     if forge.kind == "gitlab":
-        listed = parse_json(answer.content, list[_MergeRequest])
-        pushes = [_of_merge_request(repository, request) for request in listed]
-    else:
-        requests = parse_json(answer.content, list[EventPullRequest])
-        pushes = [push_of(repository.forge, row.installation, request) for request in requests]
-    return [checked_push(forge, push) for push in pushes]
+        listed = parse_json(content, list[_MergeRequest])
+        return [(_of_merge_request(repository, request), request.created_at) for request in listed]
+    requests = parse_json(content, list[_PullRequest])
+    return [
+        (push_of(repository.forge, installation, request), request.created_at)
+        for request in requests
+    ]
 
 
 def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, Mapping[str, str]]:
@@ -157,7 +220,7 @@ def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, Ma
     if forge.kind == "github":
         query = "state=open&sort=updated&direction=desc&per_page=100"
         return f"{url}/repos/{repository}/pulls?{query}", {"Authorization": f"Bearer {token}"}
-    address = f"{url}/api/v1/repos/{repository}/pulls?state=open&sort=recentupdate&limit=50&page=1"
+    address = f"{url}/api/v1/repos/{repository}/pulls?state=open&sort=recentupdate&limit=50"
     return address, {"Authorization": f"token {token}"}
 
 

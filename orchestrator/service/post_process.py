@@ -1,7 +1,7 @@
 """The process that posts one verdict: the only one with a token that can write.
 
 Exit codes: 0 posted; 14 the request is closed or has a newer head, so nothing was posted; 2 no
-attempt can succeed, as the last line of stderr explains; 3 another attempt may.
+attempt can succeed; 3 another attempt may. The last line of stderr says what was posted or why not.
 """
 
 import os
@@ -9,19 +9,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from orchestrator.app.runs.stored_runs import load_verdict
-from orchestrator.errors import EXIT_OK
+from orchestrator.app.runs.stored_runs import load_verdict, show_run
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.errors import EXIT_OK, InputError, RunNotFound
 from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarget
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import MOVED, PostRequest
 
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
 
 
-def post(request: PostRequest) -> None:
-    """Post the verdict, or the check that says why there is none.
+def post(request: PostRequest) -> str:
+    """Post the verdict, or the check that says why there is none; returns what was posted.
+
+    A finished verdict is posted whatever became of the job that reached it.
 
     Raises:
         HeadMoved: the request has moved on; nothing was written.
@@ -31,20 +35,34 @@ def post(request: PostRequest) -> None:
     target = PostingTarget(request.project, request.number, request.url, environment)
     forge: Forge = import_module(f"orchestrator.posting.{request.kind}").open_forge(target)
     clean = make_cleaner({**os.environ, **environment})
-    if not request.problem:
-        post_verdict(load_verdict(Path(request.repo), request.run_id), forge, clean)
-        return
+    verdict = _find_verdict(request)
+    if verdict is not None:
+        post_verdict(verdict, forge, clean)
+        return f"posted {verdict.verdict}, {verdict.status}"
     now = forge.read_pull_request()
     if not now.is_open or now.head != request.head:
         raise HeadMoved("the request is closed or has a newer head; nothing was posted")
     title = "Incomplete: this change was not reviewed"
     forge.write_check(now.head, ForgeCheck("incomplete", title, clean(request.problem)))
+    return "posted that it was not reviewed"
+
+
+def _find_verdict(request: PostRequest) -> Verdict | None:
+    """The verdict of the run; None where there is a problem and no final verdict."""
+    repo = Path(request.repo)
+    if not request.problem:
+        return load_verdict(repo, request.run_id)
+    try:
+        found = show_run(repo, request.run_id) if request.run_id else None
+    except (InputError, RunNotFound):
+        return None
+    return found.verdict if found is not None and found.info.state == "finished" else None
 
 
 def main(request: PostRequest) -> int:
     """Post; returns the exit code."""
     try:
-        post(request)
+        emit_line(post(request), sys.stderr)
     except HeadMoved:
         return MOVED
     return EXIT_OK

@@ -14,19 +14,26 @@ from orchestrator.service.changes import Enqueuing, StoredChange
 KEPT_CHANGE_DAYS = 180
 """Requests without a push, and what their reviews cost, are kept for so long."""
 
+KNOWN_DAYS = 30
+"""A repository without a webhook for so long has no missed pushes, and is new again."""
+
 KEPT_DAYS = 14
 """Ended jobs and delivery ids are kept for so long; a forge delivers again within three days."""
 
 _JOBS = """
 SELECT j.id, j.queue_name AS queue, j.args->>'change' AS change, j.status::text AS state,
        j.attempts, c.head, c.run, c.crashes, c.is_paused, c.problem,
-       extract(epoch FROM clock_timestamp() - coalesce(
-           (SELECT max(e.at) FROM procrastinate_events e WHERE e.job_id = j.id), now()
-       ))::float8 AS seconds
+       -- The event of a job that waits for its time is in the future.
+       greatest(extract(epoch FROM clock_timestamp() - coalesce((
+           SELECT max(e.at) FROM procrastinate_events e
+           WHERE e.job_id = j.id AND e.at <= clock_timestamp()
+       ), now())), 0)::float8 AS seconds
 FROM procrastinate_jobs j LEFT JOIN service_changes c ON c.change = j.args->>'change'
-WHERE j.status IN ('todo', 'doing', 'failed') OR %(ended)s
-ORDER BY j.id DESC LIMIT %(limit)s
+WHERE (j.status IN ('todo', 'doing', 'failed') OR %(ended)s) AND
 """
+_NEWEST = f"{_JOBS} true ORDER BY j.id DESC LIMIT %(limit)s"
+_OLDEST = f"{_JOBS} j.status = 'todo' AND j.id < %(before)s ORDER BY j.id LIMIT 1"
+_COUNT = "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing', 'failed') OR %s"
 _FIGURES = """
 SELECT queue_name AS queue, status::text AS state, count(*) AS jobs,
        max(extract(epoch FROM clock_timestamp() - coalesce(scheduled_at, (
@@ -58,6 +65,20 @@ class QueuedJob(Struct, frozen=True):
     seconds: float
 
 
+class QueueListing(Struct, frozen=True):
+    """The jobs of a queue, as many as were asked for.
+
+    Attributes:
+        jobs: the newest, newest first.
+        total: how many there are.
+        oldest: the oldest waiting job, where ``jobs`` does not have it.
+    """
+
+    jobs: list[QueuedJob]
+    total: int
+    oldest: QueuedJob | None
+
+
 class QueueFigures(Struct, frozen=True):
     """Waiting and running jobs of one queue.
 
@@ -73,11 +94,17 @@ class QueueFigures(Struct, frozen=True):
 
 async def list_jobs(
     db: psycopg.AsyncConnection, *, ended: bool = False, limit: int = 50
-) -> list[QueuedJob]:
+) -> QueueListing:
     """The newest jobs that wait, run or are parked; with ``ended``, all."""
     async with db.cursor(row_factory=class_row(QueuedJob)) as cursor:
-        await cursor.execute(_JOBS, {"ended": ended, "limit": limit})
-        return await cursor.fetchall()
+        await cursor.execute(_NEWEST, {"ended": ended, "limit": limit})
+        jobs = await cursor.fetchall()
+        last = jobs[-1].id if jobs else 0
+        await cursor.execute(_OLDEST, {"ended": ended, "before": last})
+        oldest = await cursor.fetchone()
+    total = await (await db.execute(_COUNT, (ended,))).fetchone()
+    assert total is not None
+    return QueueListing(jobs, int(total[0]), oldest)
 
 
 async def read_figures(db: psycopg.AsyncConnection) -> list[QueueFigures]:
@@ -142,6 +169,12 @@ async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) ->
         " AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs j WHERE j.status IN ('todo', 'doing')"
         "  AND j.args->>'change' = c.change)",
         (KEPT_CHANGE_DAYS,),
+    )
+    await db.execute(  # what was opened while nobody was there is no missed push
+        "DELETE FROM service_repositories r WHERE NOT EXISTS (SELECT 1 FROM service_changes c"
+        " WHERE (c.forge, c.repository) = (r.forge, r.repository)"
+        "  AND c.received > now() - make_interval(days => %s))",
+        (KNOWN_DAYS,),
     )
     await db.execute(
         "DELETE FROM service_spending WHERE day < now() - make_interval(days => %s)",

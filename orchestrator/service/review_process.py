@@ -1,8 +1,8 @@
 """The process of one review: a worker's child, so that a failure does not affect the worker.
 
 It begins the run that the worker names, or resumes it if another worker began it. Exit codes: 0 the
-verdict is in the store; 2 no attempt can succeed, as the last line of stderr explains; 3 another
-attempt may; 130 it was asked to end.
+verdict is in the store, and the last line of stderr says which; 2 no attempt can succeed, as that
+line explains; 3 another attempt may; 130 it was asked to end.
 """
 
 import os
@@ -11,21 +11,24 @@ import time
 from pathlib import Path
 
 import anyio
+from msgspec.structs import astuple
 
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.runs import state_directory
 from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_main import run_as_child
 from orchestrator.service.child_requests import ReviewRequest
+from orchestrator.wording import count_noun
 
 RETRY_SECONDS = 0.5
 
 
-def review(request: ReviewRequest) -> None:
+def review(request: ReviewRequest) -> Verdict:
     """Begin or resume the run, until its verdict is recorded.
 
     Raises:
@@ -38,9 +41,9 @@ def review(request: ReviewRequest) -> None:
     while True:
         try:
             if _is_begun(repo, request.run_id):
-                resume_review(repo, request.run_id, observer, backend=request.backend)
+                verdict = resume_review(repo, request.run_id, observer, backend=request.backend)
             else:
-                run_review(
+                verdict = run_review(
                     _options(request, repo),
                     observer,
                     backend=request.backend,
@@ -54,6 +57,7 @@ def review(request: ReviewRequest) -> None:
             break
     if trace is not None and (problem := trace.finish()):
         emit_line(problem, sys.stderr)
+    return verdict
 
 
 def _is_begun(repo: Path, run_id: str) -> bool:
@@ -78,9 +82,11 @@ def _options(request: ReviewRequest, repo: Path) -> ReviewOptions:
 def main(request: ReviewRequest) -> int:
     """Review; returns the exit code."""
     try:
-        review(request)
+        verdict = review(request)
     except ReplayMismatch as error:  # a run of another version: every attempt fails
         raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
+    findings = count_noun(sum(astuple(verdict.counts)), "finding")
+    emit_line(f"{verdict.verdict}, {verdict.status}, {findings}", sys.stderr)
     return EXIT_OK
 
 

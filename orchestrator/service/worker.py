@@ -8,8 +8,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Container, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Container, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from orchestrator.app.runs.state_directory import STORE, new_run_id
 from orchestrator.app.tracing.export import LIVE
+from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
@@ -40,7 +41,7 @@ from orchestrator.service.child_requests import (
     ReviewRequest,
 )
 from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
-from orchestrator.service.event_counts import PARKED, RESUMED, count
+from orchestrator.service.event_counts import PARKED, POSTED, RESUMED, count, count_review
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
 from orchestrator.service.job_queue import (
     DATABASE_ERRORS,
@@ -50,7 +51,10 @@ from orchestrator.service.job_queue import (
     REVIEWS,
     JobFailed,
     OwnedJobs,
+    describe_job,
+    end_stalled_job,
     make_queue,
+    owns_job,
     sweep_stalled_jobs,
 )
 from orchestrator.service.queue_state import is_draining, remove_old_rows
@@ -64,6 +68,8 @@ CLEAN_UP_SECONDS = 3600.0
 MAX_TRIES = 10
 """Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
 MAX_RETRY_SECONDS = 600.0
+GIVEN_UP = "given_up"
+_POST_ENDED = {0: "posted", MOVED: "moved"}
 
 
 class TemporaryFailure(JobFailed):
@@ -102,6 +108,8 @@ class Worker:
         self._settings, self._queue, self._jobs = settings, queue, jobs
         self._cache = RepositoryCache(Path(settings.worker.cache))
         self._tokens, self._tenants = ForgeTokens(), Tenants(settings)
+        self._entering = asyncio.Lock()
+        self._places = asyncio.Semaphore(settings.worker.concurrency)
         retry = _Retry()
         queue.task(name=REVIEW_TASK, pass_context=True, retry=retry, queue=REVIEWS)(self.review)
         queue.task(name=POST_TASK, pass_context=True, retry=retry, queue=POSTS)(self.post)
@@ -119,11 +127,13 @@ class Worker:
                 await self._require_turn(db, context.job, row)
         if row is None or row.is_paused:
             return
+        LOG.info("%s: the review of %s begins, run %s", change, row.head[:12], row.run)
+        began = time.monotonic()
         try:
             ended = await _ended(context, self._review(context, row))
         finally:
             await asyncio.shield(self._settle_cost(row))
-        await self._settle(row, ended)
+        await self._settle(row, ended, time.monotonic() - began)
 
     async def _require_turn(self, db: psycopg.AsyncConnection, job: Job, row: StoredChange) -> None:
         """Make a review wait if its installation or repository reached its hourly limit.
@@ -144,7 +154,27 @@ class Worker:
                 LOG.info("%s", why)
                 raise TemporaryFailure(why, TURN_SECONDS)
 
+    @asynccontextmanager
+    async def _place(self, row: StoredChange) -> AsyncIterator[None]:
+        """A place for a review; all of them after a crash, so that it harms no other one."""
+        alone = row.crashes > 0
+        async with self._connection() as db:
+            await changes.record_alone(db, row.change, alone=False)
+        async with AsyncExitStack() as held:
+            async with self._entering:  # two that want all places would wait for each other
+                for _ in range(self._settings.worker.concurrency if alone else 1):
+                    await held.enter_async_context(self._places)
+            if alone:
+                async with self._connection() as db:
+                    await changes.record_alone(db, row.change, alone=True)
+            yield
+
     async def _review(self, context: JobContext, row: StoredChange) -> ChildExit:
+        """Review a change in a child, once there is a place for it."""
+        async with self._place(row):
+            return await self._review_in_place(context, row)
+
+    async def _review_in_place(self, context: JobContext, row: StoredChange) -> ChildExit:
         """Fetch the change and review it in a child."""
         forge = self._forge(row)
         token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
@@ -204,38 +234,35 @@ class Worker:
         async with self._connection() as db:
             await settle(db, row.run, usd)
 
-    async def _settle(self, row: StoredChange, ended: ChildExit) -> None:
+    async def _settle(self, row: StoredChange, ended: ChildExit, seconds: float) -> None:
         """Enqueue the posting of the verdict, retry the job, or record why there is no verdict.
 
         Raises:
             TemporaryFailure: another attempt may succeed.
             PermanentFailure: no attempt can.
         """
+        change = row.change
         if ended.code == 0:
-            async with self._connection() as db:
-                await changes.enqueue_post(db, self._queue, row.change)
+            LOG.info("%s: reviewed in %.1f s, run %s: %s", change, seconds, row.run, ended.line)
+            async with self._connection() as db, db.transaction():
+                await count_review(db, _result(ended.line), seconds)
+                await changes.enqueue_post(db, self._queue, change)
             return
         why = ended.line or f"the review ended with {ended.code}"
         async with self._connection() as db, db.transaction():
             if ended.code == EXIT_INCOMPLETE:  # the forge or the database is away
-                again = await changes.count_failure(db, row.change, MAX_TRIES)
+                again = await changes.count_failure(db, change, MAX_TRIES)
             else:
                 most = self._settings.worker.most_crashes
-                again = ended.code != EXIT_USAGE and await changes.count_crash(db, row.change, most)
+                again = ended.code != EXIT_USAGE and await changes.count_crash(db, change, most)
             if not again:
                 await self._give_up(db, row, why)
-        if not again:
-            raise PermanentFailure(why)
-        raise self._later(row.change, why, row.failures + row.crashes)
-
-    def _later(self, change: str, why: str, tries: int) -> TemporaryFailure:
-        """The error that retries a job after this many tries; logged."""
-        seconds = min(self._settings.queue.retry * 4.0**tries, MAX_RETRY_SECONDS)
-        LOG.warning("%s: %s; trying again in %.0f s", change, why, seconds)
-        return TemporaryFailure(why, seconds)
+                await count_review(db, "failed", seconds)
+        raise _later(change, why, row.failures + row.crashes) if again else PermanentFailure(why)
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
+        LOG.error("%s is parked: %s", row.change, why)
         await count(db, PARKED)
         await changes.record_problem(db, row.change, row.head, why)
         await changes.enqueue_post(db, self._queue, row.change)
@@ -250,10 +277,15 @@ class Worker:
             return  # a newer push arrived, whose review enqueues another post
         began = time.time()
         ended = await _ended(context, self._post(context, row))
-        self._require_answer(context.job, ended, {0, MOVED})
+        failed = "failed" if _may_retry(context.job, ended) else GIVEN_UP
+        async with self._connection() as db:
+            await count(db, POSTED, of=_POST_ENDED.get(ended.code, failed))
+        _require_answer(context.job, ended, _POST_ENDED)
         if ended.code == MOVED:
-            LOG.info("nothing is posted on %s: it is closed or has a newer head", change)
+            LOG.info("%s: nothing is posted: it is closed or has a newer head", change)
             return
+        what, seconds = ended.line or "posted", time.time() - began
+        LOG.info("%s: %s in %.1f s, run %s", change, what, seconds, row.run or "none")
         async with self._connection() as db:
             await changes.record_posted(db, change, row.head)
             spans = await make_spans(db, row, began) if self._settings.traces else []
@@ -280,7 +312,7 @@ class Worker:
         request = PostRequest(
             worker=os.getpid(),
             repo=str(self._cache.place(row)),
-            run_id=row.run,
+            run_id=row.run if row.is_reviewed_head else "",
             kind=forge.kind,
             url=forge.url,
             project=row.repository,
@@ -348,19 +380,37 @@ class Worker:
                     await remove_old_rows(db)
             await asyncio.sleep(CLEAN_UP_SECONDS)
 
-    async def count_crash(self, job: Job) -> bool:
-        """Record that a worker died with a job; False if that happened too often."""
-        change = str(job.task_kwargs["change"])
-        most = self._settings.worker.most_crashes
+    async def take_over(self, job: Job) -> None:
+        """Retry a dead worker's job, or park it if that happened too often; the first one does."""
         async with self._connection() as db, db.transaction():
-            if await changes.count_crash(db, change, most):
-                await count(db, RESUMED)
-                return True
-            row = await changes.load_change(db, change)
+            if not await owns_job(db, job):
+                return
+            again = await self._count_death(db, job)
+            await end_stalled_job(db, job, again=again)
+        if again:
+            LOG.warning("%s runs again: its worker died", describe_job(job))
+        else:
+            LOG.error("%s is parked: its workers died too often", describe_job(job))
+
+    async def _count_death(self, db: psycopg.AsyncConnection, job: Job) -> bool:
+        """Count that a worker died with a job; False if too often.
+
+        Only the death of a review counts for its verdict. A post is tried as often as if the forge
+        had refused it.
+        """
+        change, most = str(job.task_kwargs["change"]), self._settings.worker.most_crashes
+        if job.task_name != REVIEW_TASK:
+            again = job.attempts + 1 < MAX_TRIES
+            if not again and job.task_name == POST_TASK:
+                await count(db, POSTED, of=GIVEN_UP)
+        else:
+            again = await changes.count_crash(db, change, most)
+            row = None if again else await changes.load_change(db, change)
             if row is not None:
-                why = f"the review's worker died {most} times"
-                await self._give_up(db, row, why)
-        return False
+                await self._give_up(db, row, f"the review's worker died {most} times")
+        if again:
+            await count(db, RESUMED)
+        return again
 
     def _connection(self) -> Any:
         connector: Any = self._queue.connector
@@ -391,6 +441,39 @@ class Worker:
             STORE: self._tenants.address(row.forge, row.installation),
             "DIFFCOURT_ALLOW_SPENDING": str(int(self._settings.review.allow_spending)),
         }
+
+
+def _require_answer(job: Job, ended: ChildExit, answers: Container[int]) -> None:
+    """Check that a child that called the forge succeeded.
+
+    Raises:
+        TemporaryFailure: another attempt may succeed.
+        PermanentFailure: no attempt can, or there were too many.
+    """
+    if ended.code in answers:
+        return
+    why = ended.line or f"the call of the forge ended with {ended.code}"
+    if _may_retry(job, ended):
+        raise _later(describe_job(job), why, job.attempts)
+    LOG.error("%s is given up: %s", describe_job(job), why)
+    raise PermanentFailure(why)
+
+
+def _may_retry(job: Job, ended: ChildExit) -> bool:
+    return ended.code != EXIT_USAGE and job.attempts < MAX_TRIES
+
+
+def _result(line: str) -> str:
+    """The result of a review that ended, by its child's last line, for the metrics."""
+    verdict, status, *_ = [*line.split(", "), ""]
+    return verdict if verdict in OUTCOMES and status == "complete" else "incomplete"
+
+
+def _later(what: str, why: str, tries: int) -> TemporaryFailure:
+    """The error that retries a job after this many tries; logged."""
+    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, MAX_RETRY_SECONDS)
+    LOG.warning("%s: %s; trying again in %.0f s", what, why, seconds)
+    return TemporaryFailure(why, seconds)
 
 
 async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:
@@ -437,7 +520,7 @@ async def _work(settings: ServiceSettings) -> bool:
     async with queue.open_async():
         _on_signals(asyncio.get_running_loop(), stopping)
         work = (
-            sweep_stalled_jobs(jobs, times, worker.count_crash),
+            sweep_stalled_jobs(jobs, times, worker.take_over),
             worker.clean_up(),
             worker.show_alive(),
             stopping.wait(),

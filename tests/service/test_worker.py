@@ -53,7 +53,7 @@ def test_a_stopped_worker_that_wakes_has_lost_its_job_and_ends_its_child(service
             service.wait(lambda: is_gone(doing))
             service.wait(lambda: service.jobs()[0]["status"] == "succeeded")
     assert service.jobs()[0]["attempts"] >= 2  # on a busy machine "b" may lose it once as well
-    assert "job 1 is another worker's now; its end here is ignored" in service.log()
+    assert "the review of forge:acme/shop#12 is another worker's now; its end" in service.log()
 
 
 def test_a_newer_push_ends_the_review_of_the_older_and_only_it_is_reviewed(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import procrastinate
     import psycopg
 
-    from orchestrator.service.queue_state import QueuedJob
+    from orchestrator.service.queue_state import QueuedJob, QueueListing
     from orchestrator.service.settings import ServiceSettings
 
     Work = Callable[[psycopg.AsyncConnection, procrastinate.App, ServiceSettings], Awaitable[str]]
@@ -91,23 +91,32 @@ def _list(args: argparse.Namespace) -> Work:
 
         from orchestrator.service.queue_state import is_draining, list_jobs
 
-        jobs = await list_jobs(db, ended=args.all, limit=args.limit)
+        found = await list_jobs(db, ended=args.all, limit=args.limit)
         if args.json:
-            return f"{msgspec.json.format(msgspec.json.encode(jobs)).decode()}\n"
+            return f"{msgspec.json.format(msgspec.json.encode(found)).decode()}\n"
         draining = "draining: workers take nothing new\n" if await is_draining(db) else ""
-        return draining + ("".join(map(_line, jobs)) or "no jobs\n")
+        return draining + (_table(found) if found.jobs else "no jobs\n")
 
     return work
+
+
+def _table(found: QueueListing) -> str:
+    lines = ["STATE            AGE  QUEUE   CHANGE, HEAD, RUN", *map(_line, found.jobs)]
+    if more := found.total - len(found.jobs):
+        lines.append(f"and {more:,} more, older ones: --limit {found.total}")
+    if found.oldest is not None:
+        lines += ["The oldest that waits:", _line(found.oldest)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _line(job: QueuedJob) -> str:
     from orchestrator.report.terminal_escaping import escape_unprintable
 
     state = "parked" if job.state == "failed" or job.is_paused else job.state
-    head = f"{job.change} {(job.head or '')[:8]}"
-    line = f"{state:9} {job.seconds:6.0f} s  {job.queue:6}  {head}"
+    what = " ".join(filter(None, (job.change, (job.head or "")[:8], job.run)))
+    line = f"{state:9} {job.seconds:8.0f} s  {job.queue:6}  {what}"
     why = f"\n          {job.problem[:160]}" if job.problem else ""
-    return f"{escape_unprintable(line)}{escape_unprintable(why.strip()) and why}\n"
+    return f"{escape_unprintable(line)}{escape_unprintable(why.strip()) and why}"
 
 
 def _retry(args: argparse.Namespace) -> Work:
