@@ -16,7 +16,7 @@ import procrastinate
 import psycopg
 from psycopg.rows import dict_row
 
-from orchestrator.service.changes import Enqueuing, Push, enqueue_command, record_push
+from orchestrator.service.changes import Enqueuing, Push, enqueue_command, enqueue_post, record_push
 from orchestrator.service.database import prepare_database
 from orchestrator.service.job_queue import make_queue
 from orchestrator.stores.postgres import PostgresStore
@@ -77,6 +77,13 @@ class Service:
         with self.config.open("a") as file:
             file.write(f"{line}\n")
 
+    def configure_worker(self, **given: float) -> None:
+        """Change settings of the workers."""
+        more = "".join(f", {name}: {value}" for name, value in given.items())
+        self.config.write_text(
+            self.config.read_text().replace(", grace: 0.2", f", grace: 0.2{more}")
+        )
+
     def pull_request(self, action: str = "opened", **given: Any) -> dict[str, Any]:
         """The body of a webhook of the forge."""
         repository = {"full_name": "acme/shop", "clone_url": self.clone_url}
@@ -119,6 +126,14 @@ class Service:
             await enqueue_command(db, queue, "forge:acme/shop#12", number, body)
 
         self._transact(record)
+
+    def post(self, change: str) -> None:
+        """Have a change's verdict posted again, as a command in a comment does."""
+
+        async def enqueue(db: psycopg.AsyncConnection, queue: procrastinate.App) -> None:
+            await enqueue_post(db, queue, change)
+
+        self._transact(enqueue)
 
     def _transact(
         self, work: Callable[[psycopg.AsyncConnection, procrastinate.App], Awaitable[None]]
@@ -199,6 +214,12 @@ class Service:
             return found[0] if found and self.rows(_WAITING_WRITERS) else 0
 
         return int(self.wait(find))
+
+    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+        """Kill a worker, whose jobs count as those of a dead one at once."""
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+        self.rows("UPDATE procrastinate_workers SET last_heartbeat = '-infinity' RETURNING 1")
 
     def log(self) -> str:
         """What the workers wrote."""

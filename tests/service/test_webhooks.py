@@ -124,6 +124,7 @@ def test_a_push_is_recorded_with_its_job_and_its_repetition_is_not(
     metrics = httpx.get(f"{url}/metrics", verify=PLAIN).text
     assert 'diffcourt_queue_jobs{queue="review",state="todo"} 1.0' in metrics
     assert "diffcourt_queue_superseded_total 0.0" in metrics
+    assert 'diffcourt_webhooks_total{forge="forge",status="202"} 24.0' in metrics
 
 
 def test_an_older_push_that_is_sent_again_under_another_id_changes_nothing(
@@ -278,8 +279,42 @@ def test_pushes_that_came_while_the_server_was_down_are_found_when_it_starts(
     service.push()  # known, and so is its repository
     assert isinstance(service.forge, ForgejoServer)
     known = service.pull_request(head={"sha": service.head})["pull_request"]
-    service.forge.listed = [known, {**known, "number": 13}]
+    later, earlier = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00+01:00"
+    service.forge.listed = [
+        {**known, "created_at": earlier},
+        {**known, "number": 13, "created_at": later},
+        *({**known, "number": number, "created_at": earlier} for number in (14, 15, 16)),
+    ]
+    with served(service):
+        service.wait(lambda: service.rows("SELECT 1 FROM service_repositories WHERE is_listed"))
+    # Those that were there before the first webhook are known from now on, and not reviewed.
+    listed = service.rows("SELECT number, pushes FROM service_changes ORDER BY number")
+    assert listed == [{"number": number, "pushes": 1} for number in range(12, 17)]
+    assert _to_review(service) == [12, 13]
+    # A push to one of them that is missed is found, and so is a request that is new.
+    service.forge.listed[:2] = [
+        {**known, "number": 17, "created_at": later},
+        {**known, "number": 14, "created_at": earlier, "head": {"sha": HEAD}},
+    ]
+    with served(service):
+        service.wait(lambda: len(service.jobs()) == 4)
+    assert _to_review(service) == [12, 13, 14, 17]
+
+
+def test_requests_that_were_open_before_are_reviewed_where_the_configuration_says_so(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", TOKEN)
+    service.configure("enqueuing: {already_open: true}")
+    service.push()
+    assert isinstance(service.forge, ForgejoServer)
+    known = service.pull_request(head={"sha": service.head})["pull_request"]
+    service.forge.listed = [{**known, "number": 13, "created_at": "2020-01-01T00:00:00Z"}]
     with served(service):
         service.wait(lambda: len(service.jobs()) == 2)
-    listed = service.rows("SELECT number, pushes FROM service_changes ORDER BY number")
-    assert listed == [{"number": number, "pushes": 1} for number in (12, 13)]
+    assert _to_review(service) == [12, 13]
+
+
+def _to_review(service: Service) -> list[int]:
+    """The numbers of the requests that have a job."""
+    return sorted(int(job["args"]["change"].rpartition("#")[2]) for job in service.jobs())

@@ -1,11 +1,15 @@
 """Workers on a real queue: reviews that survive their workers, and workers that lost their job."""
 
+import json
 import os
+import re
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,6 +17,7 @@ import pytest
 pytest.importorskip("procrastinate")
 
 from orchestrator.cli.main import main
+from orchestrator.service.http_server import render_queue_metrics
 from tests.app.collector import collector
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
@@ -92,6 +97,81 @@ def test_a_review_that_dies_each_time_is_parked_and_its_check_says_why(service: 
     assert service.statuses() == ["error"]
 
 
+class HangingForge(ForgejoServer):
+    """Answers who reads the pull request only once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = 0, threading.Event()
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        if (method, path[-9:]) == ("GET", "/pulls/12"):
+            self.asked += 1
+            self.may_answer.wait(60)
+        return super().answer(method, path, query, body)
+
+
+def test_a_finished_verdict_is_posted_however_often_workers_die_while_they_post_it(
+    postgres: Server, tmp_path: Path
+) -> None:
+    forge = HangingForge()
+    with serving(forge):
+        service = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+        service.push()
+        for death in range(1, 5):  # one more than worker.most_crashes
+            with service.worker() as worker:
+                service.wait(lambda death=death: forge.asked == death)
+                service.kill(worker)
+        (row,) = service.rows("SELECT crashes, problem FROM service_changes")
+        forge.may_answer.set()
+        with service.worker():
+            service.wait(service.is_posted)
+    assert row == {"crashes": 0, "problem": ""}
+    assert service.statuses() == ["failure"]
+    assert ["shell=True" in comment["body"] for comment in forge.comments] == [True]
+    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
+    assert "the post of forge:acme/shop#12 runs again: its worker died" in service.log()
+
+
+def test_a_verdict_that_is_there_is_posted_where_its_job_was_parked(service: Service) -> None:
+    change = service.push()
+    with service.worker():
+        service.wait(service.is_posted)
+    service.rows("UPDATE service_changes SET problem = 'it died', posted_head = '' RETURNING 1")
+    service.post(change)
+    with service.worker():
+        service.wait(service.is_posted)
+    assert service.statuses() == ["failure"]
+    assert service.log().count(" posted needs_changes, complete in ") == 2
+
+
+def test_a_review_that_kills_its_worker_is_parked_and_its_neighbor_is_not(service: Service) -> None:
+    service.configure_worker(most_crashes=2)
+    service.repo.git("update-ref", "refs/pull/13/head", service.head)
+    service.push()
+    with service.worker() as worker, service.journals_held():
+        service.reviewing(worker)
+        service.push(13)
+        service.wait(lambda: len(children(worker.pid)) == 2)
+        service.kill(worker)
+    assert service.rows("SELECT crashes FROM service_changes") == [{"crashes": 0}] * 2
+    # Each goes on alone: the second one waits, although the worker takes two jobs.
+    with service.worker("b") as worker, service.journals_held():
+        service.reviewing(worker)
+        service.wait(lambda: [job["status"] for job in service.jobs()] == ["doing", "doing"])
+        assert len(children(worker.pid)) == 1
+        (alone,) = service.rows("SELECT change FROM service_changes WHERE is_alone")
+        service.kill(worker)
+    with service.worker("c"):
+        service.wait(lambda: {job["status"] for job in service.jobs()} == {"failed", "succeeded"})
+    parked = service.rows("SELECT change, crashes, problem FROM service_changes WHERE problem > ''")
+    assert parked == [{**alone, "crashes": 2, "problem": "the review's worker died 2 times"}]
+    assert service.rows("SELECT max(crashes) FROM service_changes WHERE problem = ''") == [
+        {"max": 1}
+    ]
+    assert f"{alone['change']} is parked: the review's worker died 2 times" in service.log()
+
+
 def test_a_review_survives_a_restart_of_the_database(service: Service, postgres: Server) -> None:
     service.push()
     with service.worker() as worker:
@@ -132,6 +212,29 @@ def test_an_operator_parks_drains_and_retries(
     assert "there is no change nobody" in capsys.readouterr().err
 
 
+def test_a_list_of_jobs_says_what_it_leaves_out_and_shows_the_oldest(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SERVICE_DATABASE", service.address)
+    for number in range(1, 6):
+        service.push(number, debounce=60.0)  # its time to run is in the future
+
+    def listed(*words: str) -> str:
+        assert main(["queue", "list", *words, "--config", str(service.config)]) == 0
+        return capsys.readouterr().out
+
+    header, *jobs = listed("--limit", "3").splitlines()
+    assert header.split() == ["STATE", "AGE", "QUEUE", "CHANGE,", "HEAD,", "RUN"]
+    assert [line.rsplit("#")[-1][:1] for line in (*jobs[:3], jobs[-1])] == ["5", "4", "3", "1"]
+    assert jobs[3:5] == ["and 2 more, older ones: --limit 5", "The oldest that waits:"]
+    assert not re.search(r" -\d", "".join(jobs))
+    document = json.loads(listed("--limit", "3", "--json"))
+    assert (document["total"], document["oldest"]["change"]) == (5, "forge:acme/shop#1")
+    assert min(job["seconds"] for job in document["jobs"]) >= 0
+    assert "more" not in listed("--limit", "5")
+    assert "oldest" not in listed()
+
+
 def test_a_request_goes_from_its_webhook_to_its_post(
     postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,3 +263,22 @@ def test_a_push_is_reviewed_and_posted_once_in_one_trace(service: Service) -> No
     (run,) = received.named("invoke_workflow review")
     assert (run["trace"], run["parent"]) == (push["trace"], spans["review"]["id"])
     assert push["attributes"]["diffcourt.change"] == "forge:acme/shop#12"
+    said = [line.partition(" INFO ")[2] for line in service.log().splitlines()]
+    where, result = f"run {row['run']}", "needs_changes, complete"
+    seconds = r"\d+\.\d s"
+    for line in (
+        f"{change}: the review of {service.head[:12]} begins, {where}",
+        f"{change}: reviewed in {seconds}, {where}: {result}, 1 finding",
+        f"{change}: posted {result} in {seconds}, {where}",
+    ):
+        assert [one for one in said if re.fullmatch(line, one)], line
+    counts = {one["name"]: one["value"] for one in service.rows("SELECT * FROM service_counts")}
+    metrics = render_queue_metrics([], counts)
+    for sample in (
+        'reviews_total{result="needs_changes"} 1.0',
+        'posts_total{result="posted"} 1.0',
+        'review_duration_seconds_bucket{le="3600"} 1.0',
+        "review_duration_seconds_count 1.0",
+    ):
+        assert f"diffcourt_queue_{sample}\n" in metrics
+    assert 'bucket{le="1"} 0.0' in metrics
