@@ -1,7 +1,7 @@
 """The port for forges, and what its adapters share: targets, and the lines of diffs."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -126,17 +126,50 @@ class Forge(Protocol):
     def write_summary(self, body: str, summary_id: str) -> None:
         """Write the summary comment; one with an id is edited."""
 
-    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
-        """Post all comments, as one batch if the forge supports it."""
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> Sequence[Comment]:
+        """Post comments, as one batch if the forge supports it; returns those that it refuses."""
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve threads of ours."""
 
 
 class ForgeError(DiffcourtError):
-    """A forge refused a call or could not be reached; one line that says what to do."""
+    """A forge refused a call or could not be reached; one line that says what to do.
+
+    Args:
+        status: the HTTP status of a refusal; 0 where there is none.
+    """
 
     exit_code = 3
+
+    def __init__(self, why: str, status: int = 0) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def write_acceptable(
+    comments: Sequence[Comment], write: Callable[[Sequence[Comment]], None], refusal: int = 422
+) -> list[Comment]:
+    """Write comments as one batch, or one by one where it is refused.
+
+    Args:
+        refusal: the status with which the forge refuses a comment, or its line, for good.
+
+    Returns:
+        Those that are refused alone.
+
+    Raises:
+        ForgeError: any other one.
+    """
+    try:
+        write(comments)
+    except ForgeError as error:
+        if error.status != refusal:
+            raise
+        if len(comments) == 1:
+            return list(comments)
+        return [gone for one in comments for gone in write_acceptable([one], write, refusal)]
+    return []
 
 
 class HeadMoved(InputError):

@@ -25,6 +25,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
     lines_of_diff,
+    write_acceptable,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 
@@ -151,17 +152,19 @@ class Forgejo:
             place = f"issues/{self._number}/comments"
             self._call("write the summary", "POST", place, json={"body": body})
 
-    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> Sequence[Comment]:
         """Post the comments as one review."""
-        given = {
-            "commit_id": head,
-            "event": "COMMENT",
-            "comments": [
+
+        def write(chosen: Sequence[Comment]) -> None:
+            written = [
                 {"path": one.path, "new_position": one.end_line, "body": comment_text(one)}
-                for one in comments
-            ],
-        }
-        self._call("write the comments", "POST", f"pulls/{self._number}/reviews", json=given)
+                for one in chosen
+            ]
+            given = {"commit_id": head, "event": "COMMENT", "comments": written}
+            path = f"pulls/{self._number}/reviews"
+            self._call("write the comments", "POST", path, json=given)
+
+        return write_acceptable(comments, write)
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Do nothing: the API has no such call."""
@@ -184,7 +187,8 @@ class Forgejo:
             self._sleep(min(float(asked) if asked.isdigit() else 10.0, MAX_WAIT))
         if response.status_code >= ERROR or response.is_redirect:
             why = _message(response)
-            raise ForgeError(f"Forgejo did not {what}: {response.status_code} {why}".rstrip())
+            status = response.status_code
+            raise ForgeError(f"Forgejo did not {what}: {status} {why}".rstrip(), status)
         return response
 
 

@@ -34,6 +34,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
     lines_of_patch,
+    write_acceptable,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 
@@ -51,7 +52,6 @@ DEFAULT_URL = "https://api.github.com"
 SECONDS_BETWEEN_WRITES = 0.75
 """GitHub allows 80 creations a minute."""
 MISSING = 404
-UNPROCESSABLE = 422
 MAX_EVENT = 8 << 20
 """Bytes of an event file."""
 MAX_WAIT = 15 * 60.0
@@ -117,7 +117,7 @@ def calling_github(what: str) -> Iterator[None]:
     except github.GithubException as error:
         data = error.data if isinstance(error.data, dict) else {}
         why = str(data.get("message") or "no reason given")[:200]
-        raise ForgeError(f"GitHub did not {what}: {error.status} {why}") from error
+        raise ForgeError(f"GitHub did not {what}: {error.status} {why}", error.status) from error
     # RuntimeError: a redirect to another host, which is not followed
     except (OSError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {error}"[:200]
@@ -349,27 +349,18 @@ class GitHub:
         else:
             pull.create_issue_comment(body)
 
-    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
-        """Post the comments as one review; where a line is refused, those of the other lines.
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> Sequence[Comment]:
+        """Post the comments as one review."""
 
-        A comment that is refused is in the summary, and missing when it is read back.
-        """
-        try:
-            self._write_review(head, comments)
-        except ForgeError as error:
-            if not _is_refused_line(error):
-                raise
-            if len(comments) > 1:
-                for comment in comments:
-                    self.write_comments(head, [comment])
+        def write(chosen: Sequence[Comment]) -> None:
+            with calling_github("write the comments (the token needs pull-requests: write)"):
+                self._repo.get_pull(self._number).create_review(
+                    commit=self._repo.get_commit(head),
+                    event="COMMENT",
+                    comments=[_review_comment(comment) for comment in chosen],
+                )
 
-    @calling_github("write the comments (the token needs pull-requests: write)")
-    def _write_review(self, head: str, comments: Sequence[Comment]) -> None:
-        self._repo.get_pull(self._number).create_review(
-            commit=self._repo.get_commit(head),
-            event="COMMENT",
-            comments=[_review_comment(comment) for comment in comments],
-        )
+        return write_acceptable(comments, write)
 
     def resolve(self, threads: Sequence[Thread]) -> None:
         """Resolve review threads, one call each."""
@@ -402,9 +393,3 @@ def _review_comment(comment: Comment) -> Any:
     if comment.start_line < comment.end_line:
         given |= {"start_line": comment.start_line, "start_side": "RIGHT"}
     return given
-
-
-def _is_refused_line(error: ForgeError) -> bool:
-    """Whether GitHub says that a comment cannot stand where it should."""
-    cause = error.__cause__
-    return isinstance(cause, github.GithubException) and cause.status == UNPROCESSABLE

@@ -19,6 +19,7 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
     added_lines_of_patch,
+    write_acceptable,
 )
 from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
 
@@ -70,7 +71,7 @@ def _calling_gitlab(what: str) -> Iterator[None]:
         yield
     except gitlab.GitlabError as error:
         why = f"{error.response_code or ''} {error.error_message}".strip()[:200]
-        raise ForgeError(f"GitLab did not {what}: {why}") from error
+        raise ForgeError(f"GitLab did not {what}: {why}", error.response_code or 0) from error
     except (OSError, AssertionError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"[:200]
         raise ForgeError(f"GitLab did not {what}: {why}") from error
@@ -150,15 +151,13 @@ class GitLab:
         else:
             request.notes.create({"body": body})
 
-    def write_comments(self, head: str, comments: Sequence[Comment]) -> None:
-        """Start a discussion for each; one that is refused is missing when it is read back."""
-        for comment in comments:
-            try:
-                self._write_comment(head, comment)
-            except ForgeError as error:
-                cause = error.__cause__
-                if getattr(cause, "response_code", None) != BAD_REQUEST:
-                    raise
+    def write_comments(self, head: str, comments: Sequence[Comment]) -> Sequence[Comment]:
+        """Start a discussion for each."""
+
+        def write(chosen: Sequence[Comment]) -> None:
+            self._write_comment(head, *chosen)
+
+        return [gone for one in comments for gone in write_acceptable([one], write, BAD_REQUEST)]
 
     def _write_comment(self, head: str, comment: Comment) -> None:
         position = {

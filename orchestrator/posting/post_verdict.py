@@ -1,6 +1,6 @@
 """Posts a verdict to a pull request; posting it again, or after a crash, changes nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ class Receipt(Struct, frozen=True):
 
     Attributes:
         wanted, found: number of new comments at lines that were planned and that exist.
+        refused: places of planned comments that the forge refuses there; the summary has them.
         resolved: number of threads that were resolved.
         summary: whether the request has the summary comment of this verdict.
     """
@@ -23,6 +24,7 @@ class Receipt(Struct, frozen=True):
     found: int
     resolved: int
     summary: bool
+    refused: tuple[str, ...] = ()
 
 
 def post_verdict(
@@ -58,15 +60,14 @@ def post_verdict(
         suggest_fixes=suggest_fixes,
     )
     plan = _cleaned(plan, clean)
-    if plan.comments:
-        forge.write_comments(request.head, plan.comments)
+    refused = forge.write_comments(request.head, plan.comments) if plan.comments else ()
     if plan.resolve:
         forge.resolve(plan.resolve)
     if plan.summary is not None and not _equal(plan.summary, posted.summary):
         forge.write_summary(plan.summary, posted.summary_id)
     # Last, so that the comments exist when the check appears.
     forge.write_check(request.head, plan.check)
-    return _read_back(forge, plan)
+    return _read_back(forge, plan, refused)
 
 
 def check_head(verdict: Verdict, request: PullRequest) -> None:
@@ -102,11 +103,11 @@ def _cleaned_comment(comment: Comment, clean: Callable[[str], str]) -> Comment:
     return replace(comment, body=body, patch=patch, suggestion=suggestion)
 
 
-def _read_back(forge: Forge, plan: PostingPlan) -> Receipt:
+def _read_back(forge: Forge, plan: PostingPlan, refused: Sequence[Comment]) -> Receipt:
     """Read back the present state.
 
     Raises:
-        ForgeError: a part of the plan is missing.
+        ForgeError: a part of the plan is missing that the forge has not refused.
     """
     posted = forge.read_posted()
     there = {thread.identity for thread in posted.threads}
@@ -116,9 +117,10 @@ def _read_back(forge: Forge, plan: PostingPlan) -> Receipt:
         found=sum(comment.identity in there for comment in plan.comments),
         resolved=sum(thread.id not in open_now for thread in plan.resolve),
         summary=plan.summary is not None and _equal(posted.summary, plan.summary),
+        refused=tuple(f"{comment.path}:{comment.end_line}" for comment in refused),
     )
     lost = plan.summary is not None and not receipt.summary
-    if receipt.found < receipt.wanted or lost:
+    if receipt.found + len(refused) < receipt.wanted or lost:
         missing = ", and the summary is not as written" if lost else ""
         raise ForgeError(
             f"{receipt.found} of {receipt.wanted} comments are there{missing}; post again"

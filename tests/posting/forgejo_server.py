@@ -37,6 +37,7 @@ class ForgejoServer(ForgeServer):
         self.reviews: list[dict[str, Any]] = []
         self.statuses: list[dict[str, Any]] = []
         self.listed: list[dict[str, Any]] = []
+        self.bad_lines: set[int] = set()
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         """Answer the calls of posting; its lists are not cut again by ``Handler.page``."""
@@ -82,7 +83,9 @@ class ForgejoServer(ForgeServer):
         return self.comments[-1]
 
     def review(self, body: Any, author: int) -> dict[str, Any]:
-        """Add a review with its comments."""
+        """Add a review's comments, all or none."""
+        if any(comment.get("new_position") in self.bad_lines for comment in body["comments"]):
+            raise Refusal(422, {}, "the line is not part of the diff")
         number = len(self.reviews) + 1
         comments = [
             {"id": number * 100 + place, "resolver": None, **comment}

@@ -101,10 +101,21 @@ def test_a_line_that_is_refused_keeps_no_other_comment_from_being_posted(
     server: GitHubServer,
 ) -> None:
     server.bad_lines = {40}
-    with pytest.raises(ForgeError, match="2 of 3 comments are there; post again"):
-        post(server, blocked(at(1, 39), at(2, 40), at(3, 41)))
+    found = blocked(at(1, 39), at(2, 40), at(3, 41))
+    receipt = post(server, found)
+    assert receipt == Receipt(3, 2, 0, summary=True, refused=("src/upload.py:40",))
     assert mine(server) == [f"{1:064x}", f"{3:064x}"]
     assert "shell=True" in server.comments[0]["body"]
+    assert [check["conclusion"] for check in server.checks] == ["failure"]
+    again = post(server, found)  # alone now, and refused again
+    assert again == Receipt(1, 0, 0, summary=True, refused=("src/upload.py:40",))
+    assert len(server.threads) == 2
+
+
+def test_a_comment_that_another_fault_keeps_out_is_an_error(server: GitHubServer) -> None:
+    server.refuse["POST", "/reviews"] = [(403, {}, "Resource not accessible by integration")] * 9
+    with pytest.raises(ForgeError, match="403 Resource not accessible"):
+        post(server, blocked(at(1, 39), at(2, 40)))
 
 
 def test_a_rate_limit_is_waited_out_and_the_call_is_made_once(server: GitHubServer) -> None:

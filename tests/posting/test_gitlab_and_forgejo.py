@@ -149,11 +149,13 @@ def test_a_forge_that_cannot_be_reached_is_one_line(server: ForgeServer) -> None
         post(server, verdict())
 
 
-def test_a_line_that_gitlab_refuses_keeps_no_other_comment_from_being_posted() -> None:
-    with serving(GitLabServer()) as server:
-        server.bad_lines = {40}
-        with pytest.raises(ForgeError, match="2 of 3 comments are there; post again"):
-            post(server, blocked(39, 40, 41))
+def test_a_line_that_is_refused_keeps_no_other_comment_from_being_posted(
+    server: GitLabServer | ForgejoServer,
+) -> None:
+    server.bad_lines = {40}
+    receipt = post(server, blocked(39, 40, 41))
+    assert receipt == Receipt(3, 2, 0, summary=True, refused=("src/upload.py:40",))
+    assert post(server, blocked(39, 40, 41)).refused == ("src/upload.py:40",)
 
 
 def test_the_command_posts_with_the_variables_of_the_job(

@@ -104,7 +104,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(receipt: Receipt) -> str:
     summary = "the summary" if receipt.summary else "no summary"
+    refused = f"; refused at {', '.join(receipt.refused)}: see the summary"
     return (
         f"Posted: the check, {summary}, {receipt.found} of {receipt.wanted} new comments, "
-        f"{receipt.resolved} resolved"
+        f"{receipt.resolved} resolved{refused if receipt.refused else ''}"
     )
