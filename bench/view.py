@@ -1,7 +1,9 @@
-"""How long the pages of a run with 5,000 rows take, beside the list of runs.
+"""How long the pages of a run with 5,000 rows take, beside the list of runs, and a scrape of metrics.
 
 Each page is asked for by HTTP on loopback. The first page of a run reads and verifies its journal;
-the next ones are what scrolling takes.
+the next ones are what scrolling takes. The metrics are those of a store with as many runs as are
+given (default: 1,000, which take 200 MB), all of the last day: the first scrape reads them, the next
+ones only what is new.
 """
 
 import sys
@@ -12,7 +14,19 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.web.view_kit import LONG, Person, open_shop
+import anyio
+import httpx2
+from msgspec.structs import replace
+
+from orchestrator.app.run_review import run_review
+from orchestrator.app.runs import state_directory
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.web.access import Access
+from orchestrator.web.site import Site
+from orchestrator.web.statistics import make_statistics_part
+from tests.plain_http import PLAIN
+from tests.review.review_kit import change, options
+from tests.web.view_kit import LONG, Person, open_shop, running
 
 PAGES = {
     "list of runs": "/",
@@ -30,7 +44,46 @@ def measure(person: Person, path: str) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
+def measure_scrapes(folder: Path, count: int) -> None:
+    """A scrape that reads all runs, those where nothing is new, and those after a new run."""
+    repo = change(folder / "repo", {}, {"app.py": "import os\n"}).path
+    run_review(options(repo), ignore_event)
+    with state_directory.open_store(repo) as store:
+        (run,) = anyio.run(store.runs)
+        rows = anyio.run(store.rows, run.run_id)
+
+        def add(number: int) -> None:
+            at = run.started - number
+            anyio.run(store.restore, replace(run, run_id=f"run-{number}", started=at), rows)
+
+        for number in range(1, count):
+            add(number)
+        people = Access("dana", metrics_token="0123456789abcdef")
+        with running(Site(people, [make_statistics_part([repo])])), httpx2.Client(
+            base_url=people.origin, headers={"Authorization": "Bearer 0123456789abcdef"},
+            timeout=600, verify=PLAIN,
+        ) as http:  # fmt: skip
+
+            def scrape() -> float:
+                began = time.perf_counter()
+                assert http.get("/metrics").status_code == 200
+                return 1000 * (time.perf_counter() - began)
+
+            first = scrape()
+            same = median(scrape() for _ in range(20))
+            new = []
+            for number in range(count, count + 20):
+                add(number)
+                new.append(scrape())
+    print(f"first scrape of {count:,} runs  {first:6.0f} ms")
+    for name, took in (("nothing is new", same), ("one run is new", median(new))):
+        print(f"  where {name}     {took:6.1f} ms median, 1/{first / took:.0f} of the first")
+
+
 def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    with tempfile.TemporaryDirectory() as folder:
+        measure_scrapes(Path(folder), count)
     with tempfile.TemporaryDirectory() as folder, open_shop(Path(folder)) as shop:
         person = Person(shop.site)
         print(f"first page of 5,000 rows  {measure(person, f'/runs/{LONG}/journal'):6.0f} ms")

@@ -57,6 +57,10 @@ Entry = tuple[str, float, str, str | None]
 """A run in the index: its id, when it began, its entry as JSON, and its live writer."""
 
 
+Mark = tuple[int, object] | None
+"""Of a run: another one after each writer; None while it is written."""
+
+
 def read_entry(run_id: str, started: float, text: str, writer: str | None) -> RunMeta:
     """A run of the index; without ``meta``, and at the epoch, where its entry is damaged."""
     try:
@@ -124,14 +128,28 @@ class RunStore(ABC):
 
         await self._in_thread(work)
 
-    async def runs(self, *, all_repositories: bool = False) -> list[RunMeta]:
+    async def runs(
+        self, *, all_repositories: bool = False, only: Sequence[str] | None = None
+    ) -> list[RunMeta]:
         """All runs, newest first, also those with damaged entries.
 
         Args:
             all_repositories: of every repository in a shared store.
+            only: ids of the runs; None: all.
         """
-        entries = await self._in_thread(lambda: self._list_entries(all_repositories))
+        entries = await self._in_thread(lambda: self._list_entries(all_repositories, only))
         return [read_entry(*entry) for entry in entries]
+
+    async def marks(self) -> dict[str, Mark]:
+        """The marks of all runs of the store's repository.
+
+        Every writer takes a new fence, and every append moves the lease.
+        """
+        listed = await self._in_thread(self._list_leases)
+        return {
+            run: None if holder is not None and is_live(holder, left) else (fence, end)
+            for run, holder, left, end, fence in listed
+        }
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
@@ -247,8 +265,12 @@ class RunStore(ABC):
         """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
 
     @abstractmethod
-    def _list_entries(self, all_repositories: bool) -> list[Entry]:
-        """All runs, newest first; of every repository, or of the store's own."""
+    def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
+        """Runs, newest first; of every repository, or of the store's own."""
+
+    @abstractmethod
+    def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
+        """Of each run its id, live holder, seconds left, end and fencing token."""
 
     @abstractmethod
     def _delete_run(self, run_id: str) -> None:

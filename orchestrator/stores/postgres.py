@@ -32,6 +32,10 @@ count(*) FILTER (WHERE lease_until > clock_timestamp()) FROM diffcourt_runs WHER
 
 _ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal WHERE run = %s"
 _LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::float8, fence"
+_LEASES = """
+SELECT run, holder, extract(epoch FROM lease_until - clock_timestamp())::float8,
+extract(epoch FROM lease_until)::float8, fence FROM diffcourt_runs WHERE repository = %s
+"""
 _EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
 
 
@@ -120,10 +124,11 @@ class PostgresStore(RunStore):
                 [(run, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
             )
 
-    def _list_entries(self, all_repositories: bool) -> list[Entry]:
+    def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
         found = self._db.execute(
-            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE %s OR repository = %s",
-            (all_repositories, self._repository),
+            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE (%s OR repository = %s)"
+            " AND (%s OR run = ANY(%s))",
+            (all_repositories, self._repository, only is None, list(only or ())),
         ).fetchall()
         entries = [
             (run, at, meta, holder if is_live(holder, left) else None)
@@ -131,6 +136,9 @@ class PostgresStore(RunStore):
         ]
         # Sorted here: the server's collation would order equal times its own way.
         return sorted(entries, key=lambda entry: (entry[1], entry[0]), reverse=True)
+
+    def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
+        return list(self._db.execute(_LEASES, (self._repository,)))
 
     def _delete_run(self, run_id: str) -> None:
         self._db.execute("DELETE FROM diffcourt_runs WHERE run = %s", (run_id,))

@@ -1,5 +1,6 @@
 """The journal in one SQLite file: the default, no server, safe against a power cut."""
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -167,16 +168,25 @@ class SqliteStore(RunStore):
             places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
             self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
-    def _list_entries(self, all_repositories: bool) -> list[Entry]:
+    def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
+        chosen = "" if only is None else "WHERE run IN (SELECT value FROM json_each(?))"
         found = self._db.execute(
-            "SELECT run, started, meta, holder, lease_until FROM runs"
-            " ORDER BY started DESC, run DESC"
+            f"SELECT run, started, meta, holder, lease_until FROM runs {chosen}"  # noqa: S608
+            " ORDER BY started DESC, run DESC",
+            () if only is None else (json.dumps(only),),
         )
         now = self._now()
         return [
             (run, at, meta, holder if is_live(holder, end - now) else None)
             for run, at, meta, holder, end in found
         ]
+
+    def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
+        query = (
+            "SELECT run, CASE WHEN lease_until > ?1 THEN holder END, lease_until - ?1,"
+            " lease_until, fence FROM runs"
+        )
+        return list(self._db.execute(query, (self._now(),)))
 
     def _delete_run(self, run_id: str) -> None:
         (number,) = self._db.execute(

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -28,6 +29,7 @@ from orchestrator.app.statistics.all_runs import (
 )
 from orchestrator.app.statistics.document import Percentiles, Statistics, json_schema
 from orchestrator.app.statistics.run_facts import RunFacts, read_run
+from orchestrator.app.statistics.run_totals import RunTotals
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.cli.main import main
@@ -41,6 +43,7 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.review.memory_kit import dismiss, named
 from tests.review.push_kit import Branch, claims, said, together
@@ -218,6 +221,55 @@ def test_a_task_that_waits_for_a_person_counts_as_one(
         begun += isinstance(read, Intent) and read.request.kind == "task"
         assert len(read_run(replace(run, writer=None), rows[:end]).tasks) == begun
     assert begun
+
+
+def test_totals_are_kept_and_only_what_changed_is_read_again(
+    fill: Callable[..., Path],
+    finished: tuple[Path, RunMeta, list[Row]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repo = fill(one=None, two=None)
+    with closing(SqliteStore(journal_of(repo))) as store:
+        rows = [*finished[2][:39], replace(finished[2][39], body=b"{}")]
+        anyio.run(store.restore, RunMeta("altered", 1.0, finished[1].meta), rows)
+    read: list[str] = []
+    take = SqliteStore.rows
+
+    async def note(self: SqliteStore, run_id: str, after: int = 0) -> list[Row]:
+        read.append(run_id)
+        return await take(self, run_id, after)
+
+    monkeypatch.setattr(SqliteStore, "rows", note)
+    kept = RunTotals()
+
+    def check(*again: str) -> RunTotals:
+        """The totals are those of the whole store, of which only some runs were read."""
+        kept.update([repo])
+        assert sorted(read) == sorted(again)
+        whole = RunTotals.of(collect([repo]))
+        assert (+kept.counts, kept.broken) == (+whole.counts, whole.broken)
+        assert kept.count_findings() == whole.count_findings()
+        (sums, seconds), other = (one.figures(0.0, one.until) for one in (kept, whole))
+        assert (sums, sorted(seconds)) == (other[0], sorted(other[1]))
+        read.clear()
+        return whole
+
+    assert check("one", "two", "altered").broken == 1
+    check()
+    override_verdict(repo, "one", "merge", "It is a demonstration.")
+    read.clear()
+    check("one")
+    with closing(SqliteStore(journal_of(repo))) as store:
+        anyio.run(store.restore, RunMeta("three", time.time(), finished[1].meta), finished[2])
+        # Somebody writes it: it is read each time.
+        fence = anyio.run(store.acquire, "two", this_process(), 60.0)
+        check("three", "two")
+        check("two")
+        anyio.run(store.release, "two", fence)
+        check("two")
+        for name in ("one", "two", "altered"):
+            anyio.run(store.forget, name)
+    assert check().counts["reviews", "complete", "needs_changes"] == 1
 
 
 def test_groups_are_in_the_table_and_in_csv(

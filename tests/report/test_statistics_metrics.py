@@ -28,6 +28,7 @@ from orchestrator.app.statistics.run_facts import (
     TaskFact,
     ToolCallFact,
 )
+from orchestrator.app.statistics.run_totals import RunTotals
 from orchestrator.catalog.alert_thresholds import read_alert_thresholds
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import main
@@ -57,11 +58,15 @@ def collected(*runs: RunFacts) -> Collected:
     return Collected(sorted(runs, key=lambda run: run.started), [], 0.0, NOW)
 
 
-def days(window: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]] = ()) -> Collected:
+def totals(*runs: RunFacts) -> RunTotals:
+    return RunTotals.of(collected(*runs))
+
+
+def days(window: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]] = ()) -> RunTotals:
     """Twenty reviews of the last day and twenty of the days before, some of them unlike others."""
     new = [fact(n, 0.5, **given) for n, given in enumerate([*window, *[{}] * (20 - len(window))])]
     padded = [*before, *[{}] * (20 - len(before))]
-    return collected(*new, *(fact(100 + n, 3.0, **given) for n, given in enumerate(padded)))
+    return totals(*new, *(fact(100 + n, 3.0, **given) for n, given in enumerate(padded)))
 
 
 FAILED = {"tool_calls": [ToolCallFact("qa", "typos", "timeout", True, 9.0)] * 10}
@@ -109,8 +114,8 @@ def test_guard_blocks_are_compared_with_the_days_before() -> None:
 
 def test_too_few_reviews_are_unknown_and_not_fine() -> None:
     new = [fact(n) for n in range(9)]
-    assert {alert.state for alert in check_alerts(collected(*new), SHIPPED)} == {"unknown"}
-    unknown = [a for a in check_alerts(collected(*new, fact(9)), SHIPPED) if a.state == "unknown"]
+    assert {alert.state for alert in check_alerts(totals(*new), SHIPPED)} == {"unknown"}
+    unknown = [a for a in check_alerts(totals(*new, fact(9)), SHIPPED) if a.state == "unknown"]
     assert [alert.name for alert in unknown] == [
         "steps_per_task", "tokens_per_task", "cost_per_task", "guard_blocks",
     ]  # fmt: skip
@@ -164,7 +169,7 @@ def everything() -> str:
         findings=[found], stop="budget", resumes=2, resumes_ended=1, person_asked=True,
         tool_calls=[*FAILED["tool_calls"], blocked],
     )  # fmt: skip
-    gathered = collected(fact(0), broken, fact(2, state="interrupted"))
+    gathered = totals(fact(0), broken, fact(2, state="interrupted"))
     return render_metrics(gathered, check_alerts(gathered, replace(SHIPPED, min_reviews=1)))
 
 
@@ -195,7 +200,7 @@ def test_metrics_have_base_units_and_say_what_happened() -> None:
 
 def test_no_label_has_more_values_than_the_bound() -> None:
     calls = [ToolCallFact("qa", f"tool{n}", "ok", True, 0.1) for n in range(900)]
-    text = render_metrics(collected(fact(0, tool_calls=[*calls, calls[0]])))
+    text = render_metrics(totals(fact(0, tool_calls=[*calls, calls[0]])))
     (tools,) = [f for f in text_string_to_metric_families(text) if f.name == "diffcourt_tool_calls"]
     values = {sample.labels["tool"]: sample.value for sample in tools.samples}
     assert len(values) == MAX_VALUES

@@ -9,9 +9,8 @@ from msgspec import Meta
 
 from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.app.runs import state_directory
-from orchestrator.app.statistics.all_runs import Collected, figures_of
-from orchestrator.app.statistics.document import Figures
-from orchestrator.app.statistics.run_facts import RunFacts
+from orchestrator.app.statistics.all_runs import percentiles
+from orchestrator.app.statistics.run_totals import AlertFigures, RunTotals
 from orchestrator.catalog.alert_thresholds import AlertThresholds, read_alert_thresholds
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import find_default_branch
@@ -23,7 +22,8 @@ DAY = 24 * 3600.0
 MIN_BLOCKS = 3
 """Fewer guard blocks are no change, however few there were before."""
 
-ASKED = "reviews asked a person"
+ASKED, COMPLETE = "reviews asked a person", "reviews were complete"
+LOOPED = "tasks were cut as loops"
 
 AlertState = Literal["firing", "ok", "unknown"]
 
@@ -55,20 +55,20 @@ async def _layers_of_default_branch(repo: Path) -> Sequence[Layer]:
         return await read_base_layers(objects, found[1] if found else None)
 
 
-def check_alerts(collected: Collected, thresholds: AlertThresholds) -> list[Alert]:
+def check_alerts(totals: RunTotals, thresholds: AlertThresholds) -> list[Alert]:
     """Every alert that is switched on.
 
     Args:
-        collected: at least the runs of the window and of the baseline.
+        totals: of at least the runs of the window and of the baseline.
     """
-    begin = collected.until - thresholds.window_days * DAY
-    before = begin - thresholds.baseline_days * DAY
-    window = figures_of(_between(collected.runs, begin, collected.until))
-    baseline = figures_of(_between(collected.runs, before, begin))
+    begin = totals.until - thresholds.window_days * DAY
+    window, seconds = totals.figures(begin, totals.until)
+    baseline, _ = totals.figures(begin - thresholds.baseline_days * DAY, begin)
     when = f"in the last {_days(thresholds.window_days)}"
     then = f"in the {_days(thresholds.baseline_days)} before"
     unknown = _too_few(window, thresholds, when)
-    rates = [*_shares(window, thresholds, when), *_latency(window, thresholds, when)]
+    p95 = percentiles(seconds).p95
+    rates = [*_shares(window, thresholds, when), *_latency(p95, thresholds, when)]
     changes = _changes(window, baseline, thresholds, then)
     unknown_change = unknown or _too_few(baseline, thresholds, then)
     return [
@@ -77,15 +77,11 @@ def check_alerts(collected: Collected, thresholds: AlertThresholds) -> list[Aler
     ]
 
 
-def _between(runs: Sequence[RunFacts], begin: float, end: float) -> list[RunFacts]:
-    return [run for run in runs if begin <= run.started < end]
-
-
 def _days(days: float) -> str:
     return "day" if days == 1 else f"{days:g} days"
 
 
-def _too_few(figures: Figures, thresholds: AlertThresholds, when: str) -> str:
+def _too_few(figures: AlertFigures, thresholds: AlertThresholds, when: str) -> str:
     if figures.reviews >= thresholds.min_reviews:
         return ""
     noun = "review" if figures.reviews == 1 else "reviews"
@@ -100,28 +96,30 @@ def _judged(name: str, text: str, value: float, threshold: float, *, firing: boo
     return Alert(name, "firing" if firing else "ok", f"{name}: {text}", value, threshold)
 
 
-def _shares(window: Figures, thresholds: AlertThresholds, when: str) -> Iterator[Alert]:
+def _shares(window: AlertFigures, thresholds: AlertThresholds, when: str) -> Iterator[Alert]:
     shares = (
-        ("completion", window.completion, thresholds.completion_below, "reviews were complete"),
-        ("tool_errors", window.tool_error_rate, thresholds.tool_errors_above, "tool calls failed"),
-        ("loops", window.loop_share, thresholds.loops_above, "tasks were cut as loops"),
-        ("person_asked", window.person_share, thresholds.person_asked_above, ASKED),
+        ("completion", window.complete, window.ended, thresholds.completion_below, COMPLETE),
+        ("tool_errors", window.tool_errors, window.tools_performed,
+         thresholds.tool_errors_above, "tool calls failed"),
+        ("loops", window.loops_cut, window.tasks, thresholds.loops_above, LOOPED),
+        ("person_asked", window.person_asked, window.reviews,
+         thresholds.person_asked_above, ASKED),
     )  # fmt: skip
-    for name, value, threshold, what in shares:
+    for name, part, whole, threshold, what in shares:
         if threshold is None:
             continue
-        if value is None:
+        if not whole:
             yield _unknown(name, f"nothing {when} that could be counted")
             continue
-        below = name == "completion"
+        below, value = name == "completion", part / whole
         firing = value < threshold if below else value > threshold
         limit = f"{'at least' if below else 'at most'} {threshold:.1%} allowed"
         text = f"{value:.1%} of {what} {when}, {limit}"
         yield _judged(name, text, value, threshold, firing=firing)
 
 
-def _latency(window: Figures, thresholds: AlertThresholds, when: str) -> Iterator[Alert]:
-    name, limit, p95 = "review_p95", thresholds.review_p95_above, window.review_seconds.p95
+def _latency(p95: float | None, thresholds: AlertThresholds, when: str) -> Iterator[Alert]:
+    name, limit = "review_p95", thresholds.review_p95_above
     if limit is not None and p95 is None:
         yield _unknown(name, f"no review finished {when}")
     elif limit is not None and p95 is not None:
@@ -130,19 +128,19 @@ def _latency(window: Figures, thresholds: AlertThresholds, when: str) -> Iterato
 
 
 def _changes(
-    window: Figures, baseline: Figures, thresholds: AlertThresholds, then: str
+    window: AlertFigures, baseline: AlertFigures, thresholds: AlertThresholds, then: str
 ) -> Iterator[Alert]:
     """The alerts that compare the window with the days before."""
     means = (
-        ("steps_per_task", thresholds.steps_per_task_above, "{:.1f}"),
-        ("tokens_per_task", thresholds.tokens_per_task_above, "{:,.0f}"),
-        ("cost_per_task", thresholds.cost_per_task_above, "${:.4f}"),
+        ("steps_per_task", "steps", "tasks", thresholds.steps_per_task_above, "{:.1f}"),
+        ("tokens_per_task", "tokens", "tasks_ok", thresholds.tokens_per_task_above, "{:,.0f}"),
+        ("cost_per_task", "usd", "tasks", thresholds.cost_per_task_above, "${:.4f}"),
     )
-    for name, times, form in means:
+    for name, part, whole, times, form in means:
         if times is None:
             continue
-        figure = "usd_per_task" if name == "cost_per_task" else name
-        now, mean = (getattr(figures, figure) or 0.0 for figures in (window, baseline))
+        sums = ((getattr(f, part), getattr(f, whole)) for f in (window, baseline))
+        now, mean = (of / among if among else 0.0 for of, among in sums)
         if now and not mean:
             yield _unknown(name, f"{form.format(now)}, and there was nothing {then}")
         else:
@@ -150,7 +148,7 @@ def _changes(
             text = f"{form.format(now)}, {most}"
             yield _judged(name, text, now, times * mean, firing=now > times * mean)
     if (times := thresholds.guard_blocks_above) is not None:
-        count, known = sum(window.guard_blocks.values()), sum(baseline.guard_blocks.values())
+        count, known = window.guard_blocks, baseline.guard_blocks
         now, mean = count / max(window.reviews, 1), known / max(baseline.reviews, 1)
         text = f"{now:.2f} a review, less than {times:g} times the {mean:.2f} {then} allowed"
         grown = count * baseline.reviews >= times * known * window.reviews  # exact at the threshold

@@ -184,7 +184,7 @@ def _states(reviews: Sequence[RunFacts], finished: Sequence[RunFacts]) -> dict[s
 def _task_figures(runs: Sequence[RunFacts]) -> dict[str, Any]:
     tasks = [task for run in runs for task in run.tasks]
     loops = sum(len(run.loops_cut) for run in runs)
-    steps, usd = sum(map(_steps, runs)), math.fsum(run.usd for run in runs)
+    steps, usd = sum(map(count_steps, runs)), math.fsum(run.usd for run in runs)
     tokens_in, _, tokens_out = _tokens(call for run in runs for call in run.model_calls)
     tokens = tokens_in + tokens_out
     changes = _ordered(Counter(stage for run in runs for _, stage in run.escalations))
@@ -218,7 +218,7 @@ def _tool_figures(calls: Sequence[ToolCallFact]) -> dict[str, Any]:
     }
 
 
-def _steps(run: RunFacts) -> int:
+def count_steps(run: RunFacts) -> int:
     """The number of calls of agents with a task; code calls tools as well, to prove patches."""
     agents = {task.agent for task in run.tasks}
     calls: list[ModelCallFact | ToolCallFact] = [*run.model_calls, *run.tool_calls]
@@ -350,13 +350,6 @@ def _newest_findings(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
         if run.state == "finished":
             known.update({one.identity: one for one in run.findings})
     return known
-
-
-def count_findings_by(runs: Iterable[RunFacts], *names: str) -> Counter[tuple[str, ...]]:
-    """The number of different findings by fields of ``FindingFact``; ``runs`` are oldest first."""
-    return Counter(
-        tuple(getattr(one, name) for name in names) for one in _newest_findings(runs).values()
-    )
 
 
 def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:

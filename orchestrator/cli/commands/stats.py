@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.app.statistics.alerts import Alert
     from orchestrator.app.statistics.all_runs import Collected
     from orchestrator.app.statistics.document import Statistics
+    from orchestrator.app.statistics.run_totals import RunTotals
 
 GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
 
@@ -97,9 +98,14 @@ def run(args: argparse.Namespace) -> int:
     collected = collect(
         args.repo or [None], since=args.since or 0.0, all_repositories=args.all_repositories
     )
-    alerts = _alerts(args, collected) if args.check or args.prometheus else []
-    if "prometheus" in targets:
-        targets["prometheus"].write(_metrics(collected, alerts))
+    alerts: list[Alert] = []
+    if args.check or args.prometheus:
+        from orchestrator.app.statistics.run_totals import RunTotals
+
+        totals = RunTotals.of(collected)
+        alerts = _alerts(args, totals)
+        if args.prometheus:
+            targets["prometheus"].write(_metrics(totals, alerts))
     broken = _report_broken(collected)
     if args.check:
         _notify(args, alerts)
@@ -120,14 +126,14 @@ def run(args: argparse.Namespace) -> int:
     return broken
 
 
-def _alerts(args: argparse.Namespace, collected: Collected) -> list[Alert]:
+def _alerts(args: argparse.Namespace, totals: RunTotals) -> list[Alert]:
     from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
 
     repo = args.repo[0] if args.repo else None
-    return check_alerts(collected, load_thresholds(repo))
+    return check_alerts(totals, load_thresholds(repo))
 
 
-def _metrics(collected: Collected, alerts: list[Alert]) -> str:
+def _metrics(totals: RunTotals, alerts: list[Alert]) -> str:
     try:
         from orchestrator.report.statistics.prometheus_metrics import render_metrics
     except ImportError:
@@ -136,7 +142,7 @@ def _metrics(collected: Collected, alerts: list[Alert]) -> str:
         raise InputError(
             f"--prometheus needs prometheus-client; run: {install_command('metrics')}"
         ) from None
-    return render_metrics(collected, alerts)
+    return render_metrics(totals, alerts)
 
 
 def _print_alerts(args: argparse.Namespace, alerts: list[Alert]) -> int:
