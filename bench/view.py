@@ -52,29 +52,35 @@ def measure_scrapes(folder: Path, count: int) -> None:
         (run,) = anyio.run(store.runs)
         rows = anyio.run(store.rows, run.run_id)
 
-        def add(number: int) -> None:
-            at = run.started - number
-            anyio.run(store.restore, replace(run, run_id=f"run-{number}", started=at), rows)
+    def add(numbers: range) -> None:
+        with state_directory.open_store(repo) as store:
+            for number in numbers:
+                at = run.started - number
+                anyio.run(store.restore, replace(run, run_id=f"run-{number}", started=at), rows)
 
-        for number in range(1, count):
-            add(number)
-        people = Access("dana", metrics_token="0123456789abcdef")
-        with running(Site(people, [make_statistics_part([repo])])), httpx2.Client(
-            base_url=people.origin, headers={"Authorization": "Bearer 0123456789abcdef"},
-            timeout=600, verify=PLAIN,
-        ) as http:  # fmt: skip
+    add(range(1, count))
+    people = Access("dana", metrics_token="0123456789abcdef")
+    with (
+        running(Site(people, [make_statistics_part([repo])])),
+        httpx2.Client(
+            base_url=people.origin,
+            headers={"Authorization": "Bearer 0123456789abcdef"},
+            timeout=600,
+            verify=PLAIN,
+        ) as http,
+    ):
 
-            def scrape() -> float:
-                began = time.perf_counter()
-                assert http.get("/metrics").status_code == 200
-                return 1000 * (time.perf_counter() - began)
+        def scrape() -> float:
+            began = time.perf_counter()
+            assert http.get("/metrics").status_code == 200
+            return 1000 * (time.perf_counter() - began)
 
-            first = scrape()
-            same = median(scrape() for _ in range(20))
-            new = []
-            for number in range(count, count + 20):
-                add(number)
-                new.append(scrape())
+        first = scrape()
+        same = median(scrape() for _ in range(20))
+        new = []
+        for number in range(count, count + 20):
+            add(range(number, number + 1))
+            new.append(scrape())
     print(f"first scrape of {count:,} runs  {first:6.0f} ms")
     for name, took in (("nothing is new", same), ("one run is new", median(new))):
         print(f"  where {name}     {took:6.1f} ms median, 1/{first / took:.0f} of the first")

@@ -164,7 +164,7 @@ class ApprovalPending(DiffcourtError, PermissionError):
         super().__init__(
             f"{tool} needs a person's approval, and {why}; list it with: diffcourt approve {run_id}"
             f", decide with: {approve_command(run_id, approval)} (or deny), then: "
-            f"{resume_command(run_id)}"
+            f"{resume_command(run_id)}, or start the program again whose run it is"
         )
 
 

@@ -13,10 +13,12 @@ from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
 from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.run_record import read_record
 from orchestrator.app.runs.stored_runs import load_verdict
+from orchestrator.app.types import PROGRAM
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.engine.ports import RunMeta
 from orchestrator.engine.types import Json
+from orchestrator.report.formats.html_page import findings as findings_page
 from orchestrator.report.formats.html_page.run_sections import render_timeline, whole_window
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.tuning.file_formats.rubric_file import (
@@ -29,6 +31,7 @@ from orchestrator.tuning.file_formats.rubric_file import (
 from orchestrator.tuning.labels.label_files import Label, write_labels
 from orchestrator.tuning.provenance import METHOD_THRESHOLD
 from orchestrator.web.access import TRIES, Access
+from orchestrator.web.runs import run_pages
 from orchestrator.web.runs.change_page import split_into_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
 from orchestrator.web.server import running
@@ -139,6 +142,45 @@ def test_a_run_of_5000_rows_is_shown_in_pages_of_bounded_size(
     assert timeline.count("<tr>") == CALLS_PER_PAGE + 1
     drawn = render_timeline(record := read_record("x", long_rows(20_000)), whole_window(record))
     assert drawn.count("<rect") < 20 * 300
+
+
+def test_findings_are_shown_in_pages_and_a_link_opens_the_page_of_its_finding(
+    shop: Shop, people: Callable[..., Person], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_pages, "FINDINGS_PER_PAGE", 1)
+    monkeypatch.setattr(findings_page, "LISTED_FROM", 2)
+    person, path = people(), f"/runs/{shop.done}/findings"
+    first = person.get(path).text
+    assert re.findall(r'<article id="(\w+)"', first) == ["F1"]
+    assert "Page 1 of 2" in first
+    assert 'href="?at=F2#F2"' in first  # the list has all of them
+    overview = person.get(f"/runs/{shop.done}").text
+    (linked,) = re.findall(r"findings(\?at=F2)#F2", overview)
+    second = person.get(path + linked).text
+    assert re.findall(r'<article id="(\w+)"', second) == ["F2"]
+    assert "Page 2 of 2" in second
+
+
+def test_a_programs_run_is_approved_here_and_continued_by_its_program(
+    shop: Shop, people: Callable[..., Person]
+) -> None:
+    async def copy(store: SqliteStore) -> None:
+        meta: dict[str, Json] = {"kind": PROGRAM}
+        await store.restore(RunMeta("case-7", 5.0, meta), await store.rows(CALLING))
+
+    shop.store(copy)
+    try:
+        person = people()
+        page = person.get("/runs/case-7").text
+        assert "The run goes on when its program is started again." in page
+        assert not re.search("Then continue the run|Not entered|Continue the run", page)
+        (path,) = re.findall(r'action="[^"]*(/runs/case-7/calls/[^"]+/decide)"', page)
+        page = person.post(path, decision="approve", resume="yes").text
+        assert re.search("Approved by .*The run goes on when its program is started again", page)
+        assert "being continued" not in page
+        assert "when its program is started" in person.post("/runs/case-7/resume").text
+    finally:
+        shop.store(lambda store: store.forget("case-7"))
 
 
 def test_the_change_is_shown_with_findings_at_its_lines_in_pages(

@@ -85,6 +85,11 @@ class RunSummary(Struct, kw_only=True):
         return self.branch or self.change or self.run_id
 
     @property
+    def is_of_program(self) -> bool:
+        """Whether a program that uses the library keeps it, and not a review."""
+        return self.change == PROGRAM
+
+    @property
     def verdict(self) -> str:
         """The outcome, after overrides; empty while there is none."""
         if self.brief is None:

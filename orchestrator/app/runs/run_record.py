@@ -195,7 +195,8 @@ class _Reader:
         states = self.record.states
         if states:
             states[-1].seconds = at - states[-1].at
-        states.append(StateStep(name=state, at=at))
+        # What precedes the first one's row, such as reading the change, is done in it.
+        states.append(StateStep(name=state, at=at if states else 0.0))
 
     def _begin(self, row: Row, begun: Effect) -> None:
         request = begun.request

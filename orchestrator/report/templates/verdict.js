@@ -12,6 +12,7 @@
   const entries = new Map(
     [...document.querySelectorAll("ol.index a")].map((link) => [link.hash, link.closest("li")]),
   );
+  const where = document.querySelector(".pager") ? " on this page" : "";
   let here = -1;
   const visible = () => all.filter((one) => !one.hidden);
   const apply = () => {
@@ -27,7 +28,7 @@
       if (entry) entry.hidden = one.hidden;
     }
     here = -1;
-    count.textContent = `${visible().length} of ${all.length} findings`;
+    count.textContent = `${visible().length} of ${all.length} findings${where}`;
   };
   const go = (step) => {
     const shown = visible();

@@ -88,6 +88,8 @@ class Decisions:
         """Continue a run in its own process."""
         with self._deciding(visit) as repo:
             run = self._index.find(visit.values["run"])
+            if run.is_of_program:
+                raise InputError(f"{run.run_id} goes on when its program is started again")
             if run.state in {"finished", "running"}:
                 raise InputError(f"{run.run_id} is {run.state}; there is nothing to continue")
             return self._resume(visit, repo, ())
@@ -122,9 +124,11 @@ class Decisions:
     def _go_on(self, visit: Visit, repo: Path, note: str) -> Response:
         """Continue the run if the form asks for it and nothing else waits."""
         run_id = visit.values["run"]
-        waits = load_details(repo, run_id).record.waiting
-        if waits:
+        found = load_details(repo, run_id)
+        if found.record.waiting:
             note += " The run waits for another decision."
+        elif found.summary.is_of_program:
+            note += " The run goes on when its program is started again."
         elif visit.form.get("resume"):
             self._processes.resume(repo, run_id, person_of(visit))
             note += " The run continues."

@@ -52,7 +52,9 @@ class FindingActions:
         with acting_for(person_of(visit)):
             given = when_free(lambda: record_feedback(repo, run_id, finding_id, said))
         self._index.forget(run_id)
-        return visit.redirect(f"/runs/{run_id}/findings#{given.finding}", f"Recorded: {given}.")
+        return visit.redirect(
+            f"/runs/{run_id}/findings?at={given.finding}#{given.finding}", f"Recorded: {given}."
+        )
 
     def decide(self, visit: Visit) -> Response:
         """Write the entry of the form."""
@@ -74,4 +76,8 @@ class FindingActions:
                 reason = Reason(why=why, by=by, until=until, scope=scope)
                 add_dismissal(repo, *dismissal_of(verdict, finding_id, reason, repo))
         note = f"{finding_id} is entered in {name}. Commit it; it counts once it is in base."
-        return visit.redirect(f"/runs/{run_id}/findings#{finding_id}", note)
+        return visit.redirect(_place(run_id, finding_id), note)
+
+
+def _place(run_id: str, finding: str) -> str:
+    return f"/runs/{run_id}/findings?at={finding}#{finding}"

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchestrator.app.finding_excerpts import read_excerpts
@@ -34,7 +35,7 @@ from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
 
 ROWS_PER_PAGE = 200
-CALLS_PER_PAGE = 100
+CALLS_PER_PAGE = FINDINGS_PER_PAGE = 100
 MAX_KEPT = 8
 """Runs that are kept, for the next page of one."""
 MAX_BODY = 300
@@ -141,7 +142,8 @@ class RunPages:
         found = self.load(visit.values["run"])
         verdict, record = found.verdict, found.record
         now = record.states[-1].name if record.states else ""
-        targets = FLOW.states[now].targets if now in FLOW.states else ()
+        states = {} if found.summary.is_of_program else FLOW.states
+        targets = states[now].targets if now in states else ()
         visited = {step.name for step in record.states}
         return self._render(
             visit,
@@ -149,23 +151,34 @@ class RunPages:
             found,
             meters=meters_of(found),
             targets=targets,
-            unvisited=[name for name in FLOW.states if name not in visited],
+            unvisited=[name for name in states if name not in visited],
             grants=_raisable(found),
             sections=render_coverage(verdict) if verdict else "",
             top=open_findings(verdict)[:MAX_TOP] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:
-        """Findings on the lines of the change."""
-        found, html = self.load(visit.values["run"]), Markup()
+        """Findings on the lines of the change, by page; ``at`` names one of the page."""
+        found, html, page, pages = self.load(visit.values["run"]), Markup(), 1, 1
         if found.verdict is not None:
-            excerpts = read_excerpts(found.summary.repo, found.verdict)
+            shown = open_findings(found.verdict)
+            at = [place for place, one in enumerate(shown) if one.id == visit.query.get("at")]
+            page, pages = _paged(visit, len(shown), FINDINGS_PER_PAGE)
+            page = at[0] // FINDINGS_PER_PAGE + 1 if at else page
+            part = slice((page - 1) * FINDINGS_PER_PAGE, page * FINDINGS_PER_PAGE)
+            here = replace(found.verdict, findings=tuple(shown[part]))
 
             def actions(finding: Finding) -> Markup:
                 return self._finding_actions(visit, found, finding)
 
-            html = render_findings(found.verdict, excerpts, actions)
-        return self._render(visit, "findings", found, html=html)
+            html = render_findings(
+                found.verdict,
+                read_excerpts(found.summary.repo, here),
+                actions,
+                part=part,
+                link="?at={0.id}#{0.id}".format,
+            )
+        return self._render(visit, "findings", found, html=html, page=page, pages=pages)
 
     def change(self, visit: Visit) -> Response:
         """The lines of the change, with the findings at them."""

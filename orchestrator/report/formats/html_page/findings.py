@@ -179,17 +179,24 @@ def render_findings(
     verdict: Verdict,
     excerpts: Mapping[str, Sequence[ExcerptLine]],
     actions: Callable[[Finding], Markup] = no_actions,
+    *,
+    part: slice = slice(MAX_FINDINGS),
+    link: Callable[[Finding], str] = "#{0.id}".format,
 ) -> Markup:
-    """All open findings, most severe first, then waived and rejected ones folded away.
+    """The open findings, most severe first, then waived and rejected ones folded away.
 
     Args:
         actions: what stands at the end of a finding.
+        part: of the findings that stand here; the list of all above them has the others too.
+        link: where a finding stands.
     """
     findings = open_findings(verdict)
     counts = Counter(one.severity for one in findings)
     return render(
         "findings.html",
         findings=findings,
+        shown=findings[part],
+        link=link,
         severities=[(name, counts[name]) for name in SEVERITIES if counts[name]],
         waived=[(one, one.waiver) for one in verdict.findings if one.state == "waived"],
         rejected=[(entry.finding, entry.reason) for entry in verdict.rejected],
