@@ -1,14 +1,130 @@
-"""Runs a child process for a job; it is stopped when the job is cancelled or lost."""
+"""A worker's child processes: their requests, how they run, and how their exit codes answer.
+
+A child gets its request on standard input, dies with its worker, and is stopped when the job is
+cancelled or lost.
+"""
 
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from enum import IntEnum
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from orchestrator.errors import EXIT_INCOMPLETE, DiffcourtError
+from orchestrator.report.terminal_escaping import emit_line
+from orchestrator.sandbox.kernel_calls import die_with_parent
 from orchestrator.sandbox.process_start import CONFIGURED_PYTHON, start_asyncio_process
+
+
+class Left(IntEnum):
+    """What a command leaves to the worker.
+
+    Review the head again; as if it were the first; review no further push; post.
+    """
+
+    REVIEW, FULL, PAUSE, POST = 10, 11, 12, 13
+
+
+MOVED = 14
+"""Of a post: the request is closed or has a newer head, so nothing was posted."""
+
+
+class ChildRequest(Struct, frozen=True, kw_only=True):
+    """The request of every child, as JSON on standard input.
+
+    Attributes:
+        worker: process id of the worker; if it dies, the child is killed.
+        repo: path of the bare repository.
+    """
+
+    worker: int
+    repo: str
+
+
+class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
+    """Review a change.
+
+    Attributes:
+        lease_seconds: how long to wait for another worker's process that still writes the run.
+    """
+
+    run_id: str
+    base: str
+    head: str
+    title: str = ""
+    description: str = ""
+    provider: str | None = None
+    max_usd: float | None = None
+    max_minutes: float | None = None
+    no_cache: bool = False
+    backend: str = "asyncio"
+    lease_seconds: float = 40.0
+
+
+class PostRequest(ChildRequest, frozen=True, kw_only=True):
+    """Post a verdict.
+
+    Attributes:
+        head: the commit id of the verdict.
+        run_id: the run of that head; empty if there is none.
+        problem: why there is no verdict, for the check; empty if there is one.
+    """
+
+    run_id: str
+    kind: str
+    url: str
+    project: str
+    number: int
+    token: str
+    head: str
+    problem: str = ""
+
+
+class CommandRequest(ChildRequest, frozen=True, kw_only=True):
+    """Answer a command in a comment.
+
+    Attributes:
+        run_id: the newest run of the request's change; empty before the first.
+        run_head: the head of that run.
+        is_running: whether it has not ended.
+    """
+
+    run_id: str
+    run_head: str
+    is_running: bool
+    url: str
+    project: str
+    number: int
+    token: str
+    comment: int
+    body: str
+
+
+T = TypeVar("T", bound=ChildRequest)
+
+
+def run_as_child(kind: type[T], work: Callable[[T], int]) -> int:
+    """Perform the request on standard input; returns the exit code.
+
+    Args:
+        work: performs it; its error is printed to stderr and decides the exit code.
+    """
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    die_with_parent()
+    if os.getppid() != request.worker:  # the worker had died before the kernel was asked
+        return EXIT_INCOMPLETE
+    try:
+        return work(request)
+    except DiffcourtError as error:
+        emit_line(str(error), sys.stderr)
+        return error.exit_code
+
 
 END_SECONDS = 1.5
 """Between asking a child to end and killing it."""

@@ -23,10 +23,9 @@ from orchestrator.posting.answer_command import (
 from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
-from orchestrator.service.child_main import run_as_child
-from orchestrator.service.child_requests import FULL, PAUSE, POST, REVIEW, CommandRequest
+from orchestrator.service.child_process import CommandRequest, Left, run_as_child
 
-_LEFT = {"review": REVIEW, "full": FULL, "pause": PAUSE, "dismiss": POST}
+_LEFT = {"review": Left.REVIEW, "full": Left.FULL, "pause": Left.PAUSE, "dismiss": Left.POST}
 
 
 def answer(request: CommandRequest) -> Handled:

@@ -5,19 +5,15 @@ number of connections, the time of a request's headers and body, and the bytes o
 """
 
 import asyncio
+import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import accumulate
 from typing import Any
 
 import procrastinate
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client import Counter as PrometheusCounter
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -35,12 +31,11 @@ from orchestrator.service.changes import (
 )
 from orchestrator.service.event_counts import (
     BUCKETS,
-    ENDED,
-    MILLISECONDS,
     PARKED,
-    POSTED,
+    POST_RESULTS,
     RESUMED,
-    SECONDS_UP_TO,
+    REVIEW_RESULTS,
+    SECONDS,
     SUPERSEDED,
     read_counts,
 )
@@ -64,6 +59,7 @@ SMALL_BYTES = 128 << 10
 """Of a body, which each connection may hold: most webhooks are smaller. The rest of larger ones is
 taken from what they share, so that whoever exhausts it keeps no usual webhook out."""
 SHARED_BYTES = 2 * MAX_BYTES
+WEBHOOKS = "diffcourt_webhooks_total"
 
 
 class WebhookRefused(Exception):
@@ -84,11 +80,7 @@ class Server:
     def __init__(self, settings: ServiceSettings, queue: procrastinate.App) -> None:
         self._settings, self._queue = settings, queue
         self._shared = SHARED_BYTES
-        self._registry = CollectorRegistry()
-        self._webhooks = PrometheusCounter(
-            "diffcourt_webhooks", "Webhooks that this server answered", ("forge", "status"),
-            registry=self._registry,
-        )  # fmt: skip
+        self._webhooks = Counter[str]()
 
     async def webhook(self, request: Request) -> Response:
         """Receive a webhook: 202 if it is recorded or was before."""
@@ -103,7 +95,7 @@ class Server:
             said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
         took = (time.monotonic() - began) * 1000
         known = name if name in self._settings.forges else "unknown"
-        self._webhooks.labels(known, status).inc()
+        self._webhooks[f'{WEBHOOKS}{{forge={json.dumps(known)},status="{status}"}}'] += 1
         LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
         # The error of the database is only logged.
         return PlainTextResponse(
@@ -199,11 +191,11 @@ class Server:
         """The queue in numbers, for Prometheus."""
         try:
             async with self.connection() as db:
-                text = render_queue_metrics(await read_figures(db), await read_counts(db))
+                counts = {**await read_counts(db), **self._webhooks}
+                text = render_queue_metrics(await read_figures(db), counts)
         except DATABASE_ERRORS:
             return PlainTextResponse("the database cannot be used\n", 503)
-        text += generate_latest(self._registry).decode()
-        return PlainTextResponse(text, media_type=CONTENT_TYPE_LATEST)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     def connection(self) -> Any:
         """A connection of the pool."""
@@ -305,57 +297,38 @@ def make_app(settings: ServiceSettings) -> Starlette:
     )
 
 
-_COUNTS = {
-    RESUMED: "Jobs of dead workers that ran again",
-    SUPERSEDED: "Reviews that a newer push ended",
-    PARKED: "Changes that were parked",
-    ENDED: "Reviews that ended, by their verdict",
-    POSTED: "Attempts to post, by how they ended",
-}
-_LABELED = (ENDED, POSTED)
+_METRICS = (
+    ("diffcourt_queue_jobs", "gauge", "Jobs now"),
+    ("diffcourt_queue_oldest_seconds", "gauge", "How long the oldest job has been due"),
+    (RESUMED, "counter", "Jobs of dead workers that ran again"),
+    (SUPERSEDED, "counter", "Reviews that a newer push ended"),
+    (PARKED, "counter", "Changes that were parked"),
+    (REVIEW_RESULTS, "counter", "Reviews that ended, by their verdict"),
+    (SECONDS, "histogram", "The last attempt of reviews that ended"),
+    (POST_RESULTS, "counter", "Attempts to post, by how they ended"),
+    (WEBHOOKS, "counter", "Webhooks that this server answered"),
+)
 
 
-def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, int]) -> str:
-    """The metrics in Prometheus' text format."""
-    jobs = GaugeMetricFamily("diffcourt_queue_jobs", "Jobs now", labels=("queue", "state"))
-    oldest = GaugeMetricFamily(
-        "diffcourt_queue_oldest_seconds", "How long the oldest job has been due", labels=("queue",)
-    )
+def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, float]) -> str:
+    """The metrics in Prometheus' text format.
+
+    Args:
+        counts: by the name of the sample, with its labels.
+    """
+    always = dict.fromkeys((RESUMED, SUPERSEDED, PARKED, f"{SECONDS}_sum", f"{SECONDS}_count"), 0)
+    samples = {f'{SECONDS}_bucket{{le="{bound}"}}': 0.0 for bound in BUCKETS} | always | counts
     known = {(one.queue, one.state): one for one in figures}
     for queue in ("post", "review"):
         for state in ("doing", "todo"):
             found = known.get((queue, state))
-            jobs.add_metric((queue, state), found.jobs if found else 0)
+            labels = f'{{queue="{queue}",state="{state}"}}'
+            samples[f"diffcourt_queue_jobs{labels}"] = found.jobs if found else 0
         waiting = known.get((queue, "todo"))
-        oldest.add_metric((queue,), max(waiting.oldest or 0.0, 0.0) if waiting else 0.0)
-    counters: list[Metric] = [_durations(counts)]
-    for name, what in _COUNTS.items():
-        labels = ("result",) if name in _LABELED else ()
-        counter = CounterMetricFamily(f"diffcourt_queue_{name}", what, labels=labels)
-        values = {key: counts[key] for key in sorted(counts) if key.split()[0] == name}
-        for key, value in (values or ({} if labels else {name: 0})).items():
-            counter.add_metric(key.split()[1:], value)
-        counters.append(counter)
-    registry = CollectorRegistry()
-    registry.register(_Fixed([jobs, oldest, *counters]))
-    return generate_latest(registry).decode()
-
-
-def _durations(counts: Mapping[str, int]) -> HistogramMetricFamily:
-    bounds = [*map(str, BUCKETS), "+Inf"]
-    reviews = accumulate(counts.get(f"{SECONDS_UP_TO} {bound}", 0) for bound in bounds)
-    return HistogramMetricFamily(
-        "diffcourt_queue_review_duration_seconds",
-        "The last attempt of reviews that ended",
-        buckets=list(zip(bounds, reviews, strict=True)),
-        sum_value=counts.get(MILLISECONDS, 0) / 1000,
-    )
-
-
-class _Fixed(Collector):
-    def __init__(self, metrics: Sequence[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Sequence[Metric]:
-        """The metrics as they were read."""
-        return self._metrics
+        oldest = max(waiting.oldest or 0.0, 0.0) if waiting else 0.0
+        samples[f'diffcourt_queue_oldest_seconds{{queue="{queue}"}}'] = oldest
+    lines = []
+    for name, kind, what in _METRICS:
+        lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
+        lines += [f"{key} {float(samples[key])}" for key in samples if key.startswith(name)]
+    return "".join(f"{line}\n" for line in lines)

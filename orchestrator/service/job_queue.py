@@ -7,7 +7,7 @@ the attempt, and is ignored if that is not the present one.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from typing import Any
 
@@ -16,10 +16,13 @@ import psycopg
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
+from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from psycopg_pool import PoolTimeout
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_fixed
 
 from orchestrator.engine.field_types import PositiveFloat, Strict
+from orchestrator.errors import EXIT_USAGE
+from orchestrator.service.child_process import ChildExit
 
 LOG = logging.getLogger("diffcourt.service")
 
@@ -27,6 +30,9 @@ REVIEWS = "review"
 POSTS = "post"
 
 RECONNECT_SECONDS = 2.0
+MAX_TRIES = 10
+"""Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
+MAX_RETRY_SECONDS = 600.0
 
 DATABASE_ERRORS = (psycopg.Error, PoolTimeout, ConnectorException)
 """The database is away, or refuses; the connections come back by themselves."""
@@ -46,6 +52,66 @@ _FREE_WAITING_PLACE = (
 
 class JobFailed(Exception):
     """A job failed for a reason that one line says."""
+
+
+class TemporaryFailure(JobFailed):
+    """The job failed temporarily.
+
+    Args:
+        seconds: how long to wait.
+    """
+
+    def __init__(self, why: str, seconds: float) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class PermanentFailure(JobFailed):
+    """The job failed permanently; its row stays as failed."""
+
+
+class RetryStrategy(BaseRetryStrategy):
+    """Retries temporary failures later, and jobs interrupted by a shutdown immediately."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """When the job is tried again; None: never."""
+        if isinstance(exception, TemporaryFailure):
+            return RetryDecision(retry_in={"milliseconds": int(exception.seconds * 1000)})
+        if isinstance(exception, (asyncio.CancelledError, *DATABASE_ERRORS)):
+            return RetryDecision()
+        return None
+
+
+def retry_later(what: str, why: str, tries: int, first: float) -> TemporaryFailure:
+    """The error that retries a job after this many tries; logged.
+
+    Args:
+        first: seconds before the second try.
+    """
+    seconds = min(first * 4.0**tries, MAX_RETRY_SECONDS)
+    LOG.warning("%s: %s; trying again in %.0f s", what, why, seconds)
+    return TemporaryFailure(why, seconds)
+
+
+def require_answer(job: Job, ended: ChildExit, answers: Container[int], first: float) -> None:
+    """Check that a child that called the forge succeeded.
+
+    Raises:
+        TemporaryFailure: another attempt may succeed.
+        PermanentFailure: no attempt can, or there were too many.
+    """
+    if ended.code in answers:
+        return
+    why = ended.line or f"the call of the forge ended with {ended.code}"
+    if may_retry(job, ended):
+        raise retry_later(describe_job(job), why, job.attempts, first)
+    LOG.error("%s is given up: %s", describe_job(job), why)
+    raise PermanentFailure(why)
+
+
+def may_retry(job: Job, ended: ChildExit) -> bool:
+    """Whether another attempt of a job that called the forge may succeed."""
+    return ended.code != EXIT_USAGE and job.attempts < MAX_TRIES
 
 
 class QueueTimes(Strict, frozen=True):

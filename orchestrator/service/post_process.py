@@ -16,8 +16,7 @@ from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarg
 from orchestrator.posting.post_verdict import post_verdict
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
-from orchestrator.service.child_main import run_as_child
-from orchestrator.service.child_requests import MOVED, PostRequest
+from orchestrator.service.child_process import MOVED, PostRequest, run_as_child
 
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
 

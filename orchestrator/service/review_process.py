@@ -21,8 +21,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
 from orchestrator.report.terminal_escaping import emit_line
-from orchestrator.service.child_main import run_as_child
-from orchestrator.service.child_requests import ReviewRequest
+from orchestrator.service.child_process import ReviewRequest, run_as_child
 from orchestrator.wording import count_noun
 
 RETRY_SECONDS = 0.5

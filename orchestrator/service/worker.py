@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Container, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from msgspec import Struct
 from procrastinate.exceptions import JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 from procrastinate.jobs import Job
-from procrastinate.retry import BaseRetryStrategy, RetryDecision
 
 from orchestrator.app.runs.state_directory import STORE, new_run_id
 from orchestrator.app.tracing.export import LIVE
@@ -29,32 +28,44 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, Inp
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.service import changes
 from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
-from orchestrator.service.child_process import ChildExit, JobLost, run_child
-from orchestrator.service.child_requests import (
-    FULL,
+from orchestrator.service.child_process import (
     MOVED,
-    PAUSE,
-    POST,
-    REVIEW,
+    ChildExit,
     CommandRequest,
+    JobLost,
+    Left,
     PostRequest,
     ReviewRequest,
+    run_child,
 )
 from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
-from orchestrator.service.event_counts import PARKED, POSTED, RESUMED, count, count_review
+from orchestrator.service.event_counts import (
+    PARKED,
+    POST_RESULTS,
+    RESUMED,
+    count,
+    count_result,
+    count_review,
+)
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
 from orchestrator.service.job_queue import (
     DATABASE_ERRORS,
     LOG,
+    MAX_TRIES,
     POSTS,
     RECONNECT_SECONDS,
     REVIEWS,
-    JobFailed,
     OwnedJobs,
+    PermanentFailure,
+    RetryStrategy,
+    TemporaryFailure,
     describe_job,
     end_stalled_job,
     make_queue,
+    may_retry,
     owns_job,
+    require_answer,
+    retry_later,
     sweep_stalled_jobs,
 )
 from orchestrator.service.queue_state import is_draining, remove_old_rows
@@ -65,38 +76,8 @@ from orchestrator.service.traces import context_of, make_spans, send_spans
 
 TURN_SECONDS = 60.0
 CLEAN_UP_SECONDS = 3600.0
-MAX_TRIES = 10
-"""Of what fails in a way that may pass, within some 45 minutes; then it is parked."""
-MAX_RETRY_SECONDS = 600.0
 GIVEN_UP = "given_up"
 _POST_ENDED = {0: "posted", MOVED: "moved"}
-
-
-class TemporaryFailure(JobFailed):
-    """The job failed temporarily.
-
-    Args:
-        seconds: how long to wait.
-    """
-
-    def __init__(self, why: str, seconds: float) -> None:
-        super().__init__(why)
-        self.seconds = seconds
-
-
-class PermanentFailure(JobFailed):
-    """The job failed permanently; its row stays as failed."""
-
-
-class _Retry(BaseRetryStrategy):
-    """Retries temporary failures later, and jobs interrupted by a shutdown immediately."""
-
-    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if isinstance(exception, TemporaryFailure):
-            return RetryDecision(retry_in={"milliseconds": int(exception.seconds * 1000)})
-        if isinstance(exception, (asyncio.CancelledError, *DATABASE_ERRORS)):
-            return RetryDecision()
-        return None
 
 
 class Worker:
@@ -110,7 +91,7 @@ class Worker:
         self._tokens, self._tenants = ForgeTokens(), Tenants(settings)
         self._entering = asyncio.Lock()
         self._places = asyncio.Semaphore(settings.worker.concurrency)
-        retry = _Retry()
+        retry = RetryStrategy()
         queue.task(name=REVIEW_TASK, pass_context=True, retry=retry, queue=REVIEWS)(self.review)
         queue.task(name=POST_TASK, pass_context=True, retry=retry, queue=POSTS)(self.post)
         queue.task(name=COMMAND_TASK, pass_context=True, retry=retry, queue=POSTS)(self.command)
@@ -258,7 +239,11 @@ class Worker:
             if not again:
                 await self._give_up(db, row, why)
                 await count_review(db, "failed", seconds)
-        raise _later(change, why, row.failures + row.crashes) if again else PermanentFailure(why)
+        raise (
+            retry_later(change, why, row.failures + row.crashes, self._settings.queue.retry)
+            if again
+            else PermanentFailure(why)
+        )
 
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
@@ -277,10 +262,10 @@ class Worker:
             return  # a newer push arrived, whose review enqueues another post
         began = time.time()
         ended = await _ended(context, self._post(context, row))
-        failed = "failed" if _may_retry(context.job, ended) else GIVEN_UP
+        failed = "failed" if may_retry(context.job, ended) else GIVEN_UP
         async with self._connection() as db:
-            await count(db, POSTED, of=_POST_ENDED.get(ended.code, failed))
-        _require_answer(context.job, ended, _POST_ENDED)
+            await count_result(db, POST_RESULTS, _POST_ENDED.get(ended.code, failed))
+        require_answer(context.job, ended, _POST_ENDED, self._settings.queue.retry)
         if ended.code == MOVED:
             LOG.info("%s: nothing is posted: it is closed or has a newer head", change)
             return
@@ -291,20 +276,6 @@ class Worker:
             spans = await make_spans(db, row, began) if self._settings.traces else []
         if spans:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
-
-    def _require_answer(self, job: Job, ended: ChildExit, answers: Container[int]) -> None:
-        """Check that a child that called the forge succeeded.
-
-        Raises:
-            TemporaryFailure: another attempt may succeed.
-            PermanentFailure: no attempt can, or there were too many.
-        """
-        if ended.code in answers:
-            return
-        why = ended.line or f"the call of the forge ended with {ended.code}"
-        if ended.code == EXIT_USAGE or job.attempts >= MAX_TRIES:
-            raise PermanentFailure(why)
-        raise self._later(str(job.task_kwargs["change"]), why, job.attempts)
 
     async def _post(self, context: JobContext, row: StoredChange) -> ChildExit:
         """Post in a child, the only process with the token."""
@@ -331,14 +302,14 @@ class Worker:
         if row is None:
             return
         ended = await _ended(context, self._command(context, row, is_running, comment, body))
-        self._require_answer(context.job, ended, {0, REVIEW, FULL, PAUSE, POST})
+        require_answer(context.job, ended, {0, *Left}, self._settings.queue.retry)
         LOG.info("a command on %s: %s", change, ended.line)
         async with self._connection() as db, db.transaction():
-            if ended.code in {REVIEW, FULL}:
-                await changes.review_again(db, self._queue, change, full=ended.code == FULL)
-            elif ended.code == PAUSE:
+            if ended.code in {Left.REVIEW, Left.FULL}:
+                await changes.review_again(db, self._queue, change, full=ended.code == Left.FULL)
+            elif ended.code == Left.PAUSE:
                 await changes.pause(db, change)
-            elif ended.code == POST:
+            elif ended.code == Left.POST:
                 await changes.enqueue_post(db, self._queue, change)
 
     async def _command(
@@ -402,7 +373,7 @@ class Worker:
         if job.task_name != REVIEW_TASK:
             again = job.attempts + 1 < MAX_TRIES
             if not again and job.task_name == POST_TASK:
-                await count(db, POSTED, of=GIVEN_UP)
+                await count_result(db, POST_RESULTS, GIVEN_UP)
         else:
             again = await changes.count_crash(db, change, most)
             row = None if again else await changes.load_change(db, change)
@@ -443,37 +414,10 @@ class Worker:
         }
 
 
-def _require_answer(job: Job, ended: ChildExit, answers: Container[int]) -> None:
-    """Check that a child that called the forge succeeded.
-
-    Raises:
-        TemporaryFailure: another attempt may succeed.
-        PermanentFailure: no attempt can, or there were too many.
-    """
-    if ended.code in answers:
-        return
-    why = ended.line or f"the call of the forge ended with {ended.code}"
-    if _may_retry(job, ended):
-        raise _later(describe_job(job), why, job.attempts)
-    LOG.error("%s is given up: %s", describe_job(job), why)
-    raise PermanentFailure(why)
-
-
-def _may_retry(job: Job, ended: ChildExit) -> bool:
-    return ended.code != EXIT_USAGE and job.attempts < MAX_TRIES
-
-
 def _result(line: str) -> str:
     """The result of a review that ended, by its child's last line, for the metrics."""
     verdict, status, *_ = [*line.split(", "), ""]
     return verdict if verdict in OUTCOMES and status == "complete" else "incomplete"
-
-
-def _later(what: str, why: str, tries: int) -> TemporaryFailure:
-    """The error that retries a job after this many tries; logged."""
-    seconds = min(FIRST_RETRY_SECONDS * 4.0**tries, MAX_RETRY_SECONDS)
-    LOG.warning("%s: %s; trying again in %.0f s", what, why, seconds)
-    return TemporaryFailure(why, seconds)
 
 
 async def _ended(context: JobContext, child: Awaitable[ChildExit]) -> ChildExit:

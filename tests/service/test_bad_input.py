@@ -32,9 +32,9 @@ from orchestrator.posting.forge import Forge
 from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
 from orchestrator.posting.gitlab import GitLab
-from orchestrator.service import child_main, review_process
+from orchestrator.service import child_process, review_process
 from orchestrator.service.changes import Push
-from orchestrator.service.child_requests import ReviewRequest
+from orchestrator.service.child_process import ReviewRequest
 from orchestrator.service.database import prepare_database
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
@@ -373,10 +373,10 @@ def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
 
     request = ReviewRequest(worker=os.getppid(), repo="/repo", run_id="r-1", base="b", head="h")
     monkeypatch.setattr(review_process, "review", review)
-    monkeypatch.setattr(child_main, "die_with_parent", lambda: None)
+    monkeypatch.setattr(child_process, "die_with_parent", lambda: None)
     stdin = io.TextIOWrapper(io.BytesIO(msgspec.json.encode(request)))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert child_main.run_as_child(ReviewRequest, review_process.main) == 2
+    assert child_process.run_as_child(ReviewRequest, review_process.main) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("run r-1 cannot be resumed: the recorded request at 1/plan/model")
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from orchestrator.service.queue_state import QueuedJob, QueueListing
     from orchestrator.service.settings import ServiceSettings
 
-    Work = Callable[[psycopg.AsyncConnection, procrastinate.App, ServiceSettings], Awaitable[str]]
+    Database = psycopg.AsyncConnection
+    Queue = procrastinate.App
+    Work = Callable[[argparse.Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
 
 _ON_CHANGES = {
     "retry": "continue a change's review where it stopped; unparks it",
@@ -59,8 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the chosen subcommand and print what it did."""
     require_service()
-    work: Work = _WORK[args.part](args)
-    emit(_with_queue(args, work), sys.stdout)
+    emit(_with_queue(args, _WORK[args.part]), sys.stdout)
     return EXIT_OK
 
 
@@ -80,24 +81,21 @@ def _with_queue(args: argparse.Namespace, work: Work) -> str:
         async with queue.open_async():
             connector: Any = queue.connector
             async with connector.pool.connection() as db, db.transaction():
-                return await work(db, queue, settings)
+                return await work(args, db, queue, settings)
 
     return asyncio.run(open_queue())
 
 
-def _list(args: argparse.Namespace) -> Work:
-    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
-        import msgspec
+async def _list(args: argparse.Namespace, db: Database, *_: object) -> str:
+    import msgspec
 
-        from orchestrator.service.queue_state import is_draining, list_jobs
+    from orchestrator.service.queue_state import is_draining, list_jobs
 
-        found = await list_jobs(db, ended=args.all, limit=args.limit)
-        if args.json:
-            return f"{msgspec.json.format(msgspec.json.encode(found)).decode()}\n"
-        draining = "draining: workers take nothing new\n" if await is_draining(db) else ""
-        return draining + (_table(found) if found.jobs else "no jobs\n")
-
-    return work
+    found = await list_jobs(db, ended=args.all, limit=args.limit)
+    if args.json:
+        return f"{msgspec.json.format(msgspec.json.encode(found)).decode()}\n"
+    draining = "draining: workers take nothing new\n" if await is_draining(db) else ""
+    return draining + (_table(found) if found.jobs else "no jobs\n")
 
 
 def _table(found: QueueListing) -> str:
@@ -119,51 +117,39 @@ def _line(job: QueuedJob) -> str:
     return f"{escape_unprintable(line)}{escape_unprintable(why.strip()) and why}"
 
 
-def _retry(args: argparse.Namespace) -> Work:
-    async def work(
-        db: psycopg.AsyncConnection, queue: procrastinate.App, settings: ServiceSettings
-    ) -> str:
-        from orchestrator.service.queue_state import retry_change
+async def _retry(
+    args: argparse.Namespace, db: Database, queue: Queue, settings: ServiceSettings
+) -> str:
+    from orchestrator.service.queue_state import retry_change
 
-        new = await retry_change(db, queue, args.change, settings.enqueuing)
-        return f"{args.change} {'will be reviewed again' if new else 'is waiting already'}\n"
-
-    return work
+    new = await retry_change(db, queue, args.change, settings.enqueuing)
+    return f"{args.change} {'will be reviewed again' if new else 'is waiting already'}\n"
 
 
-def _stop(args: argparse.Namespace) -> Work:
-    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
-        from orchestrator.service.queue_state import stop_change
+async def _stop(args: argparse.Namespace, db: Database, *_: object) -> str:
+    from orchestrator.service.queue_state import stop_change
 
-        ended = await stop_change(db, args.change, park=args.part == "park")
-        parked = "; it is parked" if args.part == "park" else ""
-        return f"{len(ended)} jobs of {args.change} are asked to end{parked}\n"
-
-    return work
+    ended = await stop_change(db, args.change, park=args.part == "park")
+    parked = "; it is parked" if args.part == "park" else ""
+    return f"{len(ended)} jobs of {args.change} are asked to end{parked}\n"
 
 
-def _drain(args: argparse.Namespace) -> Work:
-    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
-        from orchestrator.service.queue_state import set_draining
+async def _drain(args: argparse.Namespace, db: Database, *_: object) -> str:
+    from orchestrator.service.queue_state import set_draining
 
-        running = await set_draining(db, args.part == "drain")
-        if args.part == "open":
-            return "workers take jobs again\n"
-        return f"workers take nothing new; {running} jobs run\n"
-
-    return work
+    running = await set_draining(db, args.part == "drain")
+    if args.part == "open":
+        return "workers take jobs again\n"
+    return f"workers take nothing new; {running} jobs run\n"
 
 
-def _clean(_: argparse.Namespace) -> Work:
-    async def work(db: psycopg.AsyncConnection, *_: object) -> str:
-        from orchestrator.service.queue_state import remove_old_rows
+async def _clean(_: argparse.Namespace, db: Database, *__: object) -> str:
+    from orchestrator.service.queue_state import remove_old_rows
 
-        return f"{await remove_old_rows(db)} jobs removed\n"
-
-    return work
+    return f"{await remove_old_rows(db)} jobs removed\n"
 
 
-_WORK: dict[str, Callable[[argparse.Namespace], Work]] = {
+_WORK: dict[str, Work] = {
     "list": _list,
     "retry": _retry,
     "cancel": _stop,

@@ -11,3 +11,7 @@ CREATE TABLE service_repositories (
 );
 INSERT INTO service_repositories (forge, repository, since)
 SELECT forge, repository, min(received) FROM service_changes GROUP BY 1, 2;
+
+-- Seconds are counted as well, and counters are named as their samples.
+ALTER TABLE service_counts ALTER COLUMN value TYPE DOUBLE PRECISION;
+UPDATE service_counts SET name = 'diffcourt_queue_' || name || '_total';
