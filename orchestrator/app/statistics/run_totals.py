@@ -18,7 +18,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.all_runs import FAULTS, Collected, count_steps
 from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, read_run
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.base import Mark, RunStore
 
 BILLION = 1_000_000_000
 REVIEW_BUCKETS = (1.0, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
@@ -77,7 +77,7 @@ class RunTotals:
 
     def __init__(self) -> None:
         self.counts, self.until = Counts(), 0.0
-        self._known: dict[str, tuple[str, RunSums | None]] = {}
+        self._known: dict[str, tuple[Mark, RunSums | None]] = {}
         self._newest: dict[str, tuple[tuple[float, str], tuple[str, str]]] | None = {}
         self._stores = ""
 
@@ -107,7 +107,7 @@ class RunTotals:
             with state_directory.open_store(repo) as store:
                 found |= anyio.run(self._update_from, store)
         for gone in self._known.keys() - found:
-            self._put(gone, "", None)
+            self._put(gone, None, None)
             del self._known[gone]
         self._stores = stores
 
@@ -116,14 +116,14 @@ class RunTotals:
         changed = [
             name
             for name, mark in marks.items()
-            if not mark or name not in self._known or self._known[name][0] != mark
+            if mark is None or self._known.get(name, (None, None))[0] != mark
         ]
         for run in await store.runs(only=changed) if changed else ():
             try:
                 sums = sum_run(read_run(run, await store.rows(run.run_id)))
             except StoreError:
                 sums = None
-            self._put(run.run_id, marks.get(run.run_id, ""), sums)
+            self._put(run.run_id, marks.get(run.run_id), sums)
         return {*marks}
 
     @property
@@ -148,9 +148,9 @@ class RunTotals:
     def _runs(self) -> Iterator[RunSums]:
         return (sums for _, sums in self._known.values() if sums is not None)
 
-    def _put(self, name: str, mark: str, sums: RunSums | None) -> None:
+    def _put(self, name: str, mark: Mark, sums: RunSums | None) -> None:
         """Count a run anew; None: it cannot be read."""
-        _, before = self._known.get(name, ("", None))
+        _, before = self._known.get(name, (None, None))
         if before is not None:
             self.counts.subtract(before.counts)
             if before.findings:  # an older review may now be the newest of one of them
