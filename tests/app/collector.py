@@ -24,12 +24,14 @@ class Received:
         self.spans: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.resources: list[dict[str, Any]] = []
+        self.schemas: set[str] = set()
 
     def take(self, body: bytes) -> None:
         message = service.ExportTraceServiceRequest.FromString(body)
         for resource in message.resource_spans:
             self.resources.append(attributes(MessageToDict(resource.resource)))
             for scope in resource.scope_spans:
+                self.schemas.add(scope.schema_url)
                 for span in scope.spans:
                     found = MessageToDict(span)
                     found |= {

@@ -52,6 +52,8 @@ def test_a_run_is_one_trace_of_its_agents_models_and_tools(repo: Path, says: Say
     spans = received.spans
     assert received.requests[0][0] == "/v1/traces"
     assert received.resources[0]["service.name"] == "diffcourt"
+    assert received.resources[0]["telemetry.sdk.language"] == "python"
+    assert received.schemas == {"https://opentelemetry.io/schemas/gen-ai/0.1.0"}
     assert len({span["trace"] for span in spans.values()}) == 1
     (root,) = received.named("invoke_workflow review")
     assert (root["parent"], root["error"]) == ("", verdict["status"] != "complete")

@@ -9,6 +9,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai
 from typing import Final
 
 CONVENTIONS: Final = "semantic-conventions-genai 0.1.0"
+SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from orchestrator import __version__
-from orchestrator.app.tracing.conventions import CONVENTIONS, ERROR
+from orchestrator.app.tracing.conventions import CONVENTIONS, ERROR, SCHEMA
 from orchestrator.app.tracing.spans import SpanEvent, TraceSpan
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import InputError, OutputError
@@ -20,6 +20,7 @@ from orchestrator.optional_dependencies import install_command
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -177,7 +178,6 @@ def _write_ids_in_hex(
 
 def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:
     """A span in the SDK's form."""
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags  # noqa: PLC0415
@@ -195,7 +195,7 @@ def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:
         span.name,
         context=context(span.span_id),
         parent=context(span.parent) if span.parent else None,
-        resource=Resource({"service.name": _service(), "service.version": __version__}),
+        resource=_resource(),
         attributes=attributes,
         events=[event(entry) for entry in span.events],
         kind=SpanKind.CLIENT if span.kind == "client" else SpanKind.INTERNAL,
@@ -203,13 +203,24 @@ def _readable(trace: TraceContext, span: TraceSpan) -> ReadableSpan:
         start_time=_nanoseconds(span.start),
         end_time=_nanoseconds(span.end),
         instrumentation_scope=InstrumentationScope(
-            "diffcourt", __version__, attributes={"gen_ai.conventions": CONVENTIONS}
+            "diffcourt", __version__, SCHEMA, {"gen_ai.conventions": CONVENTIONS}
         ),
     )
 
 
-def _service() -> str:
-    return os.environ.get("OTEL_SERVICE_NAME", "").strip() or "diffcourt"
+def _resource() -> Resource:
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.version import __version__ as sdk  # noqa: PLC0415
+
+    service = os.environ.get("OTEL_SERVICE_NAME", "").strip() or "diffcourt"
+    written_by = {"name": "opentelemetry", "language": "python", "version": sdk}
+    return Resource(
+        {
+            "service.name": service,
+            "service.version": __version__,
+            **{f"telemetry.sdk.{name}": value for name, value in written_by.items()},
+        }
+    )
 
 
 def _nanoseconds(at: float) -> int:
