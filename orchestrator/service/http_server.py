@@ -317,7 +317,8 @@ def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, f
         counts: by the name of the sample, with its labels.
     """
     always = dict.fromkeys((RESUMED, SUPERSEDED, PARKED, f"{SECONDS}_sum", f"{SECONDS}_count"), 0)
-    samples = {f'{SECONDS}_bucket{{le="{bound}"}}': 0.0 for bound in BUCKETS} | always | counts
+    samples = {f'{SECONDS}_bucket{{le="{bound}"}}': 0.0 for bound in BUCKETS}
+    samples |= {**always, **counts}
     known = {(one.queue, one.state): one for one in figures}
     for queue in ("post", "review"):
         for state in ("doing", "todo"):

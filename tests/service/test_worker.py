@@ -104,6 +104,9 @@ class HangingForge(ForgejoServer):
         super().__init__()
         self.asked, self.may_answer = 0, threading.Event()
 
+    def was_asked(self, times: int) -> bool:
+        return self.asked == times
+
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         if (method, path[-9:]) == ("GET", "/pulls/12"):
             self.asked += 1
@@ -120,7 +123,7 @@ def test_a_finished_verdict_is_posted_however_often_workers_die_while_they_post_
         service.push()
         for death in range(1, 5):  # one more than worker.most_crashes
             with service.worker() as worker:
-                service.wait(lambda death=death: forge.asked == death)
+                service.wait(partial(forge.was_asked, death))
                 service.kill(worker)
         (row,) = service.rows("SELECT crashes, problem FROM service_changes")
         forge.may_answer.set()

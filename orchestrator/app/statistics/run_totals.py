@@ -87,9 +87,9 @@ class RunTotals:
         totals = cls()
         totals.until = collected.until
         for run in collected.runs:
-            totals._put(run.run_id, "", sum_run(run))
+            totals._put(run.run_id, None, sum_run(run))
         for broken in collected.broken:
-            totals._put(broken.run_id, "", None)
+            totals._put(broken.run_id, None, None)
         return totals
 
     def update(self, repos: Sequence[Path]) -> None:

@@ -70,9 +70,9 @@ class _Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         counts = defaultdict[str, Counts](Counter)
         counts["resumes"].update({("ended",): 0, ("interrupted",): 0})
-        for (name, *labels), value in self._totals.counts.items():
+        for key, value in self._totals.counts.items():
             if value:
-                counts[name][tuple(labels)] = value
+                counts[key[0]][key[1:]] = value
         for name, what, labels in _COUNTERS:
             yield _counter(name, what, counts[name], labels)
         for name, what, bounds in _HISTOGRAMS:
