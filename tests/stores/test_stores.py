@@ -171,6 +171,23 @@ async def test_runs_are_listed_newest_first_and_can_be_forgotten(store: RunStore
     assert await store.rows("new") == []
 
 
+async def test_a_run_has_another_mark_after_each_writer(store: RunStore) -> None:
+    for name in ("old", "new"):
+        await store.create(name, 1.0, {"of": name})
+    before = await store.marks()
+    fence = await store.acquire("new", "me", 30)
+    assert await store.marks() == {**before, "new": None}
+    await store.append("new", fence, rows(1), 30)
+    await store.release("new", fence)
+    after = await store.marks()
+    assert after["old"] == before["old"]
+    assert after["new"] not in {None, before["new"]}
+    assert await store.marks() == after
+    listed, damaged = await store.index(only=["new", "gone"])
+    assert ([run.meta for run in listed], damaged) == ([{"of": "new"}], [])
+    assert await store.index(only=[]) == ([], [])
+
+
 async def test_a_run_that_is_being_written_is_not_forgotten(store: RunStore) -> None:
     await store.create("r", 1.0, {})
     fence = await store.acquire("r", "the writer", 30)
