@@ -3,34 +3,45 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from orchestrator.engine.types import Json, Rubric
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.foreign_json import parse_json
+from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.rubric_file import digest_rule
+from orchestrator.tuning.file_formats.text_files import read_struct
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.rule_fitting import Sample
-from orchestrator.tuning.labels.label_files import Label
-from orchestrator.tuning.provenance import count_seen_groups, digest_labels
+from orchestrator.tuning.labels.label_files import Label, Scale, Value
+from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_decisions,
+    compare_fixed_rules,
     score_without_groups,
     t_quantile,
 )
 from orchestrator.tuning.statistics.power import POWER, estimate_labels_needed
-from orchestrator.tuning.training_data import TrainingData, summarize_labels
+from orchestrator.tuning.training_data import TrainingData, build_training_data, summarize_labels
 
-FORMAT = 1
+FORMAT = 2
 _SIMULATIONS, _BISECTIONS, _SEED = 200, 7, 20260101
 
 
 Outcome = Literal["passed", "failed", "unknown"]
+
+
+class Baseline(Struct, frozen=True):
+    """A rubric's decisions on labeled items, and the labels: item, rater, label."""
+
+    format: int
+    rubric: Mapping[str, Any]
+    labels: tuple[tuple[str, str, Value], ...]
+    decisions: Mapping[str, bool]
 
 
 class GateResult(Struct, frozen=True):
@@ -44,9 +55,10 @@ class GateResult(Struct, frozen=True):
             where it finds none.
         labels_needed: labeled items with which a rubric that agrees as well would pass with a
             probability of 80%, where the outcome is unknown.
-        items: number of items of the baseline.
+        items: number of items that were compared.
         changed: items that are decided differently than in the baseline; ``before`` is unknown.
-        tuned_groups: number of the baseline's groups that the rubric was tuned on.
+        not_compared: labels that only the baseline or only the present files have, in words.
+        in_sample: a warning that the rubric was tuned on these items; empty where it was not.
     """
 
     outcome: Outcome
@@ -56,73 +68,80 @@ class GateResult(Struct, frozen=True):
     labels_needed: int | None
     items: int
     changed: tuple[Flip, ...]
-    tuned_groups: int
+    not_compared: str
+    in_sample: str
 
 
-def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> dict[str, Json]:
+def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> dict[str, Any]:
     """A baseline document: the rubric's present decision on each labeled item."""
-    return {
-        "format": FORMAT,
-        "rubric": {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)},
-        "labels": digest_labels(labels),
-        "decisions": {i.id: decide_item(rubric, i.scores)[0] for i in data.items},
-    }
+    about = {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)}
+    decisions = {i.id: decide_item(rubric, i.scores)[0] for i in data.items}
+    document: dict[str, Any] = to_builtins(Baseline(FORMAT, about, _list_labels(labels), decisions))
+    return document
 
 
-def read_baseline(path: Path) -> Mapping[str, Json]:
-    """Read a baseline document.
+def _list_labels(labels: list[Label]) -> tuple[tuple[str, str, Value], ...]:
+    return tuple(sorted((x.item, x.rater, x.label) for x in labels))
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline.
 
     Raises:
         InputError: it cannot be read, or is not a baseline.
     """
-    try:
-        doc = parse_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    found = read_struct(path, Baseline, "a baseline")
+    if found.format != FORMAT:
         raise InputError(
-            f"{path}: cannot be read: {error.strerror}; create it with --freeze"
-        ) from None
-    except ValueError as error:
-        raise InputError(f"{path}: is not a baseline: {error}") from None
-    if not isinstance(doc, dict) or doc.get("format") != FORMAT:
-        raise InputError(
-            f"{path}: is not a baseline of format {FORMAT}; create a new one with --freeze"
+            f"{path}: is not a baseline of format {FORMAT}; create a new one: --freeze"
         )
-    return doc
+    undecided = {item for item, _, _ in found.labels} - found.decisions.keys()
+    if undecided:
+        raise InputError(
+            f"{path}: is not a baseline: it has no decision of {min(undecided)!r}; create a new "
+            "one: --freeze"
+        )
+    return found
 
 
 def check_against_baseline(
     rubric: Rubric,
-    data: TrainingData,
+    items: list[Item],
     labels: list[Label],
-    baseline: Mapping[str, Json],
+    scale: Scale,
+    baseline: Baseline,
     margin: float | None = None,
 ) -> GateResult:
-    """Compare the present rubric and scores with a baseline.
+    """Compare the present rubric and scores with a baseline, on the labels that both have.
 
     Agreement has dropped significantly when the whole 95% confidence interval of the paired change
     in kappa is below 0. With a margin, the gate passes only when that interval lies above minus the
     margin (non-inferiority).
 
     Raises:
-        InputError: the labels are not those of the baseline.
+        InputError: no label is that of the baseline, or a score is missing.
     """
-    if baseline.get("labels") != digest_labels(labels):
-        raise InputError(
-            "the labels differ from the baseline's; create a new baseline with --freeze"
-        )
-    decisions: Mapping[str, bool] = baseline["decisions"]
-    s = data.sample
+    frozen = set(baseline.labels)
+    both = [x for x in labels if (x.item, x.rater, x.label) in frozen]
+    if not both:
+        raise InputError("no label is as in the baseline; create a new one with --freeze --force")
+    data = build_training_data(rubric, items, both, scale)
+    s, decisions = data.sample, baseline.decisions
     before: Bools = np.array([decisions[i.id] for i in data.items])[s.item]
     now = {i.id: decide_item(rubric, i.scores) for i in data.items}
-    after = np.array([now[i.id][0] for i in data.items])[s.item]
-    comparison = compare_decisions(Objective(), before, after[None, :], s.accept, s.weight, s.group)
+    after: Bools = np.array([now[i.id][0] for i in data.items])[s.item]
+    rows = (s.accept, s.weight, s.group)
+    if margin is None:
+        comparison = compare_decisions(Objective(), before, after[None, :], *rows)
+    else:
+        comparison = compare_fixed_rules(before, after, *rows)
     said = summarize_labels(data)
     changed = tuple(
         Flip(i.id, i.url, decisions[i.id], None, now[i.id][1], said[i.id])
         for i in data.items
         if now[i.id][0] != decisions[i.id]
     )
-    outcome = _judge(comparison, margin) if changed else "passed"
+    outcome = _judge(comparison, margin) if changed or margin is not None else "passed"
     needed = None
     if outcome == "unknown" and margin is not None and comparison.groups >= 3:
         error, groups = comparison.standard_error, comparison.groups
@@ -135,8 +154,21 @@ def check_against_baseline(
         labels_needed=needed,
         items=len(data.items),
         changed=changed,
-        tuned_groups=count_seen_groups(rubric, data.items),
+        not_compared=_describe_other_labels(labels, baseline),
+        in_sample=describe_seen_groups(rubric, data.items),
     )
+
+
+def _describe_other_labels(labels: list[Label], baseline: Baseline) -> str:
+    """How many labels are new, changed or gone since the baseline, in words."""
+    old = {(item, rater): label for item, rater, label in baseline.labels}
+    new = {(x.item, x.rater): x.label for x in labels}
+    counts = {
+        "new": len(new.keys() - old.keys()),
+        "changed": sum(new[key] != old[key] for key in new.keys() & old.keys()),
+        "gone": len(old.keys() - new.keys()),
+    }
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 def _judge(comparison: PairedComparison, margin: float | None) -> Outcome:

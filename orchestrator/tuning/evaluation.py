@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
+from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.fitting.calibration import Calibration
 from orchestrator.tuning.fitting.cross_validation import cross_validate
@@ -26,14 +27,13 @@ from orchestrator.tuning.labels.label_assessment import (
     measure_inter_rater_agreement,
 )
 from orchestrator.tuning.labels.label_files import VERDICT_RANKS
-from orchestrator.tuning.provenance import count_seen_groups, list_judges
+from orchestrator.tuning.provenance import describe_seen_groups, list_judges
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
+    compare_decisions,
+    expected_disagreement,
     jackknife_interval,
-    jackknife_variance,
-    kappa_interval,
-    score_without_groups,
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
 
@@ -56,8 +56,7 @@ class Evaluation(Struct, frozen=True):
         trivial_policies: kappa of policies that use little or nothing of an item.
         length_correlation: rank correlation of total and text length within a label.
         stale_inputs: what has changed since the rubric was tuned.
-        seen_groups: number of these groups that the rubric was tuned on: agreement on them is
-            optimistic. Labels of other groups are a test set.
+        in_sample: a warning that the rubric was tuned on these items; empty where it was not.
     """
 
     name: str
@@ -80,7 +79,7 @@ class Evaluation(Struct, frozen=True):
     repeated_scoring: RepeatedScoring | None
     length_correlation: float | None
     stale_inputs: tuple[str, ...]
-    seen_groups: int
+    in_sample: str
     is_tuned: bool
 
 
@@ -94,6 +93,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
     fitted = read_calibration(rubric)
     p = fitted.predict(t) if fitted else np.clip(t, 0.0, 1.0)
     curve = calibration.reliability_curve(p, y, w)
+    chance = expected_disagreement(both, 2)
     table = agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     return Evaluation(
         rubric.name,
@@ -103,9 +103,9 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         groups=int(np.unique(s.group).size),
         kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
-            lambda v: agreement.krippendorff_alpha(both, "nominal", v), w, s.group
+            lambda v: agreement.krippendorff_alpha(both, "nominal", v), w, s.group, chance
         ),
-        ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group),
+        ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group, 1 - chance),
         weighted_kappa=_weighted_kappa(data),
         auc=jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),
         confusion=(
@@ -121,7 +121,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         repeated_scoring=measure_repeated_scoring(rubric, items),
         length_correlation=_correlate_length(data, t),
         stale_inputs=tuple(find_stale_inputs(rubric, list_judges(data.items))),
-        seen_groups=count_seen_groups(rubric, data.items),
+        in_sample=describe_seen_groups(rubric, data.items),
         is_tuned="tuned" in rubric.provenance,
     )
 
@@ -132,18 +132,19 @@ def read_calibration(rubric: Rubric) -> Calibration | None:
     found = tuned.get("calibration") if isinstance(tuned, dict) else None
     if not isinstance(found, dict):
         return None
-    return Calibration(found["method"], tuple(found["x"]), tuple(found["p"]))
+    with reading(rubric.name, "a rubric that tune wrote; its calibration is damaged"):
+        fitted = convert(found, Calibration)
+        fitted.predict(np.zeros(1))
+        return fitted
 
 
 def measure_kappa(y: Bools, accept: Bools, w: Floats, group: Ints) -> Interval | None:
     """Cohen's kappa of two rows of decisions; None for a single class."""
-    value = agreement.cohen_kappa(
-        agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
-    )
-    if value is None:
+    if not y.size or (y.all() and accept.all()) or not (y.any() or accept.any()):
         return None
-    _, omitted = score_without_groups(rubric_decisions.Objective(), accept[None, :], y, w, group)
-    return kappa_interval(value, jackknife_variance(omitted[0]), omitted.size)
+    return compare_decisions(
+        rubric_decisions.Objective(), accept, accept[None, :], y, w, group
+    ).after
 
 
 def _weighted_kappa(data: TrainingData) -> Interval | None:
@@ -161,6 +162,7 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
         ),
         s.weight,
         s.group,
+        expected_disagreement(np.stack([label, verdict[s.item]]).astype(float), len(VERDICT_RANKS)),
     )
 
 

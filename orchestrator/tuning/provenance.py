@@ -17,6 +17,7 @@ from orchestrator.tuning.labels.label_files import Label
 from orchestrator.tuning.statistics.confidence_intervals import Interval
 from orchestrator.tuning.training_data import TrainingData
 from orchestrator.tuning.tuning_result import TuningResult
+from orchestrator.wording import count_noun
 
 METHOD = "logistic regression, ridge towards present weights, averaged over penalties"
 METHOD_THRESHOLD = "threshold only"
@@ -39,10 +40,23 @@ def list_judges(items: Iterable[Item]) -> list[str]:
 
 
 def count_seen_groups(rubric: Rubric, items: Iterable[Item]) -> int:
-    """Number of the items' groups that the rubric was tuned on."""
-    tuned = rubric.provenance.get("tuned")
-    hashes = tuned.get("groups", []) if isinstance(tuned, dict) else []
-    return len(set(hashes) & set(hash_groups(items)))
+    """Number of the items' groups that the rubric was tuned on, or a criterion reworded from."""
+    made = (rubric.provenance.get(how) for how in ("tuned", "rewritten"))
+    lists = [found.get("groups") for found in made if isinstance(found, dict)]
+    seen = {str(one) for found in lists if isinstance(found, list) for one in found}
+    return len(seen & set(hash_groups(items)))
+
+
+def describe_seen_groups(rubric: Rubric, items: Iterable[Item], name: str = "the rubric") -> str:
+    """A warning that figures on these items are optimistic; empty where they are not."""
+    used = list(items)
+    seen, groups = count_seen_groups(rubric, used), len({item.group for item in used})
+    if not seen:
+        return ""
+    return (
+        f"{name} was tuned on {seen} of these {count_noun(groups, 'group')}, so its agreement here "
+        "is optimistic; for held-out figures: diffcourt rubric show"
+    )
 
 
 def add_provenance(

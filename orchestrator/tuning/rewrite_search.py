@@ -111,6 +111,7 @@ class SearchResult(Struct, frozen=True):
         training: kappa of the present wording and of the best on the same training items.
         tried: number of wordings that were scored.
         stopped: the budget ended the search.
+        failed: why models gave nothing that could be tried, empty where one did.
     """
 
     best: Criterion | None
@@ -118,6 +119,7 @@ class SearchResult(Struct, frozen=True):
     training: tuple[float, float]
     tried: int
     stopped: bool
+    failed: str = ""
 
     @property
     def proven(self) -> bool:

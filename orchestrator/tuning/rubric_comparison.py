@@ -3,7 +3,6 @@
 Both sides decide each labeled item; the paired change of Cohen's kappa has a 95% interval by group.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -17,11 +16,11 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.labels.label_files import Label, Scale
-from orchestrator.tuning.rubric_decisions import Objective, decide_item
+from orchestrator.tuning.provenance import describe_seen_groups
+from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
-    compare_decisions,
-    t_interval,
+    compare_fixed_rules,
 )
 from orchestrator.tuning.statistics.power import estimate_labels_needed, smallest_detectable_change
 from orchestrator.tuning.training_data import require_scores
@@ -91,6 +90,7 @@ class RubricComparison(Struct, frozen=True):
         labels_for_change: labels that prove a change of the estimated size with 80% power; None
             where one is proven or none is estimated.
         usd: what each side's scores cost; None where unknown.
+        in_sample: warnings that a side was tuned on these items.
     """
 
     a: str
@@ -108,6 +108,7 @@ class RubricComparison(Struct, frozen=True):
     labels_needed: int | None
     labels_for_change: int | None
     usd: tuple[float | None, float | None]
+    in_sample: tuple[str, ...]
 
 
 class LabeledRows(Struct, frozen=True):
@@ -150,25 +151,8 @@ def build_rows(items: Sequence[Item], labels: Sequence[Label], scale: Scale) -> 
 
 
 def compare_paired(rows: LabeledRows, a: Bools, b: Bools) -> PairedComparison:
-    """Compare the decisions of two sides on each item, (items,).
-
-    The variance of the change has the Agresti–Min addition for paired proportions: one more group
-    that is decided differently. Without it, few changed decisions would have an interval of next
-    to no width: none changed in 30 items proves little of the next 30.
-    """
-    found = compare_decisions(
-        Objective(), a[rows.item], b[rows.item][None, :], rows.accept, rows.weight, rows.group
-    )
-    share = float((rows.weight * rows.accept).sum() / rows.weight.sum())
-    accepted = [float((rows.weight * side[rows.item]).sum() / rows.weight.sum()) for side in (a, b)]
-    chance = max(p * share + (1 - p) * (1 - share) for p in accepted)
-    one_more = 1.0 / ((found.groups + 2) * max(1.0 - chance, 1e-9))
-    variance = found.standard_error**2 + one_more**2
-    return replace(
-        found,
-        change=t_interval(found.change.value, variance, found.groups),
-        standard_error=math.sqrt(variance),
-    )
+    """Compare the decisions of two sides on each item, (items,)."""
+    return compare_fixed_rules(a[rows.item], b[rows.item], rows.accept, rows.weight, rows.group)
 
 
 def compare_sides(
@@ -202,6 +186,10 @@ def compare_sides(
     accept = [np.array([d for d, _ in found], dtype=bool) for found in decided]
     paired = compare_paired(rows, *accept)
     outcome = judge_change(paired, margin)
+    seen = [
+        describe_seen_groups(side.rubric, rows.items, letter)
+        for letter, side in (("A", a), ("B", b))
+    ]
     needed, for_change = _labels_needed(len(rows.items), paired, outcome, margin)
     return RubricComparison(
         a=a.name,
@@ -219,6 +207,7 @@ def compare_sides(
         labels_needed=needed,
         labels_for_change=for_change,
         usd=(a.usd, b.usd),
+        in_sample=tuple(filter(None, seen)),
     )
 
 

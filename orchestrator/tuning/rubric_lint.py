@@ -261,7 +261,7 @@ def _correlate(one: Floats, other: Floats, group: Ints) -> Interval | None:
             return None
         return float(np.corrcoef(x, y)[0, 1])
 
-    return jackknife_interval(statistic, np.ones(int(rows.sum())), group[rows])
+    return jackknife_interval(statistic, np.ones(int(rows.sum())), group[rows], None)
 
 
 def _find_chance(rubric: Rubric, data: TrainingData) -> Iterator[LintFinding]:

@@ -1,6 +1,6 @@
 """Training data of a tuning: rubric, items and labels joined into arrays, and validated."""
 
-from collections.abc import Mapping
+from datetime import datetime
 
 import numpy as np
 from msgspec import Struct
@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.item_files import Item, unique_items
+from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
 from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
 from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
+from orchestrator.wording import count_noun
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""
@@ -34,6 +35,7 @@ class TrainingData(Struct, frozen=True):
         raters: names; ``rater`` (n,) holds indices into it.
         ratings: (raters, items) categories on the full scale, NaN for a missing rating.
         not_drawn: labeled items that were not drawn at random; 0 when every item is labeled.
+        order: what the groups are numbered by: ``time``, or else the order of the files, and why.
     """
 
     sample: Sample
@@ -45,6 +47,7 @@ class TrainingData(Struct, frozen=True):
     ratings: Floats
     scale: Scale
     not_drawn: int = 0
+    order: str = "time"
 
 
 def require_scores(rubric: Rubric, items: list[Item]) -> None:
@@ -71,16 +74,6 @@ def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> F
     return out
 
 
-def _require_known_items(labels: list[Label], items: Mapping[str, Item]) -> None:
-    for label in labels:
-        if label.item not in items:
-            raise InputError(
-                f"{label.location}: the labeled item {label.item!r} is not in the items"
-            )
-    if not labels:
-        raise InputError("no labels; label some items first: diffcourt label ITEMS")
-
-
 def build_training_data(
     rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale
 ) -> TrainingData:
@@ -91,7 +84,9 @@ def build_training_data(
             positive weight.
     """
     first = {item.id: item for item in unique_items(items)}
-    _require_known_items(labels, first)
+    for label in labels:
+        if label.item not in first:
+            raise InputError(f"{label.location}: no item {label.item!r}")
     require_known_criteria(labels, [c.id for c in rubric.criteria])
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
@@ -111,7 +106,7 @@ def build_training_data(
     ratings[rater, item] = level
     x = score_matrix(rubric, used, free)
     _require_usable_scores(rubric, used)
-    names = {g: i for i, g in enumerate(dict.fromkeys(i.group for i in used))}
+    names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
@@ -139,7 +134,26 @@ def build_training_data(
         ratings=ratings,
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
+        order=order,
     )
+
+
+def _number_groups(items: list[Item]) -> tuple[dict[str, int], str]:
+    """The groups, numbered by the time of their first items, and what they are numbered by."""
+    first: dict[str, datetime] = {}
+    untimed = 0
+    for item in items:
+        time = find_time(item.at)
+        untimed += time is None
+        if time is not None:
+            first[item.group] = min(first.get(item.group, time), time)
+    names, order = dict.fromkeys(item.group for item in items), "time"
+    if untimed:
+        order = f"the order of the files, since {count_noun(untimed, 'item')} without a time 'at'"
+    elif len(set(first.values())) < 2:
+        order = "the order of the files, since all times 'at' are the same"
+    ordered = sorted(names, key=lambda name: first[name]) if order == "time" else names
+    return {name: number for number, name in enumerate(ordered)}, order
 
 
 def _restore_scored(rubric: Rubric, used: list[Item]) -> Rubric:

@@ -1,5 +1,7 @@
 """Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
+from collections.abc import Callable
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -55,10 +57,12 @@ def tune_rubric(
     seed: int = SEED,
     refits: int = cross_validation.BOOTSTRAP_REFITS,
     free_signs: bool = False,
+    observe: Callable[[str], None] = lambda _: None,
 ) -> TuningResult:
     """Tune a rubric.
 
     Args:
+        observe: is told what is done next; with many labels each step takes minutes.
         free_signs: a criterion that acts against the labels may become a penalty.
 
     Raises:
@@ -77,31 +81,41 @@ def tune_rubric(
     )
     if assessment.refusals:
         return replace(result, notes=tuple(_name_raters_at_chance(result.raters)))
-    return _fit_and_validate(rubric, data, items, result, refits)
+    return _fit_and_validate(rubric, data, items, result, refits, observe)
 
 
 def _fit_and_validate(
-    rubric: Rubric, data: TrainingData, items: list[Item], result: TuningResult, refits: int
+    rubric: Rubric,
+    data: TrainingData,
+    items: list[Item],
+    result: TuningResult,
+    refits: int,
+    observe: Callable[[str], None],
 ) -> TuningResult:
     """The result completed by the fit and everything that was measured of it."""
     sample, plan, objective = data.sample, result.plan, result.plan.objective
     rng = np.random.default_rng(result.seed)
+    observe("fitting, and cross-validating")
     rules = fit_rules(sample, plan, sample.weight[None, :], rng)
     held_out = cross_validation.cross_validate(sample, plan, np.random.default_rng(result.seed))
     before = decide_rows(sample, sample.w0, rubric.threshold)
     comparison = _compare(sample, objective, before, held_out.accept)
     by_kappa = _compare(sample, Objective(), before, held_out.accept)
     trivial_policies = _score_trivial_policies(sample, plan, rng)
+    observe(f"fitting {refits:,} resamples")
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
     tuned = _apply_rule(rubric, data, rules, plan.fit_weights)
     totals = sample.totals(rules.weights)[0]
     curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
+    observe("checking whether the gain generalizes")
     checks = check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
     raters = measure_raters(data, held_out.probability)
     advice = advise_penalties(sample, data.free_nodes, plan, held_out.accept, result.seed)
+    observe("measuring what fewer labels would give")
     reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
+    notes += [] if data.order == "time" else [f"later items are later in {data.order}"]
     notes += [] if advice is None else [_describe_advice(advice, objective)]
     return replace(
         result,
@@ -230,15 +244,11 @@ def _compare_with_trivial_policies(
 def _describe_insignificance(
     sample: Sample, objective: Objective, comparison: PairedComparison
 ) -> list[str]:
+    change = format_change((-1 if objective.uses_costs else 1) * comparison.change.value)
     what = "cost per decision" if objective.uses_costs else "kappa"
-    sign = -1 if objective.uses_costs else 1
-    low, high = sorted((sign * comparison.change.low, sign * comparison.change.high))
-    before = format_statistic(sign * comparison.before.value)
-    after = format_statistic(sign * comparison.after.value)
     reason = (
-        f"no significant gain: held-out {what} changes by "
-        f"{format_change(sign * comparison.change.value)}, from {before} to {after} "
-        f"(95% CI of the change {format_change(low)} to {format_change(high)})"
+        f"no significant gain: held-out {what} changes by {change}, "
+        f"{_describe_sides(comparison, objective)}"
     )
     needed = _estimate_labels_needed(sample, comparison)
     if needed is None:
@@ -250,33 +260,33 @@ def _describe_insignificance(
     return [reason, more]
 
 
+def _describe_sides(
+    found: PairedComparison, objective: Objective, words: str = "from {} to {}"
+) -> str:
+    """Both values and the interval of the change; costs where the objective is their negative."""
+    sign = -1 if objective.uses_costs else 1
+    sides = words.format(*(format_statistic(sign * x.value) for x in (found.before, found.after)))
+    low, high = sorted((sign * found.change.low, sign * found.change.high))
+    return f"{sides} (95% CI of the change {format_change(low)} to {format_change(high)})"
+
+
 def describe_check(check: GeneralizationCheck, objective: Objective) -> str:
     """A check of the gain that failed, in one sentence."""
-    found = check.comparison
-    assert found is not None
-    sign = -1 if objective.uses_costs else 1
+    assert check.comparison is not None
     unit = "cost" if objective.uses_costs else "kappa"
-    low, high = sorted((sign * found.change.low, sign * found.change.high))
-    return (
-        f"the gain does not generalize: {check.name}: {unit} "
-        f"{format_statistic(sign * found.before.value)} before, "
-        f"{format_statistic(sign * found.after.value)} after (95% CI of the change "
-        f"{format_change(low)} to {format_change(high)})"
-    )
+    sides = _describe_sides(check.comparison, objective, "{} before, {} after")
+    return f"the gain does not generalize: {check.name}: {unit} {sides}"
 
 
 def _describe_advice(advice: PenaltyAdvice, objective: Objective) -> str:
-    found, names = advice.comparison, ", ".join(repr(name) for name in advice.names)
-    sign, what = (-1, "cost") if objective.uses_costs else (1, "kappa")
-    low, high = sorted((sign * found.change.low, sign * found.change.high))
+    names, one = ", ".join(repr(name) for name in advice.names), len(advice.names) == 1
+    sides = _describe_sides(advice.comparison, objective, "{1} instead of {0}")
     verb = "would help" if advice.proven else "may help, which is not proven"
-    one = len(advice.names) == 1
     return (
         f"{names} {'acts' if one else 'act'} against the labels, given the other criteria; "
-        f"{'as a penalty it' if one else 'as penalties they'} {verb}: with free signs "
-        f"held-out {what} is {format_statistic(sign * found.after.value)} instead of "
-        f"{format_statistic(sign * found.before.value)} (95% CI of the change "
-        f"{format_change(low)} to {format_change(high)}); try --penalties, or a negative weight"
+        f"{'as a penalty it' if one else 'as penalties they'} {verb}: with free signs held-out "
+        f"{'cost' if objective.uses_costs else 'kappa'} is {sides}; try --penalties, or a negative "
+        "weight"
     )
 
 

@@ -58,6 +58,7 @@ from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.token_bounds import estimate_input_tokens
 from orchestrator.tuning.file_formats.item_files import Item, name_judge
 from orchestrator.tuning.file_formats.rubric_file import describe_wording
+from orchestrator.tuning.labels.labeling import now
 
 RUN = "items"
 """The run of ``judgings.db`` that holds the scores of items."""
@@ -75,6 +76,8 @@ class JudgingOptions(Struct, frozen=True):
         model: an escalation stage of the configuration, or a model's name.
         prompt: the judge's system prompt.
         concurrency: number of items that are judged at the same time.
+        allow_spending: base may choose a paid provider, and prices; None: only in CI.
+        round: a name under which items are scored anew, although they were scored before.
     """
 
     repo: Path | None
@@ -84,6 +87,8 @@ class JudgingOptions(Struct, frozen=True):
     concurrency: int | None = None
     max_usd: float | None = None
     max_tokens: int | None = None
+    round: str = ""
+    allow_spending: bool | None = None
 
 
 class JudgingEstimate(Struct, frozen=True):
@@ -113,12 +118,14 @@ class ItemMarks(Struct, frozen=True):
 
     Attributes:
         usd: their cost when they were scored.
+        at: when the oldest of them was scored, ISO 8601.
         why: the error of a failed call, because of which a criterion has no score; else empty.
         out_of_budget: whether that error is an exhausted budget.
     """
 
     marks: Mapping[str, CriterionMark]
     usd: float = 0.0
+    at: str = ""
     why: str = ""
     out_of_budget: bool = False
 
@@ -146,7 +153,7 @@ class ItemJudge:
         self, options: JudgingOptions, runtime: AgentRuntime, budget: Account, concurrency: int
     ) -> None:
         self.runtime, self.budget = runtime, budget
-        self._concurrency = concurrency
+        self._concurrency, self._round, self._now = concurrency, options.round, now()
         self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         self.spec = judge_spec(options.prompt, options.model)
         choice = runtime.choose_model(self.spec)
@@ -168,17 +175,19 @@ class ItemJudge:
             alone: only scores of a criterion that was scored by itself.
         """
         found: dict[str, CriterionMark] = {}
-        usd = 0.0
+        usd, times = 0.0, []
         for criterion in criteria:
             noted = self.runtime.journal.noted(self._score_key(criterion, item, number, alone))
             if noted is not None:
                 found[criterion.id] = convert(noted["mark"], CriterionMark)
                 usd += noted["usd"]
-        return ItemMarks(found, usd)
+                times.append(noted["at"])
+        return ItemMarks(found, usd, min(times, default=""))
 
     def _score_key(self, criterion: Criterion, item: Item, number: int, alone: bool) -> Key:
         """The key of a score, from everything on which it depends."""
         asked = [self.spec.digest, self.model, self._effort, item.text, item.context, number]
+        asked += [self._round] if self._round else []
         topic = f"{SCORE}-alone" if alone else SCORE
         return Key(topic, subject=digest([*asked, criterion.id, *describe_wording(criterion)]))
 
@@ -289,12 +298,13 @@ class ItemJudge:
             return replace(known, usd=known.usd + usd, why=why, out_of_budget=stopped)
         marks = read_item_marks(missing, item, result.report)
         for criterion in missing:
-            body = {"mark": to_builtins(marks[criterion.id]), "usd": usd / len(missing)}
+            mark = to_builtins(marks[criterion.id])
+            body = {"mark": mark, "usd": usd / len(missing), "at": self._now}
             for by_itself in (False, True) if len(missing) == 1 else (False,):
                 key = self._score_key(criterion, item, number, by_itself)
                 if self.runtime.journal.noted(key) is None:
                     self.runtime.journal.note(key, body)
-        return ItemMarks({**known.marks, **marks}, known.usd + usd)
+        return ItemMarks({**known.marks, **marks}, known.usd + usd, known.at or self._now)
 
     async def _ask(
         self, criteria: Sequence[Criterion], item: Item, number: int, account: Account
@@ -319,7 +329,8 @@ class ItemJudge:
         """
         runtime = runtime or self.runtime
         journal, choice = runtime.journal, runtime.choose_model(spec)
-        request = digest([spec.digest, spec.name, self.model, choice.effort, brief, number])
+        asked = [spec.digest, spec.name, self.model, choice.effort, brief, number]
+        request = digest([*asked, self._round] if self._round else asked)
         attempt = 1
         while journal.noted(Key(f"failed-{REJUDGE}", subject=f"{request}.{attempt}")) is not None:
             attempt += 1
@@ -346,6 +357,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         provider=options.provider,
         max_usd=options.max_usd,
         max_tokens=options.max_tokens,
+        allow_spending=options.allow_spending,
     )
     policy = load_policy(read_layers_on_disk(options.repo), given)
     prices = required_prices(policy, given)

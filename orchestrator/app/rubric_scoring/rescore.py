@@ -9,9 +9,11 @@ run's own journal is only read.
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct, convert, field
+from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.event_loop import blocking
@@ -64,6 +66,7 @@ class Rescored(Struct, frozen=True):
         change_name: the name of its pull request or branch; may be empty.
         repeats: the judge's marks, one mapping per repetition.
         probes: probe → its marks.
+        at: when the run began, ISO 8601.
     """
 
     verdict: Verdict
@@ -74,6 +77,7 @@ class Rescored(Struct, frozen=True):
     change_name: str = ""
     repeats: tuple[Scores, ...] = ()
     probes: Mapping[str, Scores] = field(default_factory=dict)
+    at: str = ""
 
 
 class NotRescored(Struct, frozen=True):
@@ -107,7 +111,9 @@ async def rescore(
                 continue
             try:
                 async with _replay(store, run) as (state, verdict):
-                    out.append(await _score_run(state, verdict, rubric, directory, options))
+                    done = await _score_run(state, verdict, rubric, directory, options)
+                    at = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+                    out.append(replace(done, at=at))
             except InputError:
                 raise
             except DiffcourtError as error:

@@ -33,6 +33,7 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.file_formats.rubric_file import describe_wording, digest_criteria
 from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.provenance import hash_groups
 from orchestrator.tuning.rewrite_search import (
     Candidate,
     Halves,
@@ -90,14 +91,14 @@ class Rewrite(Struct, frozen=True):
     Attributes:
         rubric: with the proven wording, the next version and the proof as provenance; None if no
             gain is proven.
-        usd, tokens: used by the calls of this session.
+        usd, tokens: used by the calls of this session; ``usd`` is None without a known price.
         looks: number of wordings that were tested on this held-out half so far.
     """
 
     plan: RewritePlan
     found: SearchResult
     rubric: Rubric | None
-    usd: float
+    usd: float | None
     tokens: int
     looks: int
 
@@ -138,8 +139,9 @@ async def rewrite_criterion(  # noqa: PLR0917 - what is reworded, how, and who w
         require_affordable(judge, plan.quote.estimate, judging)
         found = await work.run()
         used = judge.budget.used
-        new = _write(rubric, criterion, found, judge, plan) if found.proven else None
-        return Rewrite(plan, found, new, used.usd, int(used.tokens), work.looks)
+        new = _write(rubric, criterion, found, judge, halves) if found.proven else None
+        usd = None if judge.price is None else used.usd
+        return Rewrite(plan, found, new, usd, int(used.tokens), work.looks)
 
 
 def _find_criterion(rubric: Rubric, name: str) -> Criterion:
@@ -171,6 +173,8 @@ class _Work:
         self._others = [c for c in others if c.id != criterion.id and c.weight]
         self._search = judge.budget
         self._scored = self.looks = 0
+        self._failures: dict[str, list[str]] = {"writer": [], "judge": []}
+        self._answers = {"writer": 0, "judge": 0}
 
     def plan(self) -> RewritePlan:
         """The plan; reserves the budget of the proof, so that the search cannot use it."""
@@ -226,9 +230,17 @@ class _Work:
         if filled is None:
             return SearchResult(None, None, (math.nan, math.nan), 0, stopped=True)
         options = self._options
-        return await search(
+        found = await search(
             self._criterion, filled, self.score, self.propose, options.rounds, options.seed
         )
+        return replace(found, failed=self._describe_failure())
+
+    def _describe_failure(self) -> str:
+        """Why every call of the writer, or of the judge, failed; empty where one did not."""
+        for who, failures in self._failures.items():
+            if failures and not self._answers[who]:
+                return f"every call of the {who} failed ({len(failures)}), the last: {failures[-1]}"
+        return ""
 
     async def _fill(self) -> Halves | None:
         """The halves with scores of all other criteria; None if the budget is exhausted."""
@@ -282,8 +294,14 @@ class _Work:
         # An item whose call failed counts as abstained, with every wording alike.
         if any(marks.out_of_budget for marks in found.values()):
             return None
+        for marks in found.values():
+            self._note_call("judge", marks.why)
         abstained = CriterionMark(None, "the judge's call failed")
         return {i.id: found[i.id, 0].marks.get(criterion.id, abstained) for i in items}
+
+    def _note_call(self, who: str, failure: str) -> None:
+        self._answers[who] += not failure
+        self._failures[who] += [failure] if failure else []
 
     async def propose(
         self, candidate: Candidate, shown: Sequence[ShownItem], pool: Sequence[Candidate]
@@ -296,13 +314,14 @@ class _Work:
         result, _ = await judge.run(self._writer, brief, self._search, runtime=runtime)
         if result.status == "budget":
             return None
+        self._note_call("writer", "" if result.status == "ok" else result.detail)
         if result.status != "ok":
             return []
         return read_wordings(self._criterion, shown, result.report, count)
 
 
 def _write(
-    rubric: Rubric, old: Criterion, found: SearchResult, judge: ItemJudge, plan: RewritePlan
+    rubric: Rubric, old: Criterion, found: SearchResult, judge: ItemJudge, halves: Halves
 ) -> Rubric:
     """The rubric with the proven wording and its proof."""
     assert found.best is not None
@@ -330,7 +349,8 @@ def _write(
                 )
             },
         },
-        "training_items": plan.training,
+        "training_items": len(halves.training),
+        "groups": hash_groups(halves.training),
         "wordings_tried": found.tried,
     }
     return replace(new, provenance={**rubric.provenance, "rewritten": rewritten})

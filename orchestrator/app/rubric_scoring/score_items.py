@@ -47,14 +47,14 @@ class ScoredItems(Struct, frozen=True):
         rows: scored items, in the order of the input, each scoring after the other.
         unscored: item id → why a criterion of it has no score.
         stopped: why the scoring ended early; empty if it did not.
-        usd, tokens: used by the calls of this session.
+        usd, tokens: used by the calls of this session; ``usd`` is None without a known price.
     """
 
     rows: tuple[Item, ...]
     unscored: dict[str, str]
     stopped: str
     calls: int
-    usd: float
+    usd: float | None
     tokens: int
 
 
@@ -107,7 +107,8 @@ async def score_items(
         marks = await judge.score(criteria, unique, repeat, observe=watch)
         rows, unscored = _build_rows(rubric, items, marks, judge.name(criteria), repeat)
         used = judge.budget.used
-        return ScoredItems(rows, unscored, last.stopped, last.asked, used.usd, int(used.tokens))
+        usd = None if judge.price is None else used.usd
+        return ScoredItems(rows, unscored, last.stopped, last.asked, usd, int(used.tokens))
 
 
 def require_texts(items: Sequence[Item]) -> None:
@@ -180,4 +181,6 @@ def add_marks(item: Item, found: ItemMarks, judge: str, usd: float) -> Item:
         reasons={**item.reasons, **{name: mark.why for name, mark in found.marks.items()}},
         judge=judge,
         usd=usd,
+        at=item.at or found.at,
+        scored_at=found.at,
     )

@@ -137,7 +137,9 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
 def _read_criteria(rubric: str) -> Sequence[Criterion]:
     from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
-    return read_rubric(find_rubric(rubric)).criteria
+    criteria = read_rubric(find_rubric(rubric)).criteria
+    # A measured one is counted by code; people are asked for it only where there is no other.
+    return [one for one in criteria if one.kind == "judged"] or criteria
 
 
 def _read_runs(repo: Path | None) -> dict[str, Verdict]:
@@ -241,7 +243,8 @@ class LabelingSession(Struct):
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
         for criterion in _read_criteria(self.args.rubric):
-            answer = self._prompt(f"  {criterion.id} ({criterion.description}): ")
+            levels = "".join(f"; {one.score:g}: {one.description}" for one in criterion.levels)
+            answer = self._prompt(f"  {criterion.id} ({criterion.description}{levels}): ")
             while answer not in {None, "", *answers}:
                 answer = self._prompt(f"  one of {', '.join(answers)}, or empty: ")
             if answer:

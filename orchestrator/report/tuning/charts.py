@@ -23,6 +23,7 @@ from orchestrator.report.svg_shapes import y as to_y
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
+from orchestrator.tuning.statistics.confidence_intervals import Interval, rate_interval
 from orchestrator.tuning.tuning_result import TotalHistogram, TuningResult
 
 
@@ -38,10 +39,16 @@ def _axes(low: float = 0.0, top: float = 1.0) -> list[Markup]:
     ]
 
 
+def _marks() -> list[Markup]:
+    """Labels of the horizontal axis from 0 to 1; the last one ends with the axis."""
+    ends = ((0.0, "middle"), (0.5, "middle"), (1.0, "end"))
+    return [label(to_x(share), HEIGHT - 8, f"{share:.1f}", side) for share, side in ends]
+
+
 def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> Markup:
     """Predicted against observed probability; a dot's area is proportional to its items."""
     parts = _axes()
-    parts += [label(to_x(s), HEIGHT - 8, f"{s:.1f}") for s in (0.0, 0.5, 1.0)]
+    parts += _marks()
     parts.append(line(to_x(0), to_y(0), to_x(1), to_y(1), "line", stroke_dasharray="4 4"))
     maximum = max((b.weight for b in curve), default=1.0)
     for b in curve:
@@ -49,6 +56,10 @@ def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> Markup:
         radius = 2.5 + 6 * (b.weight / maximum) ** 0.5
         rates = f"predicted {b.mean_predicted:.2f}, accepted {b.fraction_accepted:.2f}"
         title = f"{b.weight:g} items: {rates}"
+        spread = b.fraction_accepted * (1.0 - b.fraction_accepted) / b.weight
+        bounds = rate_interval(b.fraction_accepted, spread, b.weight, round(b.weight))
+        if not math.isnan(bounds.low):
+            parts.append(line(x, to_y(bounds.low), x, to_y(bounds.high), "dim"))
         parts.append(circle(x, y, radius, "a", title, fill_opacity=".75"))
     return svg("reliability diagram", parts)
 
@@ -58,7 +69,7 @@ def draw_histogram(s: TotalHistogram) -> Markup:
     steps = len(s.accepted)
     maximum = max((*s.accepted, *s.rejected, 1.0))
     middle, half = (to_y(0) + to_y(1)) / 2, (to_y(0) - to_y(1)) / 2
-    parts = [label(to_x(v), HEIGHT - 8, f"{v:.1f}") for v in (0.0, 0.5, 1.0)]
+    parts = _marks()
     for i in range(steps):
         x, wide = to_x(i / steps), (to_x(1) - to_x(0)) / steps - 1
         for count, color, up in ((s.accepted[i], "a", True), (s.rejected[i], "b", False)):
@@ -73,25 +84,52 @@ def draw_histogram(s: TotalHistogram) -> Markup:
 
 def draw_weights(result: TuningResult) -> Markup:
     """Share of the total weight: a bar before, a dot with the 95% range of refits after."""
-    row = 26
-    height = TOP + row * len(result.criteria) + 8
-    ends = [c.share_before for c in result.criteria]
-    ends += [max(c.share_after.high, c.share_after.value) for c in result.criteria if c.share_after]
-    maximum = max([*ends, 1e-9])
-    start, room = 120, WIDTH - 120 - RIGHT
-    parts = []
-    for i, c in enumerate(result.criteria):
+    rows = [(c.name, c.share_after, c.share_before) for c in result.criteria]
+    return draw_intervals("weights before and after", rows)
+
+
+def draw_intervals(
+    name: str, rows: Sequence[tuple[str, Interval | None, float]], top: float = 0.0
+) -> Markup:
+    """A row each: a bar from 0, and a dot with its interval.
+
+    Args:
+        rows: what it is, the dot, and where the bar ends.
+        top: the least value at which the axis may end.
+    """
+    row, start, room = 26, 120, WIDTH - 120 - RIGHT
+    ends = [0.0, top, *(bar for _, _, bar in rows)]
+    for _, found, _ in rows:
+        ends += [] if found is None else [found.low, found.value, found.high]
+    ends = [end for end in ends if not math.isnan(end)]
+    least, most = min(ends), max([*ends, 1e-9])
+
+    def at(value: float) -> float:
+        return start + room * (value - least) / (most - least)
+
+    height = TOP + row * len(rows) + 24
+    parts = [line(at(0.0), TOP, at(0.0), height - 22, "line")]
+    for i, (what, found, bar) in enumerate(rows):
         y = TOP + row * i + row / 2
-        name = c.name if len(c.name) <= 18 else c.name[:17] + "…"
-        parts.append(label(start - 6, y + 4, name, "end"))
-        parts.append(rect(start, y - 7, room * c.share_before / maximum, 14, "line"))
-        if (share := c.share_after) is not None:
-            low, high, at = (
-                start + room * v / maximum for v in (share.low, share.high, share.value)
-            )
-            parts.append(line(low, y, high, y, "a", stroke_width="2"))
-            parts.append(circle(at, y, 4, "a"))
-    return svg("weights before and after", parts, height)
+        shown = what if len(what) <= 18 else what[:17] + "…"
+        parts.append(label(start - 6, y + 4, shown, "end"))
+        parts.append(rect(min(at(0.0), at(bar)), y - 7, abs(at(bar) - at(0.0)), 14, "line"))
+        if found is not None:
+            if not math.isnan(found.low):
+                parts.append(line(at(found.low), y, at(found.high), y, "a", stroke_width="2"))
+            parts.append(circle(at(found.value), y, 4, "a", found.format()))
+    marks = sorted({least, 0.0, most})
+    parts += [
+        label(
+            at(v),
+            height - 8,
+            f"{v:.2f}",
+            "end" if v == most else "start" if v == least else "middle",
+        )
+        for v in marks
+        if v in (least, most) or min(at(v) - start, at(most) - at(v)) > 36
+    ]
+    return svg(name, parts, height)
 
 
 def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> Markup:
@@ -108,7 +146,9 @@ def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> Mar
         heights = [(sign * (p.value, p.low)[pick] - low) / (top - low) for p in curve]
         points = [(x, to_y(share)) for (x, _), share in zip(spots, heights, strict=True)]
         parts.append(polyline(points, color))
-    parts += [label(x, HEIGHT - 8, f"{p.labels}") for x, p in spots]
+    parts += [
+        label(x, HEIGHT - 8, f"{p.labels}", "end" if p is curve[-1] else "middle") for x, p in spots
+    ]
     return svg("learning curve", parts)
 
 

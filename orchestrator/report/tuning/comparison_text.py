@@ -17,6 +17,8 @@ def render_comparison(found: RubricComparison, width: int = 80, color: bool = Fa
     lines = [page.paint(_headline(found), _COLORS[found.outcome])]
     lines += page.wrap(describe_change(found), first="  ", rest="  ")
     lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
+    for warning in found.in_sample:
+        lines += page.wrap(warning, first="  ", rest="  ")
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
     lines += ["", *page.inline_list([count_noun(n, noun) for n, noun in counts])]
     if found.left_out:

@@ -15,6 +15,7 @@ from orchestrator.report.page_templates import (
 )
 from orchestrator.report.tuning.charts import (
     draw_histogram,
+    draw_intervals,
     draw_learning_curve,
     draw_reliability_diagram,
     draw_weights,
@@ -54,6 +55,11 @@ WORDS = (
     ("[low, high]", "a 95% interval: other labels of the same kind would give a value in it"),
     ("Held out", "measured on items that the rule was not fitted to"),
     ("Group", "items that resemble each other, such as those of a pull request"),
+    ("Sensitivity", "of what people accept, the share that the judge accepts"),
+    ("Specificity", "of what people reject, the share that the judge rejects"),
+    ("PPI++", "the rate of the labels, made sharper by what the judge says of the other items"),
+    ("Rogan–Gladen", "the judge's rate, corrected by its sensitivity and specificity"),
+    ("Anchor", "an item whose decisions were frozen, to be judged and labeled again"),
     ("AUC", "how often an accepted item scores above a rejected one: .5 is guessing"),
     ("Calibration error", "how far predicted shares of accepted items lie from the true ones"),
     ("Alpha, AC1", "agreement between people, with other corrections for chance"),
@@ -75,8 +81,15 @@ class Conclusion(Struct, frozen=True):
 
 
 def render_page(title: str, conclusion: Conclusion, sections: Sequence[PageSection]) -> str:
-    """A page that says first, in a plain sentence, whether a rubric can be trusted."""
+    """A page that says first, in a plain sentence, whether a rubric can be trusted.
+
+    At its end it explains those of ``WORDS`` that occur.
+    """
     word = name_trust(conclusion.trusted)
+    shown = [*conclusion.reasons, *(one.body.striptags() for one in sections if one.body)]
+    text = " ".join(shown).lower()
+    used = [(name, what) for name, what in WORDS if any(x in text for x in _spellings(name))]
+    sections = [*sections, PageSection("words", "Words", element("words", used))]
     return render_document(
         "conclusion.html",
         f"{word}: {title}",
@@ -100,12 +113,15 @@ def render_tuning_page(
     if result.comparison is not None:
         sections = [*_fit_sections(result, result.comparison, texts)]
     labels = [PageSection("labels", "Labels", _render_labels(result))]
-    return render_page(title, _conclude(result), [*sections, *more, *labels, words()])
+    return render_page(title, _conclude(result), [*sections, *more, *labels])
 
 
-def words() -> PageSection:
-    """What the terms mean."""
-    return PageSection("words", "Words", element("words", WORDS))
+def _spellings(name: str) -> list[str]:
+    """How a term of ``WORDS`` is written in a page."""
+    if name.startswith("["):
+        return ["95%", " ["]
+    own = {"Sensitivity": ["of accepted"], "Specificity": ["of rejected"]}.get(name, [])
+    return [*name.lower().split(", "), *own]
 
 
 def _conclude(result: TuningResult) -> Conclusion:
@@ -302,13 +318,15 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
     )
     note = f"{count_noun(len(found.left_out), 'labeled item')} without scores of both"
     left_out = element("fold", note, element("bullets", found.left_out))
-    body = table("The two sides", head, sides) + figures + left_out
+    paired = found.comparison
+    rows = [("A", paired.before, 0.0), ("B", paired.after, 0.0), ("B minus A", change, 0.0)]
+    chart = ("Kappa", "with 95% intervals", draw_intervals("kappa of both sides", rows, 1.0))
+    body = charts(chart) + table("The two sides", head, sides) + figures + left_out
     decisions = count_noun(found.items, "decision")
     count = html("<p>{:,} of {} differ.</p>", len(found.changed), decisions)
     sections = [
         PageSection("agreement", "Agreement with people", body),
         PageSection("changed", "Decisions that differ", count + _render_changed(found.changed)),
-        words(),
     ]
     return render_page(title, _conclude_comparison(found), sections)
 
@@ -322,7 +340,7 @@ def _conclude_comparison(found: RubricComparison) -> Conclusion:
         "unknown": "These labels do not show which of the two decides as people do more often.",
     }[found.outcome]
     trusted = {"better": True, "no worse": True, "worse": False, "unknown": None}[found.outcome]
-    return Conclusion(trusted, sentence, [describe_change(found)])
+    return Conclusion(trusted, sentence, [describe_change(found), *found.in_sample])
 
 
 def _render_changed(changed: Sequence[ChangedDecision]) -> Markup:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from orchestrator.report.page_templates import PageSection, charts, element, html, table
-from orchestrator.report.tuning.charts import draw_periods, draw_reliability_diagram
+from orchestrator.report.tuning.charts import draw_intervals, draw_periods, draw_reliability_diagram
 from orchestrator.report.tuning.html_report import (
     MAX_LISTED,
     Conclusion,
@@ -15,9 +15,15 @@ from orchestrator.report.tuning.html_report import (
     render_criteria,
     render_page,
     render_people,
-    words,
 )
-from orchestrator.report.tuning.label_reports import format_label
+from orchestrator.report.tuning.label_reports import (
+    describe_since,
+    describe_worth,
+    format_label,
+    list_changes,
+    list_rates,
+)
+from orchestrator.report.tuning.text_report import list_agreement
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
@@ -41,8 +47,6 @@ def render_evaluation_page(
         drift: None where the labels have no times.
     """
     warnings = [f"Stale: {line}" for line in found.stale_inputs]
-    if found.seen_groups:
-        warnings.append("the rubric was tuned on some of these items, so this is optimistic")
     sections = [
         *disagreement_sections(disagreements),
         PageSection("agreement", "Agreement with people", _render_agreement(found)),
@@ -66,7 +70,7 @@ def render_result_page(
         sections: by default those of the result itself.
     """
     sentence = found.plain_sentence().partition(": ")[2]
-    reasons = list(warnings)
+    reasons = [*warnings, *filter(None, [found.in_sample])]
     if isinstance(found, DisagreementReport):
         own = disagreement_sections(found)
         reasons.append(
@@ -83,7 +87,7 @@ def render_result_page(
         own = [PageSection("rate", "Rate of all items", _render_rate(found))]
     shown = own if sections is None else sections
     sentence = f"{sentence[:1].upper()}{sentence[1:]}."
-    return render_page(title, Conclusion(found.is_trusted, sentence, reasons), [*shown, words()])
+    return render_page(title, Conclusion(found.is_trusted, sentence, reasons), shown)
 
 
 def disagreement_sections(found: DisagreementReport) -> list[PageSection]:
@@ -98,7 +102,9 @@ def disagreement_sections(found: DisagreementReport) -> list[PageSection]:
         count_noun(found.labels, "label"),
     )
     return [
-        PageSection("disagreements", "Disagreements", intro + list_articles(articles, count)),
+        PageSection(
+            "disagreements", f"Disagreements with {name}", intro + list_articles(articles, count)
+        ),
         PageSection(
             "criteria-labels", "Criteria as people see them", _render_labels(found.criteria)
         ),
@@ -140,17 +146,7 @@ def _render_labels(criteria: Iterable[CriterionAgreement]) -> Markup:
 
 
 def _render_agreement(found: Evaluation) -> Markup:
-    people = found.inter_rater
-    rows = [
-        (name, format_interval(own), format_interval(theirs))
-        for name, own, theirs in (
-            ("Kappa", found.kappa, people.kappa),
-            ("Alpha", found.alpha, people.alpha),
-            ("AC1", found.ac1, people.ac1),
-            ("Weighted kappa", found.weighted_kappa, people.weighted_kappa),
-            ("AUC", found.auc, None),
-        )
-    ]
+    rows = [(name, *map(format_interval, both)) for name, *both in list_agreement(found)]
     head = ("Statistic", "Rubric and people", "People among themselves")
     policies = [(name, format_statistic(value)) for name, value in found.trivial_policies.items()]
     return (
@@ -192,19 +188,12 @@ def drift_sections(found: Drift | None) -> list[PageSection]:
         (p.month, f"{p.labels:,}", format_interval(p.sensitivity), format_interval(p.specificity))
         for p in found.periods
     ]
-    anchors = f"{found.accepted_anchors} and {found.rejected_anchors} anchors"
-    changes = [
-        (f"Judge, {anchors}", *map(format_interval, (found.sensitivity, found.specificity))),
-        ("Judge and people, newer items",
-         *map(format_interval, (found.new_sensitivity, found.new_specificity))),
-        (f"People accept, {count_noun(found.relabeled, 'anchor')} labeled again",
-         format_interval(found.leniency), ""),
-    ]  # fmt: skip
+    chart = ("Agreement by month", note, draw_periods(found.periods))
     body = (
-        charts(("Agreement by month", note, draw_periods(found.periods)))
+        (charts(chart) if found.periods else Markup())
         + table("Months", ("Month", "Labels", "Of accepted", "Of rejected"), months)
-        + html("<p>Changes since {}:</p>", found.since[:16].replace("T", " "))
-        + table("Changes", ("Who", "Of accepted", "Of rejected"), changes)
+        + html("<p>{}:</p>", describe_since(found))
+        + table("Changes", ("Who", "Of accepted", "Of rejected"), list_changes(found))
     )
     if found.untimed:
         body += html("<p>{} without a time not used.</p>", count_noun(found.untimed, "label"))
@@ -212,19 +201,12 @@ def drift_sections(found: Drift | None) -> list[PageSection]:
 
 
 def _render_rate(found: CorrectedRate) -> Markup:
-    rows = [
-        (name, format_interval(value))
-        for name, value in (
-            ("The judge, all items", found.judged),
-            ("People, labeled items", found.labeled_only),
-            ("Corrected (PPI++)", found.corrected),
-            ("Corrected (Rogan–Gladen)", found.rogan_gladen),
-            ("Judge minus people", found.bias),
-            ("Of accepted, the judge accepts", found.sensitivity),
-            ("Of rejected, the judge rejects", found.specificity),
-        )
-    ]
-    counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
-    worth = f"with the judge they are worth {found.worth:,.0f} random labels"
-    rates = table("Rates", ("Rate", "Share accepted"), rows)
-    return rates + html("<p>{}; {}.</p>", counts, worth)
+    rates = list_rates(found)
+    drawn = [(name, value, 0.0) for name, value in rates[:4]]
+    figure = draw_intervals("share accepted", drawn, 1.0)
+    rows = [(name, format_interval(value)) for name, value in rates]
+    return (
+        charts(("Share accepted", "with 95% intervals", figure))
+        + table("Rates", ("Rate", "Share accepted"), rows)
+        + html("<p>{}.</p>", describe_worth(found))
+    )

@@ -14,12 +14,28 @@ from orchestrator.tuning.labels.disagreements import (
 from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.labels.feedback_rate import FeedbackReport
 from orchestrator.tuning.rubric_lint import LintReport
-from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    format_interval,
+    format_statistic,
+)
 from orchestrator.wording import count_noun
 
 SHORT_LIST = 3
 """Entries of a list that are shown without ``--all``."""
 OUTCOMES = {True: "green", False: "red", None: "yellow"}
+
+
+def _begin(
+    page: TextLayout,
+    found: DisagreementReport | CorrectedRate | Drift | FeedbackReport,
+    more: str = "",
+) -> list[str]:
+    """The sentence of a result, and a warning where its rubric was tuned on these items."""
+    lines = page.wrap(f"{found.plain_sentence()}{more}.")
+    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    warning = "" if isinstance(found, FeedbackReport) else found.in_sample
+    return lines + (page.wrap(warning, first="  ") if warning else [])
 
 
 def render_disagreements(
@@ -31,8 +47,7 @@ def render_disagreements(
         everything: all of them, with text, scores and reasons.
     """
     page = TextLayout(width, color)
-    lines = page.wrap(f"{found.plain_sentence()} (kappa {format_interval(found.kappa)}).")
-    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    lines = _begin(page, found, f" (kappa {format_interval(found.kappa)})")
     if found.revised:
         note = (
             f"{count_noun(found.revised, 'label')} revised: look again also at items on which both "
@@ -104,9 +119,14 @@ def format_label(value: float | str) -> str:
 def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> str:
     """The accept rate of all items and its correction, ending in a newline."""
     page = TextLayout(width, color)
-    lines = page.wrap(f"{found.plain_sentence()}.")
-    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
-    rows = (
+    lines = _begin(page, found)
+    lines += [f"  {name:<28}{format_interval(value)}" for name, value in list_rates(found)]
+    return "\n".join([*lines, *page.wrap(describe_worth(found), first="  ")]) + "\n"
+
+
+def list_rates(found: CorrectedRate) -> list[tuple[str, Interval | None]]:
+    """The rates of a result, first those of all items, each with its name."""
+    return [
         ("the judge, all items", found.judged),
         ("people, labeled items", found.labeled_only),
         ("corrected (PPI++)", found.corrected),
@@ -114,32 +134,23 @@ def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> s
         ("judge minus people", found.bias),
         ("judge's sensitivity", found.sensitivity),
         ("judge's specificity", found.specificity),
-    )
-    lines += [f"  {name:<28}{format_interval(value)}" for name, value in rows]
+    ]
+
+
+def describe_worth(found: CorrectedRate) -> str:
+    """How many items are labeled, and what they are worth."""
     counts = f"{found.labeled:,} of {count_noun(found.items, 'item')} labeled"
-    worth = f"with the judge they are worth {found.worth:,.0f} random labels"
-    return "\n".join([*lines, *page.wrap(f"{counts}; {worth}", first="  ")]) + "\n"
+    return f"{counts}; with the judge they are worth {found.worth:,.0f} random labels"
 
 
 def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
     """What has changed over time, ending in a newline."""
     page = TextLayout(width, color)
-    lines = page.wrap(f"{found.plain_sentence()}.")
-    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
-    since = found.since[:16].replace("T", " ")
-    head = pad(f"Change since {since}", 40)
+    lines = _begin(page, found)
+    head = pad(describe_since(found), 40)
     lines.append(page.heading(f"{head}  sensitivity       specificity"))
-    for name, one, other in (
-        (
-            f"judge, {found.accepted_anchors} + {found.rejected_anchors} anchors",
-            found.sensitivity,
-            found.specificity,
-        ),
-        ("judge and people, newer items", found.new_sensitivity, found.new_specificity),
-    ):
-        lines.append(f"  {pad(name, 38)}  {format_interval(one):<18}{format_interval(other)}")
-    name = f"people, {count_noun(found.relabeled, 'anchor')} labeled again"
-    lines.append(f"  {pad(name, 38)}  accept rate {format_interval(found.leniency)}")
+    for name, one, other in list_changes(found):
+        lines.append(f"  {pad(name, 38)}  {one:<18}{other}")
     lines.append(page.heading("Month    labels  sensitivity       specificity"))
     lines += [
         f"  {p.month}{p.labels:>7}  {format_interval(p.sensitivity):<18}"
@@ -149,6 +160,23 @@ def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
     if found.untimed:
         lines.append(f"  {count_noun(found.untimed, 'label')} without a time not used")
     return "\n".join(lines) + "\n"
+
+
+def describe_since(found: Drift) -> str:
+    """What the changes are counted from."""
+    return f"Change since {found.since[:16].replace('T', ' ')}"
+
+
+def list_changes(found: Drift) -> list[tuple[str, ...]]:
+    """(whose change, of sensitivity, of specificity)."""
+    judge = f"judge, {found.accepted_anchors} + {found.rejected_anchors} anchors"
+    people = f"people, {count_noun(found.relabeled, 'anchor')} labeled again"
+    newer = (found.new_sensitivity, found.new_specificity)
+    return [
+        (judge, *map(format_interval, (found.sensitivity, found.specificity))),
+        ("judge and people, newer items", *map(format_interval, newer)),
+        (people, f"accept rate {format_interval(found.leniency)}", ""),
+    ]
 
 
 def render_lint(
@@ -184,8 +212,7 @@ def render_lint(
 def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False) -> str:
     """What people did with findings and what experts make of it, ending in a newline."""
     page = TextLayout(width, color)
-    lines = page.wrap(f"{found.plain_sentence()}.")
-    lines[0] = page.paint(lines[0], OUTCOMES[found.is_trusted])
+    lines = _begin(page, found)
     if found.rate is not None:
         rows = (
             ("by what people did", found.rate.judged),

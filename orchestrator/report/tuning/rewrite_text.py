@@ -7,7 +7,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.comparison_text import describe_change
-from orchestrator.report.tuning.scoring_text import describe_estimate
+from orchestrator.report.tuning.scoring_text import describe_estimate, describe_usd
 from orchestrator.tuning.file_formats.rubric_file import to_yaml
 from orchestrator.tuning.statistics.confidence_intervals import format_statistic
 from orchestrator.wording import count_noun
@@ -57,7 +57,7 @@ def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = Fa
             f"{count_noun(found.tried, 'wording')} tried on {done.plan.training:,} items: kappa "
             f"{before} with the present one, {after} with the best"
         ),
-        f"{done.tokens:,} tokens, {done.usd:.4f} USD",
+        f"{done.tokens:,} tokens, {describe_usd(done.usd)}",
     ]
     if done.rubric:
         lines += ["", *diff_rubrics(old, done.rubric)]
@@ -66,6 +66,8 @@ def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = Fa
 
 def _reasons(done: Rewrite) -> list[str]:
     found, proof = done.found, done.found.proof
+    if found.failed:
+        return [f"{escape_unprintable(found.failed[:1].upper() + found.failed[1:])}."]
     if proof is None:
         return [_STOPPED if found.stopped else _NO_BETTER]
     where = f"{count_noun(proof.items, 'item')} of {count_noun(proof.groups, 'group')}"

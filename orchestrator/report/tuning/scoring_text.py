@@ -17,9 +17,14 @@ def describe_estimate(estimate: JudgingEstimate) -> str:
     """``120 calls, about 96,000 tokens, 0.42 USD``."""
     if not estimate.calls:
         return "nothing to ask"
-    usd = "price unknown" if estimate.usd is None else f"{estimate.usd:.2f} USD"
+    usd = describe_usd(None) if estimate.usd is None else f"{estimate.usd:.2f} USD"
     calls, tokens = count_noun(estimate.calls, "call"), f"{estimate.tokens:,}"
     return f"{calls}, about {tokens} tokens, {usd}"
+
+
+def describe_usd(usd: float | None) -> str:
+    """A cost in dollars."""
+    return "price unknown" if usd is None else f"{usd:.4f} USD"
 
 
 def render_quote(quote: Quote, width: int = 80) -> str:
@@ -90,7 +95,7 @@ def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
     decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"
     head = f"{count_noun(unique, 'item')} scored: {decided}"
     used = (
-        f"{found.calls:,} asked for, {found.tokens:,} tokens, {found.usd:.4f} USD"
+        f"{found.calls:,} asked for, {found.tokens:,} tokens, {describe_usd(found.usd)}"
         if found.calls
         else "none asked for: all scores are on record"
     )

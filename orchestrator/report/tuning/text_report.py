@@ -57,28 +57,16 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
     for line in found.stale_inputs:
         lines += page.wrap(f"stale: {line}", first="  ")
-    if found.seen_groups:
-        warning = (
-            f"the rubric was tuned on {found.seen_groups} of these groups, so these figures are "
-            "optimistic; for held-out figures: diffcourt rubric show"
-        )
-        lines += page.wrap(warning, first="  ")
-    elif found.is_tuned:
+    lines += page.wrap(found.in_sample, first="  ") if found.in_sample else []
+    if found.is_tuned and not found.in_sample:
         lines += page.wrap(
             "the rubric was tuned on none of these groups: this is a test set", first="  "
         )
     people = found.inter_rater
     lines += ["", page.heading("Agreement                     rubric vs. people    inter-rater")]
-    for name, rubric_value, people_value in (
-        ("Cohen's kappa", found.kappa, people.kappa),
-        ("Krippendorff's alpha", found.alpha, people.alpha),
-        ("Gwet's AC1", found.ac1, people.ac1),
-        ("weighted kappa", found.weighted_kappa, people.weighted_kappa),
-        ("AUC", found.auc, None),
-    ):
-        lines.append(
-            f"  {name:<28}{format_interval(rubric_value):<21}{format_interval(people_value)}"
-        )
+    for name, *both in list_agreement(found):
+        own, theirs = map(format_interval, both)
+        lines.append(f"  {name:<28}{own:<21}{theirs}")
     for name, value in found.trivial_policies.items():
         lines.append(f"  {name + ': kappa':<28} {format_statistic(value)}")
     lines += _render_inter_rater(page, people)
@@ -91,6 +79,18 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += ["", f"Expected calibration error {error} ({source})"]
     lines += ["", *_render_criteria(page, found.criteria), *_render_judge_noise(page, found)]
     return "\n".join(lines) + "\n"
+
+
+def list_agreement(found: Evaluation) -> list[tuple[str, Interval | None, Interval | None]]:
+    """(statistic, of rubric and people, of people among themselves)."""
+    people = found.inter_rater
+    return [
+        ("Cohen's kappa", found.kappa, people.kappa),
+        ("Krippendorff's alpha", found.alpha, people.alpha),
+        ("Gwet's AC1", found.ac1, people.ac1),
+        ("weighted kappa", found.weighted_kappa, people.weighted_kappa),
+        ("AUC", found.auc, None),
+    ]
 
 
 def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
@@ -279,7 +279,8 @@ def describe_detectable_drop(drop: float | None) -> str:
     """The power of a gate, in words."""
     if drop is None:
         return "these labels are too few to find any drop in kappa with a probability of 80%"
-    return f"a drop in kappa of {format_statistic(drop)} is found with a probability of 80%"
+    least = "less than .01" if drop < 0.01 else format_statistic(drop)
+    return f"a drop in kappa of {least} is found with a probability of 80%"
 
 
 def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
@@ -297,8 +298,9 @@ def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
     )
     lines += page.wrap(text, first="  ")
     lines += page.wrap(describe_detectable_drop(found.detectable_drop), first="  ")
-    if found.tuned_groups:
-        text = f"warning: the rubric was tuned on {found.tuned_groups} groups of the baseline"
+    lines += page.wrap(found.in_sample, first="  ") if found.in_sample else []
+    if found.not_compared:
+        text = f"labels that differ from the baseline's are not compared: {found.not_compared}"
         lines += page.wrap(text, first="  ")
     count = f"{len(found.changed):,} of {count_noun(found.items, 'decision')} changed"
     changed = [_describe_changed(flip) for flip in found.changed]
@@ -314,11 +316,11 @@ def _describe_changed(flip: Flip) -> str:
 
 def _gate_why(found: GateResult) -> str:
     margin = None if found.margin is None else f"{found.margin:g}"
-    if not found.changed:
-        return "no decision changed"
     if found.outcome == "failed":
         return "agreement with people dropped"
     if found.outcome == "passed":
+        if not found.changed and margin is None:
+            return "no decision changed"
         return "no significant drop" if margin is None else f"any drop is smaller than {margin}"
     needed = "" if found.labels_needed is None else f" label about {found.labels_needed:,} items"
     if margin is None:

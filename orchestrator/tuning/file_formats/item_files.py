@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from msgspec import Struct, field
 
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
-from orchestrator.tuning.file_formats.rubric_file import is_id
+from orchestrator.tuning.file_formats.rubric_file import is_id, make_id
 from orchestrator.tuning.file_formats.text_files import (
     parse_object,
     read_csv,
     read_text,
+    reading,
     write_text_atomically,
 )
 
@@ -39,7 +41,8 @@ class Item(Struct, frozen=True):
         context: what the text speaks of, such as the diff that a comment is about.
         reasons: criterion id → why it was given its score.
         usd: what a model was paid for its scores.
-        at: when it was scored, ISO 8601, empty when unknown.
+        at: when it was made, or else first scored; ISO 8601, empty when unknown.
+        scored_at: when it was scored; empty when unknown, then ``at`` counts.
         site: the project or team that the item is from; empty where unknown.
         location: file and line, for error messages.
     """
@@ -59,6 +62,7 @@ class Item(Struct, frozen=True):
     reasons: Mapping[str, str] = field(default_factory=dict)
     usd: float = 0.0
     at: str = ""
+    scored_at: str = ""
     site: str = ""
 
 
@@ -100,6 +104,15 @@ def unique_items(items: Iterable[Item]) -> list[Item]:
     return list(first.values())
 
 
+def find_time(text: str) -> datetime | None:
+    """A time in UTC; one without a zone is UTC. None where it is not ISO 8601."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
 def to_row(item: Item) -> dict[str, Any]:
     """An item as a row of its file, without empty values."""
     row: dict[str, Any] = {"id": item.id, "group": item.group, "scores": dict(item.scores)}
@@ -109,6 +122,7 @@ def to_row(item: Item) -> dict[str, Any]:
         "repeat": item.repeat, "judge": item.judge, "reasons": dict(item.reasons),
         "usd": round(item.usd, 8), "rater": item.rater, **labels, "verdict": item.verdict,
         "url": item.url, "text": item.text, "context": item.context,
+        "site": item.site, "at": item.at, "scored_at": item.scored_at,
     }  # fmt: skip
     return row | {key: value for key, value in more.items() if value not in ("", {}, 0)}
 
@@ -225,7 +239,7 @@ def _cell(cell: str) -> Any:
 
 def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
     """The item row of a verdict document, which does not name its pull request."""
-    try:
+    with reading(location, "a verdict document; write items as .jsonl or .csv"):
         return {
             "id": doc["run_id"],
             "group": name_run_group("", str(doc["change"]["base"]), doc["change"]["head"]),
@@ -235,10 +249,6 @@ def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
             "verdict": doc["verdict"],
             "judge": _read_judge(doc),
         }
-    except (KeyError, TypeError):
-        raise InputError(
-            f"{location}: is not a verdict document; write items as .jsonl or .csv"
-        ) from None
 
 
 def _read_judge(doc: dict[str, Any]) -> str:
@@ -313,6 +323,7 @@ def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Ite
         reasons=_reasons(row.get("reasons", {}), location),
         usd=_amount(row.get("usd", 0.0), location),
         at=str(row.get("at", "")),
+        scored_at=str(row.get("scored_at", "")),
         site=str(row.get("site", row.get("project", ""))),
     )
 
@@ -340,18 +351,13 @@ def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -
     """Scores by criterion id; a name that is not a valid id (``Q1``) is converted to one."""
     out: dict[str, Given] = {}
     for key, value in raw.items():
-        name = str(key) if is_id(str(key)) else _make_id(str(key))
+        name = str(key) if is_id(str(key)) else make_id(str(key))
         if not name or name in out:
             raise InputError(
                 f"{location}: the score name {key!r} does not give a unique criterion id"
             )
         out[name] = _score(value, str(key), location, scale)
     return out
-
-
-def _make_id(text: str) -> str:
-    """A valid criterion id made of a text's letters and digits; empty where it has none."""
-    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("-")
 
 
 def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> Given:

@@ -18,9 +18,9 @@ from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.text_files import parse_object, read_csv, read_text, write_csv
 from orchestrator.tuning.labels.label_files import Label, parse_label
 
-COLUMNS = ("id", "group", "text", "url", "at", "judge", "rater", "label", "note", "labeled_at")
+_ITEM_TEXTS = ("group", "text", "url", "site", "at", "scored_at")
+COLUMNS = ("id", *_ITEM_TEXTS, "judge", "rater", "label", "note", "labeled_at")
 FAMILIES = ("scores", "reasons", "criteria")
-_ITEM_TEXTS = ("group", "text", "url", "at")
 _WORDS = {"true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0, "yes": 1.0, "no": 0.0}
 
 
@@ -209,8 +209,6 @@ def write_table(
         format_name: ``csv`` or ``jsonl``.
         columns: our name → theirs.
 
-    Raises:
-        InputError: a label of an unknown item.
     """
     unmapped: list[str] = []
     given: dict[str, list[Label]] = {}
@@ -224,8 +222,7 @@ def write_table(
         row = _item_row(item, unmapped)
         said = [_label_row(label, unmapped) for label in given.pop(item.id, ())]
         rows += [_rename(row | one, columns) for one in said or ({},)]
-    for first, *_ in given.values():
-        raise InputError(f"{first.location}: the labeled item {first.item!r} is not in the items")
+    unmapped += [f"{name}: labeled, and not in the items" for name in given]
     if format_name == "csv":
         names = list(dict.fromkeys(name for row in rows for name in row))
         return write_csv([names, *([row.get(name) for name in names] for row in rows)]), unmapped
@@ -239,8 +236,9 @@ def _item_row(item: Item, unmapped: list[str]) -> dict[str, Any]:
     for name in [name for name in item.scores if name not in scored]:
         how = "does not apply" if item.scores[name] else "abstained"
         unmapped.append(f"{item.id}: {name}: {how}")
-    if item.context:
-        unmapped.append(f"{item.id}: context")
+    unmapped += [
+        f"{item.id}: {name}" for name in ("context", "verdict", "usd") if getattr(item, name)
+    ]
     row |= {f"scores.{name}": score for name, score in scored.items()}
     row |= {"judge": item.judge} if scored else {}
     row |= {f"reasons.{name}": why for name, why in item.reasons.items() if name in scored}

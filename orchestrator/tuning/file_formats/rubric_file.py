@@ -29,6 +29,11 @@ def is_id(text: str) -> bool:
     return bool(_ID.fullmatch(text)) and len(text) <= _MAX_ID_LENGTH
 
 
+def make_id(text: str) -> str:
+    """A valid id made of a text's letters and digits; empty where it has none."""
+    return "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("-")
+
+
 def read_rubric(path: Path) -> Rubric:
     """Read and validate a rubric file.
 

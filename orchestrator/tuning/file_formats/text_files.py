@@ -8,11 +8,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import ValidationError, convert
 
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 
+T = TypeVar("T")
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 """How a cell begins that a spreadsheet executes, behind any number of our marks."""
 
@@ -44,6 +47,32 @@ def parse_object(text: str, location: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{location}: must be a JSON object")
     return found
+
+
+def read_struct(path: Path, kind: type[T], what: str) -> T:
+    """Read a JSON document of ours.
+
+    Raises:
+        InputError: it cannot be read, or has another form.
+    """
+    try:
+        return convert(parse_object(read_text(path), str(path)), kind)
+    except ValidationError as error:
+        raise InputError(f"{path}: is not {what}: {error}; create a new one: --freeze") from None
+
+
+@contextmanager
+def reading(location: Path | str, what: str) -> Iterator[None]:
+    """Use the data of a document of a form that is not declared.
+
+    Raises:
+        InputError: it has another form.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{location}: is not {what}: {why}") from None
 
 
 def write_csv(rows: Iterable[Sequence[Any]]) -> str:

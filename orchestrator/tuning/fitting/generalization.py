@@ -4,19 +4,27 @@ Every check rests on an interval: a gain is refused only where the new rule is s
 A check that could not be made says why.
 """
 
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import FitPlan, Sample, fit_rules
+from orchestrator.tuning.rubric_decisions import Objective
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     PairedComparison,
     compare_decisions,
+    expected_disagreement,
     jackknife_interval,
+    jackknife_variance,
+    scaled_interval,
+    t_interval,
+    t_quantile,
 )
 from orchestrator.tuning.training_data import TrainingData
 
@@ -24,7 +32,11 @@ MIN_TRAIN_ITEMS, MIN_TEST_ITEMS, MIN_MINORITY_ITEMS = 60, 30, 8
 EARLY_FRACTION = 0.6
 MAX_SITES = 12
 """Sites, the largest first, that are listed one by one; all are checked together."""
-_MIN_RATER_LABELS = 15
+MIN_RATER_LABELS, MIN_RATER_CLASS = 20, 4
+"""Labels, and labels of the rarer kind, from which a rater can be named."""
+MAX_MISTAKEN = 0.035
+"""Level of the test of all raters. Each is looked at in two ways, so that in simulations one of
+equally good raters is named in up to 5% of label sets."""
 
 Outcome = Literal["holds", "open", "fails", "not made"]
 
@@ -54,8 +66,9 @@ class RaterStatistics(Struct, frozen=True):
             fitted) ranks the items that this rater accepts above the others; .5 is chance.
         auc_gap: that minus the same of all other raters' labels.
         kappa: agreement with the other raters on the items that they share.
-        at_chance: the interval of ``auc`` includes .5 and that of ``auc_gap`` lies below 0, or that
-            of ``kappa`` includes 0 while the others agree among themselves.
+        kappa_gap: that minus the agreement of the others among themselves.
+        at_chance: ``auc_gap`` or ``kappa_gap`` is below 0, corrected for the number of raters, and
+            the interval of ``auc`` includes .5, or that of ``kappa`` includes 0.
     """
 
     name: str
@@ -63,6 +76,7 @@ class RaterStatistics(Struct, frozen=True):
     auc: Interval | None
     auc_gap: Interval | None
     kappa: Interval | None
+    kappa_gap: Interval | None
     at_chance: bool
 
 
@@ -76,8 +90,9 @@ def check_generalization(
     """Check the gain on each rater's labels, on the later items, and on each site.
 
     On each rater's own labels, the held-out decisions are compared as they are; further, a rule is
-    fitted on the other raters and on other groups (leave-one-rater-out), on the earlier items (in
-    the order of their files), and on the other sites (leave-one-site-out).
+    fitted on the other raters and on other groups (leave-one-rater-out), on the earlier groups (by
+    the time of their first items, or else in the order of the files), and on the other sites
+    (leave-one-site-out).
 
     Args:
         held_out_accept: (splits, n) held-out decisions of the new rule.
@@ -196,67 +211,110 @@ def measure_raters(data: TrainingData, score: Floats) -> tuple[RaterStatistics, 
     """
     if len(data.raters) < 2:
         return ()
-    found = [_measure_rater(data, score, k) for k in range(len(data.raters))]
-    return tuple(found)
+    by_people = _agree_with_others(data)
+    found = [_measure_rater(data, score, k, by_people[k]) for k in range(len(data.raters))]
+    tests = sorted(
+        (
+            (_sigmas_at_chance(one, groups), groups, place)
+            for place, (one, groups) in enumerate(found)
+        ),
+        reverse=True,
+    )
+    named = set()
+    for done, (sigmas, groups, place) in enumerate(tests):
+        # Holm: one-sided, for all raters together.
+        level = 1.0 - 2.0 * MAX_MISTAKEN / (len(tests) - done)
+        if sigmas <= 0.0 or sigmas <= t_quantile(groups - 1, level):
+            break
+        named.add(place)
+    return tuple(replace(one, at_chance=place in named) for place, (one, _) in enumerate(found))
 
 
-def _measure_rater(data: TrainingData, score: Floats, k: int) -> RaterStatistics:
-    s, name = data.sample, data.raters[k]
-    own = data.rater == k
+def _sigmas_at_chance(one: RaterStatistics, groups: int) -> float:
+    """By how many standard errors a rater who may be at chance is worse than the others."""
+    found = [0.0]
+    for value, chance, gap in ((one.auc, 0.5, one.auc_gap), (one.kappa, 0.0, one.kappa_gap)):
+        if value is not None and gap is not None and value.low <= chance <= value.high:
+            error = (gap.high - gap.low) / 2.0 / t_quantile(groups - 1)
+            found += [-gap.value / error] if error > 0 else []
+    return max(found)
+
+
+def _measure_rater(
+    data: TrainingData, score: Floats, k: int, by_people: tuple[Interval | None, Interval | None]
+) -> tuple[RaterStatistics, int]:
+    """A rater's statistics, not yet named, and the number of groups that the rater labeled."""
+    s, own = data.sample, data.rater == k
     y: Bools = s.accept
+    labels, accepted = int(own.sum()), int(y[own].sum())
+    groups = int(np.unique(s.group[own]).size)
+    found = RaterStatistics(data.raters[k], labels, None, None, None, None, at_chance=False)
+    if (
+        labels < MIN_RATER_LABELS
+        or min(accepted, labels - accepted) < MIN_RATER_CLASS
+        or groups < 3
+    ):
+        return found, groups
+    others, one = ~own, np.ones(y.size)
+    of_own, of_others = (
+        agreement.roc_auc_by_weight(score[rows], y[rows]) for rows in (own, others)
+    )
+    auc = jackknife_interval(of_own, one[own], s.group[own])
 
-    def auc(rows: Bools, weight: Floats) -> float | None:
-        return agreement.roc_auc(score[rows], y[rows], weight[rows])
-
-    def gap(weight: Floats) -> float | None:
-        a, b = auc(own, weight), auc(~own, weight)
+    def differ(w: Floats) -> float | None:
+        a, b = of_own(w[own]), of_others(w[others])
         return None if a is None or b is None else a - b
 
-    ones = np.ones(y.size)
-    enough = int(own.sum()) >= _MIN_RATER_LABELS
-    own_auc = (
-        jackknife_interval(agreement.roc_auc_by_weight(score[own], y[own]), ones[own], s.group[own])
-        if enough
-        else None
-    )
-    auc_gap = jackknife_interval(gap, ones, s.group) if enough else None
-    kappa, others = _agreement_with_others(data, k)
-    by_score = (
-        own_auc is not None
-        and auc_gap is not None
-        and own_auc.low <= 0.5 <= own_auc.high
-        and auc_gap.high < 0.0
-    )
-    by_people = (
-        kappa is not None and kappa.low <= 0.0 <= kappa.high and others is not None
-    ) and others.low > kappa.value
-    return RaterStatistics(name, int(own.sum()), own_auc, auc_gap, kappa, by_score or by_people)
+    gap = jackknife_interval(differ, one, s.group, None)
+    kappa, kappa_gap = by_people
+    return replace(found, auc=auc, auc_gap=gap, kappa=kappa, kappa_gap=kappa_gap), groups
 
 
-def _agreement_with_others(data: TrainingData, k: int) -> tuple[Interval | None, Interval | None]:
-    """Kappa of a rater with the others, and of the others among themselves, on shared items."""
-    accept = np.where(np.isnan(data.ratings), np.nan, data.ratings >= data.scale.cut)
+def _agree_with_others(data: TrainingData) -> list[tuple[Interval | None, Interval | None]]:
+    """Each rater's kappa with the others, and that minus their kappa among themselves."""
+    accept = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut).astype(np.int64)
     group = np.zeros(len(data.items), dtype=np.int64)
     group[data.sample.item] = data.sample.group
-    others = [j for j in range(len(data.raters)) if j != k]
-    pairs_of_rater = [(k, j) for j in others]
-    pairs_of_others = [(i, j) for i in others for j in others if i < j]
-    return (
-        _pairwise_kappa(accept, group, pairs_of_rater),
-        _pairwise_kappa(accept, group, pairs_of_others),
-    )
+    pairs = list(combinations(range(len(data.raters)), 2))
+    found = [_kappa_without_groups(accept[i], accept[j], group) for i, j in pairs]
+    kappas, shared = (np.array(part) for part in zip(*found, strict=True))
+
+    def mean(rows: list[int]) -> Floats:
+        mass = shared[rows].sum(axis=0)
+        out: Floats = (kappas[rows] * shared[rows]).sum(axis=0) / np.where(mass > 0, mass, np.nan)
+        return out
+
+    out: list[tuple[Interval | None, Interval | None]] = []
+    for k in range(len(data.raters)):
+        own = [n for n, pair in enumerate(pairs) if k in pair]
+        rated = (accept[k] >= 0) & ((accept >= 0).sum(axis=0) >= 2)
+        groups = int(np.unique(group[rated]).size)
+        values, gaps = mean(own), mean(own) - mean([n for n, p in enumerate(pairs) if k not in p])
+        if int(rated.sum()) < MIN_RATER_LABELS or groups < 3 or np.isnan(values).any():
+            out.append((None, None))
+            continue
+        given = np.where(accept[:, rated] < 0, np.nan, accept[:, rated])
+        width = 1.0 / expected_disagreement(given, 2)
+        variance = jackknife_variance(values[1:])
+        kappa = scaled_interval(float(values[0]), variance, groups, width=width)
+        spread = jackknife_variance(gaps[1:])
+        gap = None if np.isnan(gaps).any() else t_interval(float(gaps[0]), spread, groups)
+        out.append((kappa, gap))
+    return out
 
 
-def _pairwise_kappa(accept: Floats, group: Ints, pairs: list[tuple[int, int]]) -> Interval | None:
-    """Mean kappa of pairs of raters; None where they share too few items."""
-    shared = np.zeros(accept.shape[1], dtype=bool)
-    for i, j in pairs:
-        shared |= ~np.isnan(accept[i]) & ~np.isnan(accept[j])
-    if int(shared.sum()) < _MIN_RATER_LABELS:
-        return None
-    given = accept[:, shared]
-    return jackknife_interval(
-        lambda w: agreement.mean_pairwise_kappa(given[:, w > 0], 2, pairs=pairs),
-        np.ones(given.shape[1]),
-        group[shared],
-    )
+def _kappa_without_groups(a: Ints, b: Ints, group: Ints) -> tuple[Floats, Floats]:
+    """Kappa of two raters and the items that they share: of all, then without each group.
+
+    Args:
+        a, b: (items,) 1 for accept, 0 for reject, -1 for no label.
+    """
+    both = (a >= 0) & (b >= 0)
+    names = int(group.max()) + 1
+    cell = np.bincount((2 * a + b)[both] * names + group[both], minlength=4 * names)
+    counts = cell.reshape(4, names).astype(float)
+    total = counts.sum(axis=1, keepdims=True)
+    tn, fp, fn, tp = np.concatenate([total, total - counts], axis=1)
+    items = tn + fp + fn + tp
+    one_class = (tn == items) | (tp == items)  # kappa is undefined, and does not count
+    return Objective().score_counts(tp, fp, fn, tn), np.where(one_class, 0.0, items)

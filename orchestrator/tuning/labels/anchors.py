@@ -4,25 +4,24 @@ The judge scores the anchors again from time to time, and reviewers label some a
 on anchors is the judge or the reviewers; what changes only on other items is the work.
 """
 
-import json
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, to_builtins
 
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
+from orchestrator.tuning.file_formats.item_files import find_time
 from orchestrator.tuning.file_formats.rubric_file import digest_rule
-from orchestrator.tuning.file_formats.text_files import parse_object, read_text
+from orchestrator.tuning.file_formats.text_files import read_struct
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.rubric_decisions import decide_item
-from orchestrator.tuning.statistics.confidence_intervals import Interval
-from orchestrator.tuning.statistics.rates import cluster_variance
+from orchestrator.tuning.statistics.confidence_intervals import Interval, cluster_variance
 from orchestrator.tuning.training_data import TrainingData
 
 FORMAT = 1
@@ -82,11 +81,7 @@ def read_anchors(path: Path, rubric: Rubric) -> AnchorSet:
     Raises:
         InputError: they cannot be read, or are those of another rubric.
     """
-    text = read_text(path)
-    try:
-        found = convert(parse_object(text, str(path)), AnchorSet)
-    except ValidationError as error:
-        raise InputError(f"{path}: is not a file of anchors: {error}; freeze them again") from None
+    found = read_struct(path, AnchorSet, "a file of anchors")
     if found.format != FORMAT or found.rule != digest_rule(rubric):
         raise InputError(
             f"{path}: anchors of {found.rubric!r} with other weights or another threshold: "
@@ -96,24 +91,18 @@ def read_anchors(path: Path, rubric: Rubric) -> AnchorSet:
     return found
 
 
-def write_anchors(document: Mapping[str, object]) -> str:
-    """The text of a file of anchors."""
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-
-
 def parse_time(text: str, location: str) -> datetime:
-    """A time in UTC; one without a zone is UTC.
+    """As ``find_time``.
 
     Raises:
         InputError: it is not ISO 8601.
     """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+    found = find_time(text)
+    if found is None:
         raise InputError(
             f"{location}: {text!r} is not a time; write 2026-11-23 or 2026-11-23T10:00:00+00:00"
-        ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        )
+    return found
 
 
 def paired_change(before: Floats, now: Floats, group: Ints) -> Interval | None:

@@ -25,14 +25,17 @@ from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_files import Label, Scale
+from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import decide_item
-from orchestrator.tuning.statistics.confidence_intervals import Interval, t_quantile
-from orchestrator.tuning.statistics.rates import (
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
     cluster_variance,
     effective_items,
     mean_rate,
     rate_interval,
     simple_interval,
+    t_interval,
+    t_quantile,
 )
 from orchestrator.tuning.training_data import MIN_LABELS, build_training_data, require_scores
 
@@ -55,6 +58,7 @@ class CorrectedRate(Struct, frozen=True):
         worth: random labels that would give as narrow an interval without the judge.
         not_drawn: labeled items that are not known to be drawn at random, of which nothing follows
             for the others; 0 when every item is labeled.
+        in_sample: a warning that the rubric was tuned on these items; empty where it was not.
     """
 
     items: int
@@ -70,6 +74,7 @@ class CorrectedRate(Struct, frozen=True):
     tuning: float
     worth: float
     not_drawn: int = 0
+    in_sample: str = ""
 
     @property
     def is_trusted(self) -> bool | None:
@@ -136,7 +141,11 @@ def estimate_rate(
         np.array([np.mean(accepted.get(item.id, [np.nan])) for item in every]),
         np.array([groups[item.group] for item in every]),
     )
-    return replace(found, not_drawn=0 if assume_random else data.not_drawn)
+    return replace(
+        found,
+        not_drawn=0 if assume_random else data.not_drawn,
+        in_sample=describe_seen_groups(rubric, data.items),
+    )
 
 
 def correct_rate(judge: Bools, people: Floats, group: Ints) -> CorrectedRate:
@@ -160,7 +169,8 @@ def correct_rate(judge: Bools, people: Floats, group: Ints) -> CorrectedRate:
     sensitivity = mean_rate(judge[labeled][accepts], one[accepts], own[accepts])
     specificity = mean_rate(~judge[labeled][rejects], one[rejects], own[rejects])
     bias, spread = float((fl - y).mean()), cluster_variance(fl - y, one, own)
-    half = t_quantile(groups - 1) * math.sqrt(spread) if groups > 2 else math.nan
+    # Where the two hardly differ: one group more on each side.
+    spread = max(spread, 2.0 / (groups + 2) ** 2)
     base = cluster_variance(y, one, own)  # NaN for a single group
     return CorrectedRate(
         items=f.size,
@@ -170,7 +180,7 @@ def correct_rate(judge: Bools, people: Floats, group: Ints) -> CorrectedRate:
         labeled_only=alone,
         corrected=corrected,
         rogan_gladen=_rogan_gladen(f[~labeled], group[~labeled], judge[labeled], accepts, own),
-        bias=Interval(bias, bias - half, bias + half),
+        bias=t_interval(bias, spread, groups),
         sensitivity=sensitivity,
         specificity=specificity,
         tuning=tuning,
@@ -230,7 +240,9 @@ def _rogan_gladen(
     spread = v + (1 - rate) ** 2 * v_misses + rate**2 * v_hits
     inside = rate[(a - b * rate) ** 2 <= t * t * spread]
     value = min(max(a / b, 0.0), 1.0)
-    low, high = (inside.min(), inside.max()) if inside.size else (value, value)
+    if not inside.size:
+        return None  # the labels contradict any rate
+    low, high = inside.min(), inside.max()
     return Interval(value, min(float(low), value), max(float(high), value))
 
 

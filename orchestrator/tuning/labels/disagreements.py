@@ -13,10 +13,15 @@ from orchestrator.tuning.evaluation import measure_kappa
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.labels.label_files import Label, Scale, Value, infer_scale
+from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics import agreement
-from orchestrator.tuning.statistics.confidence_intervals import Interval, jackknife_interval
-from orchestrator.tuning.statistics.rates import mean_rate
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    expected_disagreement,
+    jackknife_interval,
+    mean_rate,
+)
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, build_training_data
 
 MIN_KAPPA = 0.4
@@ -102,6 +107,7 @@ class DisagreementReport(Struct, frozen=True):
         kappa: None for a single class.
         too_few: why the labels are too few to tell anything, empty when they are not.
         revised: labels that replace an earlier one of the same person.
+        in_sample: a warning that the rubric was tuned on these items; empty where it was not.
     """
 
     name: str
@@ -115,6 +121,7 @@ class DisagreementReport(Struct, frozen=True):
     revised: int
     disagreements: tuple[Disagreement, ...]
     criteria: tuple[CriterionAgreement, ...]
+    in_sample: str
 
     @property
     def is_trusted(self) -> bool | None:
@@ -178,6 +185,7 @@ def find_disagreements(
         revised=sum(bool(label.previous) for label in labels),
         disagreements=tuple(sorted(found, key=lambda d: (-d.confidence, d.item, d.rater))),
         criteria=tuple(measure_criteria(rubric, items, labels, accept_at)),
+        in_sample=describe_seen_groups(rubric, data.items),
     )
 
 
@@ -314,5 +322,6 @@ def _agree_among_people(
         lambda w: agreement.krippendorff_alpha(both[:, w > 0], "nominal"),
         np.ones(int(twice.sum())),
         group,
+        expected_disagreement(both, 2),
     )
     return int(twice.sum()), alpha

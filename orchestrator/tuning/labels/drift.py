@@ -24,9 +24,15 @@ from orchestrator.tuning.labels.anchors import (
 )
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_files import Label, Scale
+from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import decide_item
-from orchestrator.tuning.statistics.confidence_intervals import Interval, t_quantile
-from orchestrator.tuning.statistics.rates import cluster_variance, mean_rate
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    cluster_variance,
+    mean_rate,
+    t_quantile,
+)
+from orchestrator.wording import count_noun
 
 MAX_PERIODS = 12
 """Months that are listed, the newest."""
@@ -49,11 +55,15 @@ class Drift(Struct, frozen=True):
         since: the time, ISO 8601.
         untimed: labels without a time, which are not used.
         periods: labels of items that are no anchors, by month.
+        anchors: all anchors.
         accepted_anchors, rejected_anchors: anchors scored again that people accept, or reject.
         sensitivity, specificity: change of the judge on the anchors; None without anchors.
         relabeled: anchors that people labeled again since they were frozen.
         leniency: change of the share of these anchors that people accept.
-        new_sensitivity, new_specificity: change on items that are no anchors.
+        newer: labels of items that are no anchors, since the time.
+        new_sensitivity, new_specificity: change from the frozen anchors, as they were decided then,
+            and earlier items, to these newer ones.
+        in_sample: a warning that the rubric was tuned on these items; empty where it was not.
         noise: share of decisions that the judge changes each way without drifting.
         advised: anchors of each label that find a fall of 10 points with a power of 90%.
         power: the present anchors' power, of the label with fewer.
@@ -62,14 +72,17 @@ class Drift(Struct, frozen=True):
     since: str
     untimed: int
     periods: tuple[Period, ...]
+    anchors: int
     accepted_anchors: int
     rejected_anchors: int
     sensitivity: Interval | None
     specificity: Interval | None
     relabeled: int
     leniency: Interval | None
+    newer: int
     new_sensitivity: Interval | None
     new_specificity: Interval | None
+    in_sample: str
     noise: float
     advised: int
     power: float
@@ -95,7 +108,7 @@ class Drift(Struct, frozen=True):
         apart = _tell_fall(self.new_sensitivity, self.new_specificity)
         if self.has_judge_drifted or self.have_reviewers_drifted or apart:
             return False
-        return True if self.has_judge_drifted is False else None
+        return True if self.has_judge_drifted is False and apart is False else None
 
     def plain_sentence(self) -> str:
         """The result for a reader who knows no statistics."""
@@ -115,7 +128,8 @@ class Drift(Struct, frozen=True):
             )
         if _tell_fall(self.new_sensitivity, self.new_specificity):
             if self.has_judge_drifted is None:
-                who = "whether the judge or the reviewers changed, anchors would tell"
+                anchors = "the anchors, scored again," if self.anchors else "anchors"
+                who = f"whether the judge or the reviewers changed, {anchors} would tell"
             elif self.have_reviewers_drifted is None:
                 who = (
                     "the judge decides the anchors as before, so the reviewers or the work changed"
@@ -124,7 +138,16 @@ class Drift(Struct, frozen=True):
                 who = "both decide the anchors as before, so the work has changed"
             return f"judge and people agree less on newer items; {who}"
         if self.has_judge_drifted is False:
-            return "on the frozen anchors the judge decides as before, to within 10 points"
+            text = "on the frozen anchors the judge decides as before, to within 10 points"
+            if self.is_trusted:
+                return f"{text}, and on newer items as people do"
+            newer = count_noun(self.newer, "label")
+            return f"{text}; {newer} of newer items cannot tell whether it agrees with people there"
+        if self.anchors and not self.accepted_anchors + self.rejected_anchors:
+            return (
+                f"none of the {self.anchors} anchors is known to be scored since they were frozen; "
+                "score them again, with the time in 'scored_at' or 'at'"
+            )
         return (
             f"no drift is seen, and a fall of 10 points would be seen with a chance of "
             f"{self.power:.0%}; {self.advised} anchors of each label would give 90%"
@@ -140,16 +163,31 @@ def _tell_fall(*changes: Interval | None) -> bool | None:
 
 
 class _Rows(Struct, frozen=True):
-    """Timed labels: (n,) decisions of judge and people, groups, times, and whether of anchors."""
+    """Timed decisions of judge and people, (n,): labels, and what was frozen of the anchors.
+
+    Attributes:
+        anchored: labels of anchors.
+        frozen: what was frozen.
+    """
 
     judge: Bools
     people: Bools
     group: Ints
     time: tuple[datetime, ...]
     anchored: Bools
+    frozen: Bools
+
+    def find_late(self, cut: datetime) -> Bools:
+        """(n,) newer labels of items that are no anchors."""
+        return np.array([time >= cut for time in self.time], dtype=bool) & self.listed
+
+    @property
+    def listed(self) -> Bools:
+        """(n,) labels of items that are no anchors."""
+        return ~self.anchored & ~self.frozen
 
     def compare(self, late: Bools, accepted: bool) -> Interval | None:
-        """The change of sensitivity or specificity on items that are no anchors."""
+        """The change of sensitivity or specificity to the newer items."""
         side = (self.people == accepted) & ~self.anchored
         right = (self.judge == accepted).astype(float)
         return _difference(right, self.group, side & ~late, side & late)
@@ -179,7 +217,7 @@ def measure_drift(
     rows, untimed = _read_rows(rubric, every, labels, scale, anchors)
     start = since or (anchors.at if anchors else "")
     cut = parse_time(start, "--since") if start else sorted(rows.time)[len(rows.time) // 2]
-    late = np.array([time >= cut for time in rows.time], dtype=bool)
+    late = rows.find_late(cut)
     repeats = measure_repeated_scoring(rubric, items)
     noise = min(max(repeats.flip_rate / 2, 0.01), _MAX_NOISE) if repeats else NOISE
     sensitivity, yes = _judge_change(rubric, every, anchors, accepted=True)
@@ -189,14 +227,19 @@ def measure_drift(
         since=cut.isoformat(),
         untimed=untimed,
         periods=_list_periods(rows),
+        anchors=len(anchors.anchors) if anchors else 0,
         accepted_anchors=yes,
         rejected_anchors=no,
         sensitivity=sensitivity,
         specificity=specificity,
         relabeled=again,
         leniency=leniency,
+        newer=int(late.sum()),
         new_sensitivity=rows.compare(late, accepted=True),
         new_specificity=rows.compare(late, accepted=False),
+        in_sample=describe_seen_groups(
+            rubric, [every[x] for x in {x.item for x in labels} & every.keys()]
+        ),
         noise=noise,
         advised=advise_anchors(noise),
         power=find_power(min(yes, no), noise),
@@ -210,27 +253,33 @@ def _read_rows(
     scale: Scale,
     anchors: AnchorSet | None,
 ) -> tuple[_Rows, int]:
-    """The labels that have a time, and the number of those that have none."""
+    """The labels that have a time, then the frozen anchors; and the number of labels without."""
     timed = [(x, x.at or items[x.item].at) for x in labels if x.item in items]
     used = [(label, parse_time(at, label.location)) for label, at in timed if at]
-    if not used:
+    if not used and anchors is None:
         raise InputError("no label has a time ('at'), so nothing can be compared over time")
-    names = {group: n for n, group in enumerate(dict.fromkeys(i.group for i in items.values()))}
     known = anchors.anchors if anchors else {}
+    groups = [items[x.item].group for x, _ in used]
+    groups += [items[name].group if name in items else name for name in known]
+    numbers = {group: n for n, group in enumerate(dict.fromkeys(groups))}
+    judge = [decide_item(rubric, items[x.item].scores)[0] for x, _ in used]
+    people = [scale.category(x.label) >= scale.cut for x, _ in used]
+    frozen = [parse_time(anchors.at, "anchors")] * len(known) if anchors else []
     return _Rows(
-        np.array([decide_item(rubric, items[x.item].scores)[0] for x, _ in used], dtype=bool),
-        np.array([scale.category(x.label) >= scale.cut for x, _ in used], dtype=bool),
-        np.array([names[items[x.item].group] for x, _ in used], dtype=np.int64),
-        tuple(time for _, time in used),
-        np.array([x.item in known for x, _ in used], dtype=bool),
+        np.array(judge + [one.judge for one in known.values()], dtype=bool),
+        np.array(people + [one.people for one in known.values()], dtype=bool),
+        np.array([numbers[group] for group in groups], dtype=np.int64),
+        (*(time for _, time in used), *frozen),
+        np.array([x.item in known for x, _ in used] + [False] * len(known), dtype=bool),
+        np.arange(len(groups)) >= len(used),
     ), len(timed) - len(used)
 
 
 def _list_periods(rows: _Rows) -> tuple[Period, ...]:
     months = np.array([f"{time:%Y-%m}" for time in rows.time])
     out = []
-    for month in sorted(set(months[~rows.anchored]))[-MAX_PERIODS:]:
-        own = (months == month) & ~rows.anchored
+    for month in sorted(set(months[rows.listed]))[-MAX_PERIODS:]:
+        own = (months == month) & rows.listed
         yes, no = own & rows.people, own & ~rows.people
         out.append(
             Period(
@@ -278,8 +327,9 @@ def _judge_change(
 
 
 def _is_newer(item: Item, at: str) -> bool:
-    """Whether an item was scored after a time, as far as is known."""
-    return not item.at or parse_time(item.at, item.location) > parse_time(at, "anchors")
+    """Whether an item is known to be scored after a time."""
+    scored = item.scored_at or item.at
+    return bool(scored) and parse_time(scored, item.location) > parse_time(at, "anchors")
 
 
 def _people_change(

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate, correct_rate, describe_share
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_files import Label, infer_scale
-from orchestrator.tuning.statistics.confidence_intervals import Interval
-from orchestrator.tuning.statistics.rates import simple_interval
+from orchestrator.tuning.statistics.confidence_intervals import Interval, simple_interval
 
 Signal = Literal[
     "dismissed", "disliked", "liked", "not-useful", "useful", "fixed", "marked-fixed",

@@ -1,5 +1,7 @@
 """Assess labels before anything is fitted: inter-rater agreement, sample size, missing scores."""
 
+from collections.abc import Callable
+
 import numpy as np
 from msgspec import Struct
 
@@ -9,6 +11,7 @@ from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sa
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
+    expected_disagreement,
     format_statistic,
     jackknife_interval,
 )
@@ -66,30 +69,27 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
     at = np.zeros(len(data.items), dtype=np.int64)
     at[data.sample.item] = data.sample.group
     group, accept, full = at[shared], binary[:, shared], ratings[:, shared]
-    unit_weights = np.ones(int(shared.sum()))
-    levels = len(data.scale.values)
+    levels, one = len(data.scale.values), np.ones(int(shared.sum()))
     if not shared.any():
         return InterRaterAgreement(0, None, None, None, None, None)
+    chance, of_levels = expected_disagreement(accept, 2), expected_disagreement(full, levels)
+
+    def measure(statistic: Callable[[Bools], float | None], chance: float) -> Interval | None:
+        return jackknife_interval(lambda w: statistic(w > 0), one, group, chance)
+
     return InterRaterAgreement(
-        shared_items=int(shared.sum()),
-        kappa=jackknife_interval(
-            lambda w: agreement.mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"),
-            unit_weights,
-            group,
+        int(shared.sum()),
+        kappa=measure(lambda kept: agreement.mean_pairwise_kappa(accept[:, kept], 2), chance),
+        alpha=measure(
+            lambda kept: agreement.krippendorff_alpha(accept[:, kept], "nominal"), chance
         ),
-        alpha=jackknife_interval(
-            lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), unit_weights, group
+        ac1=measure(lambda kept: agreement.gwet_ac1(accept[:, kept], 2), 1 - chance),
+        weighted_kappa=measure(
+            lambda kept: agreement.mean_pairwise_kappa(full[:, kept], levels, "quadratic"),
+            of_levels,
         ),
-        ac1=jackknife_interval(
-            lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), unit_weights, group
-        ),
-        weighted_kappa=jackknife_interval(
-            lambda w: agreement.mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"),
-            unit_weights,
-            group,
-        ),
-        ordinal_alpha=jackknife_interval(
-            lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), unit_weights, group
+        ordinal_alpha=measure(
+            lambda kept: agreement.krippendorff_alpha(full[:, kept], "ordinal"), of_levels
         ),
     )
 

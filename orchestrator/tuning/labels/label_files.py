@@ -197,7 +197,7 @@ def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
                 f"{item.location}: several labels ({known}); choose one with --label NAME"
             )
         key = name or next(iter(item.human))
-        if item.human.get(key) in {None, ""}:
+        if item.human.get(key) in (None, ""):
             continue
         value = parse_label(item.human[key], item.location)
         out.append(Label(item.id, item.rater or "-", value, location=item.location))

@@ -20,6 +20,7 @@ from orchestrator.cli.commands.rubric.label_commands import add_label_commands
 from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
 from orchestrator.cli.commands.rubric.shared_inputs import (
     RUBRIC_HELP,
+    add_force,
     add_items,
     add_labels,
     add_report,
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--freeze", action="store_true", help="write the baseline instead of checking against it"
     )
+    add_force(p)
     p.add_argument(
         "--margin",
         type=_drop,

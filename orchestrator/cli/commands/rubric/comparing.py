@@ -21,11 +21,13 @@ from orchestrator.cli.commands.rubric.model_scoring import (
     refuse_without_provider,
 )
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    add_labels,
     add_report,
     find_rubric,
-    parse_scale,
+    read_label_scale,
     require_numpy,
-    to_json_data,
+    select_labels,
+    show,
     write_text,
 )
 from orchestrator.cli.output import optional_target, width_of
@@ -37,7 +39,7 @@ from orchestrator.errors import (
     BudgetExhausted,
     InputError,
 )
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.report.terminal_escaping import emit, use_color
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
@@ -63,18 +65,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--judge", action="append", default=[], metavar="NAME",
         help="only scores of this judge (part of its name); give it twice for one per side",
     )  # fmt: skip
-    p.add_argument(
-        "--labels", type=Path, action="append", default=[], metavar="FILE",
-        help="label file of diffcourt label (repeatable); default: labels in the items",
-    )  # fmt: skip
-    p.add_argument("--label", metavar="NAME", help="which label to use, if the items have several")
-    p.add_argument(
-        "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
-    )
-    p.add_argument(
-        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
-        help="range of the scores; default 0:1",
-    )  # fmt: skip
+    add_labels(p, judge=False)
     p.add_argument(
         "--margin", type=amount, default=0.05, metavar="KAPPA",
         help="largest drop that does not matter; default 0.05",
@@ -108,7 +99,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
         refuse_without_provider(args)
     require_numpy()
     from orchestrator.report.tuning.comparison_text import render_comparison
-    from orchestrator.tuning.labels.label_files import extract_labels, infer_scale, read_labels
+    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
     from orchestrator.tuning.rubric_comparison import compare_sides
 
     try:
@@ -118,21 +109,15 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
         return EXIT_INTERRUPTED
     if a is None or b is None:
         return EXIT_OK
-    labels = read_labels(args.labels)
-    if not labels:
-        labels = extract_labels(a.items, args.label) or extract_labels(b.items, args.label)
-    if not labels:
-        raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
-    scale = infer_scale(labels, args.accept_at)
+    labels = read_labels(args.labels) or extract_labels(a.items, args.label)
+    labels = labels or select_labels(args, b.items)
+    scale = read_label_scale(args, labels)
     found = compare_sides(_side(a), _side(b), a.items, labels, scale, args.margin)
-    if target is None or not target.to_stdout:
-        emit(render_comparison(found, width_of(out), use_color(out)), out)
+    show(target, render_comparison(found, width_of(out), use_color(out)), found, out)
     if args.report:
         from orchestrator.report.tuning.html_report import render_comparison_page
 
         write_text(args.report, render_comparison_page(found, f"{found.a} and {found.b}"))
-    if target is not None:
-        target.write(as_json(to_json_data(found)))
     codes = {"better": EXIT_OK, "no worse": EXIT_OK, "worse": EXIT_GATED}
     return codes.get(found.outcome, EXIT_INCOMPLETE)
 

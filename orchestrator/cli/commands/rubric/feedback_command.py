@@ -10,12 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from msgspec.structs import asdict
+
 from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
 from orchestrator.cli.commands.post import FORGES
-from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, to_json_data, write_text
+from orchestrator.cli.commands.rubric.shared_inputs import require_numpy, show, write_text
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
+from orchestrator.report.terminal_escaping import emit_line, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.memory.comment_feedback import CommentFeedback
@@ -77,11 +79,10 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
         write_text(args.out, "".join(rows))
     labels = read_labels(args.labels)
     found = measure_feedback(findings, labels, args.accept_at, args.assume_random)
-    if target is None or not target.to_stdout:
-        emit(render_feedback(found, width_of(out), use_color(out)), out)
-    if target is not None:
-        head = {"trusted": found.is_trusted, "sentence": found.plain_sentence()}
-        target.write(as_json({**head, **to_json_data(found)}))
+    head = {"trusted": found.is_trusted, "sentence": found.plain_sentence(), **asdict(found)}
+    show(target, render_feedback(found, width_of(out), use_color(out)), head, out)
+    if args.out and (target is None or not target.to_stdout):
+        emit_line(f"wrote {args.out}: {len(findings)} findings", out)
     if args.out and not args.labels:
         return EXIT_OK
     return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[found.is_trusted]

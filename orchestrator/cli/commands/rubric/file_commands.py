@@ -41,7 +41,8 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
-    from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs, read_rubric
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.text_files import reading
 
     rubric = read_rubric(find_rubric(args.rubric))
     lines = [
@@ -51,9 +52,18 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
     ]
     if rubric.judge:
         lines.append("judge: " + ", ".join(f"{k} {v}" for k, v in sorted(rubric.judge.items())))
+    with reading(args.rubric, "as tune or rewrite left it; its provenance is damaged"):
+        lines += _describe_provenance(rubric)
+    emit("\n".join(escape_line(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
+    return EXIT_OK
+
+
+def _describe_provenance(rubric: Rubric) -> list[str]:
+    """How a rubric was reworded and tuned."""
+    from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
+
     reworded: Any = rubric.provenance.get("rewritten")
-    if isinstance(reworded, dict):
-        lines.append(_describe_rewording(reworded))
+    lines = [_describe_rewording(reworded)] if isinstance(reworded, dict) else []
     tuned: Any = rubric.provenance.get("tuned")
     if isinstance(tuned, dict):
         counts = tuned["counts"]
@@ -64,8 +74,7 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
         )
         lines.append(_describe_held_out(tuned))
         lines += [f"stale: {line}" for line in find_stale_inputs(rubric)]
-    emit("\n".join(escape_line(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
-    return EXIT_OK
+    return lines
 
 
 def _describe_held_out(tuned: dict[str, Any]) -> str:
@@ -137,10 +146,12 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import a task tree of PaperBench, and list what was changed."""
     from orchestrator.tuning.file_formats.paperbench import from_paperbench
     from orchestrator.tuning.file_formats.rubric_file import write_rubric
+    from orchestrator.tuning.file_formats.text_files import reading
 
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
-    found = from_paperbench(_read_document(args.source), args.out.stem, args.threshold)
+    with reading(args.source, "a task tree of PaperBench"):
+        found = from_paperbench(_read_document(args.source), args.out.stem, args.threshold)
     write_rubric(args.out, found.rubric)
     emit_line(f"wrote {args.out}: {len(found.rubric.criteria)} criteria", out)
     if args.items and found.items:
@@ -155,9 +166,12 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export a rubric as a task tree to stdout, and list what this cannot express."""
     from orchestrator.tuning.file_formats.paperbench import to_paperbench
     from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.text_files import reading
 
     rubric = read_rubric(find_rubric(args.rubric))
-    done = to_paperbench(rubric, _read_document(args.items) if args.items else None)
+    what = "an item with the tree's grades" if args.items else "as import left it"
+    with reading(args.items or args.rubric, what):
+        done = to_paperbench(rubric, _read_document(args.items) if args.items else None)
     emit(as_json(done.document), out)
     examples = [f"{c.id}: examples; a tree has none" for c in rubric.criteria if c.examples]
     for line in (*done.unmapped, *examples):

@@ -6,16 +6,20 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from msgspec.structs import asdict
+
 from orchestrator.cli.arguments import add_json_file
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
+    add_force,
     add_items,
     add_labels,
     add_report,
     find_rubric,
     load_inputs,
+    require_freezable,
     require_numpy,
-    to_json_data,
+    show,
     write_text,
 )
 from orchestrator.cli.output import OutputTarget, optional_target, width_of
@@ -75,6 +79,7 @@ def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument(
         "--freeze", action="store_true", help="write the labeled items as anchors to the file"
     )
+    add_force(p)
     p.add_argument(
         "--since", default="", metavar="DATE",
         help="compare labels before and after; default: when the anchors were frozen",
@@ -104,10 +109,7 @@ def lint(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning.rubric_lint import lint_rubric
 
     found = lint_rubric(*read, args.accept_at)
-    if target is None or not target.to_stdout:
-        emit(render_lint(found, width_of(out), use_color(out), args.all), out)
-    if target is not None:
-        target.write(as_json(to_json_data(found)))
+    show(target, render_lint(found, width_of(out), use_color(out), args.all), found, out)
     return EXIT_GATED if found.findings else EXIT_OK
 
 
@@ -154,11 +156,14 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning.labels import anchors
     from orchestrator.tuning.labels.drift import measure_drift
 
-    if args.freeze:
+    if args.freeze and (args.force or not args.anchors.exists()):
         return _freeze(args, read, out)
     frozen = anchors.read_anchors(args.anchors, read.rubric) if args.anchors else None
     found = measure_drift(read.rubric, read.items, read.labels, read.data.scale, frozen, args.since)
     text = render_drift(found, width_of(out), use_color(out))
+    if args.freeze:
+        emit(text, out)
+        require_freezable(args.anchors, args.force)
     return _finish(args, found, text, target, out)
 
 
@@ -169,7 +174,7 @@ def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     document = anchors.freeze_anchors(read.rubric, read.data, now)
-    write_text(args.anchors, anchors.write_anchors(document))
+    write_text(args.anchors, as_json(document))
     frozen = anchors.read_anchors(args.anchors, read.rubric)
     counts = [frozen.count(accepted) for accepted in (True, False)]
     emit(
@@ -186,13 +191,11 @@ def _finish(
 ) -> int:
     """Print a result, and give the exit code: trusted, not trusted, or cannot tell."""
     trusted = found.is_trusted
-    if target is None or not target.to_stdout:
-        emit(text, out)
+    show(
+        target, text, {"trusted": trusted, "sentence": found.plain_sentence(), **asdict(found)}, out
+    )
     if args.report:
         from orchestrator.report.tuning.label_pages import render_result_page
 
         write_text(args.report, render_result_page(f"Rubric {Path(args.rubric).stem}", found))
-    if target is not None:
-        head = {"trusted": trusted, "sentence": found.plain_sentence()}
-        target.write(as_json({**head, **to_json_data(found)}))
     return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[trusted]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MODEL_OPTIONS = ("estimate", "model", "prompt", "concurrency", "round", "max_usd", "max_tokens")
+"""Of ``add_judging_options``."""
 INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
 
 
@@ -43,6 +45,14 @@ def add_judging_options(p: argparse.ArgumentParser, sides: bool = False) -> None
         help=f"the judge's system prompt, instead of the default{twice}",
     )  # fmt: skip
     p.add_argument("--concurrency", type=count, metavar="N", help="items judged at the same time")
+    p.add_argument(
+        "--round", type=name_of("a round"), metavar="NAME",
+        help="score anew, as NAME such as 2026-11; a round is paid for once, too",
+    )  # fmt: skip
+    p.add_argument(
+        "--allow-spending", action="store_true", default=None,
+        help="let base choose a paid provider and its prices; default: only in CI",
+    )  # fmt: skip
     p.add_argument("--max-usd", type=amount, metavar="X", help="stop before this cost, in dollars")
     p.add_argument("--max-tokens", type=count, metavar="N", help="stop before this many tokens")
     p.add_argument(
@@ -56,7 +66,7 @@ def refuse_without_provider(args: argparse.Namespace) -> None:
     Raises:
         InputError: names the first.
     """
-    for name in ("estimate", "model", "prompt", "concurrency", "max_usd", "max_tokens"):
+    for name in MODEL_OPTIONS:
         if getattr(args, name):
             raise InputError(f"--{name.replace('_', '-')} needs a model; set --provider NAME")
 
@@ -90,6 +100,8 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
         concurrency=args.concurrency,
         max_usd=args.max_usd,
         max_tokens=args.max_tokens,
+        round=args.round or "",
+        allow_spending=args.allow_spending,
     )
 
 

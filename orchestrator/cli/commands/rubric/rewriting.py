@@ -18,22 +18,22 @@ from orchestrator.cli.commands.rubric.model_scoring import (
     read_judging_options,
 )
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    add_labels,
     find_rubric,
-    parse_scale,
+    read_label_scale,
     require_numpy,
-    to_json_data,
+    select_labels,
+    show,
 )
 from orchestrator.cli.commands.rubric.tuning import next_version_path
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.report.terminal_escaping import emit, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judge_session import Progress
     from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.file_formats.item_files import Item
-    from orchestrator.tuning.labels.label_files import Label
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -41,18 +41,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("rubric", metavar="RUBRIC", help="a rubric file")
     p.add_argument("criterion", metavar="CRITERION", help="id of the judged criterion to reword")
     p.add_argument("items", metavar="ITEMS", nargs="+", type=Path, help="items with texts")
-    p.add_argument(
-        "--labels", type=Path, action="append", default=[], metavar="FILE",
-        help="label file of diffcourt label (repeatable); default: labels in ITEMS",
-    )  # fmt: skip
-    p.add_argument("--label", metavar="NAME", help="which label to use, if ITEMS has several")
-    p.add_argument(
-        "--accept-at", type=float, metavar="NUMBER", help="lowest label that means accept"
-    )
-    p.add_argument(
-        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
-        help="range of the scores in ITEMS; default 0:1",
-    )  # fmt: skip
+    add_labels(p, judge=False)
     add_repo(p)
     add_provider(p, "the provider of the model that judges and rewrites")
     p.add_argument(
@@ -71,7 +60,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def rewrite(args: argparse.Namespace, out: TextIO) -> int:
-    """Reword a criterion; exit code 0: proven and written, 1: not proven, 3: the limit ended it."""
+    """Reword a criterion; exit code 0: proven and written, 1: not proven, 3: cannot tell."""
     if args.provider == OFFLINE:
         raise InputError("rewording needs a model; name its provider with --provider NAME")
     target = optional_target(args.json)
@@ -91,25 +80,26 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
     if done is None:
         return EXIT_OK
     if done.rubric is not None:
-        done = replace(done, rubric=replace(done.rubric, name=path.stem))
-    if target is None or not target.to_stdout:
-        emit(render_rewrite(rubric, done, width_of(out), use_color(out)), out)
-    if target is not None:
-        target.write(as_json(to_json_data(done)))
+        new = replace(done.rubric, name=path.stem)
+        done = replace(done, rubric=new)
+        write_rubric(path, new)
+    wrote = f"\nwrote {path}\n" if done.rubric is not None else ""
+    show(target, render_rewrite(rubric, done, width_of(out), use_color(out)) + wrote, done, out)
     if done.rubric is not None:
-        write_rubric(path, done.rubric)
-        if target is None or not target.to_stdout:
-            emit(f"\nwrote {path}\n", out)
         return EXIT_OK
-    return EXIT_INCOMPLETE if done.found.stopped and done.found.proof is None else EXIT_GATED
+    unknown = done.found.failed or (done.found.stopped and done.found.proof is None)
+    return EXIT_INCOMPLETE if unknown else EXIT_GATED
 
 
 def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
     from orchestrator.app.rubric_scoring.rewrite_criterion import RewriteOptions, rewrite_criterion
     from orchestrator.report.tuning.rewrite_text import render_plan
     from orchestrator.report.tuning.scoring_text import ScoringProgress
+    from orchestrator.tuning.file_formats.item_files import read_items
 
-    items, labels = _read(args)
+    items = read_items(args.items, args.scale)
+    labels = select_labels(args, items)
+    read_label_scale(args, labels)
     views: dict[str, ScoringProgress] = {}
 
     def agree(plan: RewritePlan) -> bool:
@@ -123,14 +113,3 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
     options = RewriteOptions(args.criterion, args.rounds, args.proposals, args.accept_at)
     judging = read_judging_options(args)
     return rewrite_criterion(rubric, items, labels, options, judging, agree, observe)
-
-
-def _read(args: argparse.Namespace) -> tuple[list[Item], list[Label]]:
-    from orchestrator.tuning.file_formats.item_files import read_items
-    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
-
-    items = read_items(args.items, args.scale)
-    labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
-    if not labels:
-        raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
-    return items, labels

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.commands.rubric.model_scoring import refuse_without_provider, score_by_model
-from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
+from orchestrator.cli.commands.rubric.model_scoring import (
+    MODEL_OPTIONS,
+    refuse_without_provider,
+    score_by_model,
+)
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
@@ -29,8 +33,7 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
     if args.runs is not None:
         if args.items:
             raise InputError("ITEMS and --runs are mutually exclusive")
-        names = ("model", "prompt", "out", "estimate", "concurrency", "max_usd", "max_tokens")
-        for name in names:
+        for name in (*MODEL_OPTIONS, "out"):
             if getattr(args, name):
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is for ITEMS; runs are judged with their own settings")
@@ -61,7 +64,7 @@ def _score_items(args: argparse.Namespace, out: TextIO) -> int:
         emit_line(f"wrote {args.out}", out)
         return EXIT_OK
     for item in items:
-        _print_score(rubric, item, {}, "", args, out)
+        _print_score(rubric, item, "", args, out)
     return EXIT_OK
 
 
@@ -85,17 +88,13 @@ def _require_scores(rubric: Rubric, items: list[Item]) -> None:
 
 
 def _print_score(
-    rubric: Rubric,
-    item: Item,
-    more: Mapping[str, Any],
-    remark: str,
-    args: argparse.Namespace,
-    out: TextIO,
+    rubric: Rubric, item: Item, remark: str, args: argparse.Namespace, out: TextIO, **more: Any
 ) -> None:
+    from orchestrator.tuning.file_formats.item_files import to_row
     from orchestrator.tuning.rubric_decisions import decide_item
 
     ok, total = decide_item(rubric, item.scores)
-    row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total, **more}
+    row = {"repeat": 0, **to_row(item), "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     decision = "accept" if ok else "reject"
     line = f"{decision}  {shown}  {item.id}{remark}"
@@ -136,28 +135,10 @@ def _print_run(rubric: Rubric, run: Rescored, args: argparse.Namespace, out: Tex
     remark = f"  (was {'n/a' if previous is None else f'{previous:.4f}'})"
     if missing:
         remark += f"  not scored: {', '.join(missing)}"
-    _print_score(
-        rubric,
-        item,
-        {**_describe_item(item), "not_scored": missing, "previous_total": previous},
-        remark,
-        args,
-        out,
-    )
+    _print_score(rubric, item, remark, args, out, not_scored=missing, previous_total=previous)
     if args.json:
         for item in _list_repeats([run]):
-            _print_score(rubric, item, _describe_item(item), "", args, out)
-
-
-def _describe_item(item: Item) -> dict[str, Any]:
-    return {
-        "group": item.group,
-        "scores": to_json_data(item.scores),
-        "text": item.text,
-        "verdict": item.verdict,
-        "judge": item.judge,
-        "reasons": item.reasons,
-    }
+            _print_score(rubric, item, "", args, out)
 
 
 def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
@@ -172,6 +153,7 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
         verdict=verdict.verdict,
         repeat=repeat,
         judge=run.judge if repeat else _name_judges(run),
+        at=run.at,
         reasons={name: mark.why for name, mark in marks.items()},
     )
 

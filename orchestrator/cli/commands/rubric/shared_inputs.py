@@ -5,23 +5,43 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 
 from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import InputError
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line
+from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.file_formats.item_files import Item
-    from orchestrator.tuning.labels.label_files import Label
+    from orchestrator.tuning.labels.label_files import Label, Scale
     from orchestrator.tuning.training_data import TrainingData
 
 
 RUBRIC_HELP = "a rubric file, or the name of a shipped rubric"
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add --force, which lets --freeze replace its file."""
+    parser.add_argument(
+        "--force", action="store_true", help="let --freeze replace what was frozen before"
+    )
+
+
+def require_freezable(path: Path, force: bool) -> None:
+    """Require that freezing replaces nothing, or may.
+
+    Raises:
+        InputError: it would.
+    """
+    if path.exists() and not force:
+        raise InputError(f"{path}: already exists; to freeze the present state instead: --force")
 
 
 def parse_scale(text: str) -> tuple[float, float]:
@@ -47,37 +67,38 @@ def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = 
         type=Path,
         help="scored items: .jsonl, .csv, or verdict documents (.json)",
     )
+    _add_scale(parser)
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--scale",
-        type=parse_scale,
-        default=(0.0, 1.0),
-        metavar="LOW:HIGH",
+        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
         help="range of the scores in ITEMS; default 0:1",
-    )
+    )  # fmt: skip
 
 
-def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select people's labels."""
+def add_labels(parser: argparse.ArgumentParser, judge: bool = True) -> None:
+    """Add the options that select people's labels.
+
+    Args:
+        judge: also those that select scores; False where ``add_items`` is not used.
+    """
     parser.add_argument(
-        "--labels",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
+        "--labels", type=Path, action="append", default=[], metavar="FILE",
         help="label file of diffcourt label (repeatable); default: labels in ITEMS",
-    )
-    parser.add_argument(
-        "--judge",
-        metavar="NAME",
-        help="only scores of this judge (part of its name), or any to mix several judges",
-    )
+    )  # fmt: skip
+    if judge:
+        parser.add_argument(
+            "--judge", metavar="NAME",
+            help="only scores of this judge (part of its name), or any to mix several judges",
+        )  # fmt: skip
+    else:
+        _add_scale(parser)
     parser.add_argument("--label", metavar="NAME", help="which label to use, if ITEMS has several")
     parser.add_argument(
-        "--accept-at",
-        type=float,
-        metavar="NUMBER",
+        "--accept-at", type=float, metavar="NUMBER",
         help="lowest label that means accept; default 3 on a scale of 1 to 5",
-    )
+    )  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -122,28 +143,67 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
     require_numpy()
     from orchestrator.tuning.file_formats.item_files import read_items, select_judge
     from orchestrator.tuning.file_formats.rubric_file import read_rubric
-    from orchestrator.tuning.labels.label_files import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.training_data import build_training_data
 
     rubric = read_rubric(find_rubric(args.rubric))
     items = select_judge(read_items(args.items, args.scale), args.judge)
-    labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
-    if not labels:
+    labels = select_labels(args, items)
+    scale = read_label_scale(args, labels)
+    return TuningInputs(rubric, items, labels, build_training_data(rubric, items, labels, scale))
+
+
+def read_label_scale(args: argparse.Namespace, labels: list[Label]) -> Scale:
+    """The scale of the labels.
+
+    Raises:
+        InputError: it is not clear, or --accept-at has no effect.
+    """
+    from orchestrator.tuning.labels.label_files import infer_scale
+
+    scale = infer_scale(labels, args.accept_at)
+    if args.accept_at is not None and isinstance(scale.values[0], str):
+        words = ", ".join(map(str, scale.values))
+        raise InputError(f"--accept-at is for labels that are numbers; these are {words}")
+    return scale
+
+
+def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
+    """The labels of these items: of the label files, or else of the items' own rows.
+
+    Raises:
+        InputError: there is none, or a label is invalid.
+    """
+    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
+
+    given = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
+    if not given:
         raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
-    return TuningInputs(
-        rubric,
-        items,
-        labels,
-        build_training_data(rubric, items, labels, infer_scale(labels, args.accept_at)),
-    )
+    known = {item.id for item in items}
+    labels = [label for label in given if label.item in known]
+    others = [label for label in given if label.item not in known]
+    if not labels:
+        one = others[0]
+        raise InputError(f"{one.location}: the labeled item {one.item!r} is not in the items")
+    if others:
+        note = (
+            f"{count_noun(len(others), 'label')} of items that are not in ITEMS not used, such as"
+        )
+        emit_line(f"{note} {others[0].item!r} ({others[0].location})", sys.stderr)
+    own = sum(bool(item.human) for item in items)
+    if args.labels and own:
+        emit_line(f"--labels is given, so the labels in {own} rows of ITEMS not used", sys.stderr)
+    return labels
 
 
 def check_outputs(args: argparse.Namespace) -> None:
     """Check the files that a subcommand will write, before it works or a model costs money.
 
     Raises:
-        InputError: one cannot be written, or is also read, or is named twice.
+        InputError: one cannot be written, or is also read, or is named twice; or no command would
+            read the rubric.
     """
+    if args.part in {"tune", "rewrite", "new", "import"} and args.out:
+        _require_rubric_name(args.out)
     written = {"out", "report", "json"}
     written |= {"import-items": {"labels"}, "import": {"items"}}.get(args.part, set())
     if getattr(args, "freeze", False):
@@ -166,6 +226,22 @@ def check_outputs(args: argparse.Namespace) -> None:
         taken[place] = "is named twice"
 
 
+def _require_rubric_name(path: Path) -> None:
+    """Require a file name that is a valid name of a rubric.
+
+    Raises:
+        InputError: names one that is.
+    """
+    from orchestrator.tuning.file_formats.rubric_file import is_id, make_id
+
+    if not is_id(path.stem):
+        better = path.with_name(f"{make_id(path.stem) or 'rubric'}.yaml")
+        raise InputError(
+            f"--out: no command would read {path}: a rubric's file name has small letters, digits, "
+            f"and single -, _ or . between them, 64 at most; write {better}"
+        )
+
+
 def _existing_files(value: object) -> Iterator[str]:
     for one in value if isinstance(value, list) else [value]:
         if isinstance(one, (str, Path)) and os.path.isfile(one):
@@ -179,6 +255,14 @@ def write_text(path: Path, text: str) -> None:
         InputError, OutputError: it cannot be written.
     """
     OutputTarget(str(path), "output").write(text)
+
+
+def show(target: OutputTarget | None, text: str, found: Any, out: TextIO) -> None:
+    """Print a result, unless its JSON takes the place of it, and write the JSON."""
+    if target is None or not target.to_stdout:
+        emit(text, out)
+    if target is not None:
+        target.write(as_json(to_json_data(found)))
 
 
 def require_numpy() -> None:
@@ -199,7 +283,7 @@ def require_numpy() -> None:
 
 
 def to_json_data(value: Any) -> Any:
-    """Structs as JSON data; NaN and infinity, which JSON lacks, become null."""
+    """Structs and numpy's values as JSON data; NaN and infinity, which JSON lacks, become null."""
     from msgspec import Struct
     from msgspec.structs import asdict
 
@@ -209,6 +293,7 @@ def to_json_data(value: Any) -> Any:
         return {str(k): to_json_data(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json_data(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    # numpy, which is optional, need not be imported to know its scalars and arrays.
+    return to_json_data(value.tolist()) if hasattr(value, "tolist") else value

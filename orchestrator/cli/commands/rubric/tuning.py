@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -10,12 +12,13 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
     find_rubric,
     load_inputs,
-    to_json_data,
+    require_freezable,
+    show,
     write_text,
 )
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
 
 if TYPE_CHECKING:
     from orchestrator.tuning.labels.disagreements import DisagreementReport
@@ -32,16 +35,15 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning.evaluation import evaluate_rubric as measure
 
     found = measure(read.rubric, read.data, read.items)
-    if target is None or not target.to_stdout:
-        emit(render_evaluation(found, width_of(out), use_color(out)), out)
-    if target is not None:
-        target.write(as_json(to_json_data(found)))
+    show(target, render_evaluation(found, width_of(out), use_color(out)), found, out)
     if not args.report:
         return EXIT_OK
     from orchestrator.report.tuning.label_pages import render_evaluation_page
 
     disagreements, drift = _compare_with_labels(read, args)
     write_text(args.report, render_evaluation_page(found, disagreements, drift))
+    if target is None or not target.to_stdout:
+        emit_line(f"\n{disagreements.plain_sentence()} ({args.report})", out)
     codes = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
     return codes[disagreements.is_trusted]
 
@@ -94,19 +96,15 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
         seed=seed,
         refits=args.refits,
         free_signs=args.penalties,
+        observe=partial(emit_line, stream=sys.stderr),
     )
-    if target is None or not target.to_stdout:
-        emit(render_tuning(found, width_of(out), use_color(out)), out)
+    if found.proven:  # before all that may fail, since a fit may take minutes
+        write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
+    wrote = f"\nwrote {path}\n" if found.proven else ""
+    show(target, render_tuning(found, width_of(out), use_color(out)) + wrote, found, out)
     if args.report:
         write_text(args.report, _render_tuning_page(read, found, args))
-    if target is not None:
-        target.write(as_json(to_json_data(found)))
-    if not found.proven:
-        return EXIT_GATED
-    write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
-    if target is None or not target.to_stdout:
-        emit(f"\nwrote {path}\n", out)
-    return EXIT_OK
+    return EXIT_OK if found.proven else EXIT_GATED
 
 
 def _render_tuning_page(read: TuningInputs, found: TuningResult, args: argparse.Namespace) -> str:
@@ -138,7 +136,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning import agreement_regression_gate as gating
     from orchestrator.tuning.tune import decide_rows
 
-    if args.freeze:
+    if args.freeze and (args.force or not args.baseline.exists()):
         doc = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(doc))
         sample = read.data.sample
@@ -146,12 +144,11 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
         drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
         emit(f"wrote {args.baseline}: {len(read.data.items):,} decisions\n{drop}\n", out)
         return EXIT_OK
-    baseline = gating.read_baseline(args.baseline)
+    baseline, scale = gating.read_baseline(args.baseline), read.data.scale
     found = gating.check_against_baseline(
-        read.rubric, read.data, read.labels, baseline, args.margin
+        read.rubric, read.items, read.labels, scale, baseline, args.margin
     )
-    if target is None or not target.to_stdout:
-        emit(render_gate(found, width_of(out), use_color(out)), out)
-    if target is not None:
-        target.write(as_json(to_json_data(found)))
+    show(target, render_gate(found, width_of(out), use_color(out)), found, out)
+    if args.freeze:
+        require_freezable(args.baseline, args.force)
     return {"passed": EXIT_OK, "failed": EXIT_GATED, "unknown": EXIT_INCOMPLETE}[found.outcome]
