@@ -25,7 +25,7 @@ from orchestrator.tuning.labels.label_files import (
     write_labels,
 )
 from orchestrator.tuning.labels.labeling import list_revisions
-from orchestrator.tuning.statistics.rates import mean_rate
+from orchestrator.tuning.statistics.confidence_intervals import mean_rate
 from tests.tuning.labelsets import rows, rubric_of
 from tests.tuning.test_rubric_cli import parse
 

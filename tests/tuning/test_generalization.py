@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.file_formats.item_files import Item, read_items
 from orchestrator.tuning.fitting import generalization
 from orchestrator.tuning.fitting.rule_fitting import plan_fit
-from orchestrator.tuning.labels.label_files import extract_labels, infer_scale
+from orchestrator.tuning.labels.label_files import Label, extract_labels, infer_scale
 from orchestrator.tuning.rubric_decisions import Objective
 from orchestrator.tuning.training_data import TrainingData, build_training_data
-from tests.tuning.labelsets import rows, rubric_of
+from tests.tuning.labelsets import NAMES, rows, rubric_of
+from tests.tuning.simulations import draws
 
 Save = Callable[..., Path]
 
@@ -92,6 +93,73 @@ def test_a_gain_of_some_sites_is_checked_on_the_others(save: Save) -> None:
     assert "all 5 sites, each fitted on the others" in found
     tiny = found["site 'tiny', fitted on the others"]
     assert (tiny.outcome, tiny.reason) == ("not made", "to check, 10 of the 30 items that it takes")
+
+
+def test_later_is_what_the_times_say_and_else_the_order_of_the_files(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = rows(160)
+    for n, r in enumerate(made):
+        r["at"] = f"2026-0{1 + n // 40}-{1 + n % 28:02}T10:00:00+0{n % 3}:00"
+    shuffled = [made[n] for n in np.random.default_rng(3).permutation(160)]
+    found = []
+    for number, items in enumerate((made, shuffled)):
+        path = save(items, f"{number}.jsonl")
+        data = data_of(path)
+        assert data.order == "time"
+        comparison = checks_of(path)["later items, fitted on the earlier ones"].comparison
+        assert comparison is not None
+        found.append(comparison.change.value)
+    assert found[0] == pytest.approx(found[1])
+    del shuffled[0]["at"]
+    path = save(shuffled, "some.jsonl")
+    assert data_of(path).items[0].group == shuffled[0]["group"]
+    main(["rubric", "tune", str(house), str(path), "--refits", "20"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "later in the order of the files, since 1 item without a time 'at'" in out
+
+
+def label_set(
+    rng: np.random.Generator, raters: int, labels: int, items: int, right: float, random: int = 0
+) -> tuple[TrainingData, np.ndarray]:
+    """Raters who are right with a probability, the last ones by chance; and a score of each row."""
+    truth = rng.random(items) < 0.5
+    score = np.clip(0.5 + np.where(truth, 0.2, -0.2) + rng.normal(size=items) * 0.25, 0, 1)
+    made = [Item(f"i{n}", f"g{n}", {k: float(score[n]) for k in NAMES}) for n in range(items)]
+    said = []
+    for k in range(raters):
+        share = 0.5 if k >= raters - random else right
+        for n in rng.permutation(items)[:labels]:
+            yes = truth[n] == (rng.random() < share)
+            said.append(Label(f"i{n}", f"r{k}", "accept" if yes else "reject"))
+    data = build_training_data(rubric_of(), made, said, infer_scale(said, None))
+    return data, data.sample.x[:, 0]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("raters", "labels", "items", "right"),
+    [(6, 20, 60, 0.85), (6, 20, 60, 0.75), (3, 60, 60, 0.75), (12, 30, 120, 0.85)],
+)
+def test_good_raters_are_hardly_ever_named(
+    raters: int, labels: int, items: int, right: float
+) -> None:
+    rng, times = np.random.default_rng(5), draws(8, 400)
+    named = [
+        any(r.at_chance for r in generalization.measure_raters(*label_set(rng, *given)))
+        for given in [(raters, labels, items, right)] * times
+    ]
+    assert np.mean(named) <= (0.05 if times == 400 else 0.25)
+
+
+@pytest.mark.simulation
+def test_a_random_rater_among_three_with_sixty_labels_is_mostly_found() -> None:
+    rng, times = np.random.default_rng(6), draws(30, 300)
+    named = [
+        [r.at_chance for r in generalization.measure_raters(*label_set(rng, 3, 60, 60, 0.85, 1))]
+        for _ in range(times)
+    ]
+    assert np.mean([who == [False, False, True] for who in named]) >= 0.8
 
 
 @pytest.mark.parametrize("shared", [False, True])

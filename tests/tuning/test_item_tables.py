@@ -82,7 +82,7 @@ def test_no_cell_of_a_table_is_a_formula_and_each_comes_back_as_it_was(
         "labels.jsonl",
     )
     table, back, said = (tmp_path / name for name in ("t.csv", "back.jsonl", "said.jsonl"))
-    given = ("--labels", labels, "--to", "csv", "--out", table, "--map", "judge==judge")
+    given = ("--labels", labels, "--format", "csv", "--out", table, "--map", "judge==judge")
     assert run("export-items", items, *given) == 0
     with table.open(newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row]
@@ -123,7 +123,7 @@ def test_values_that_a_table_cannot_hold_are_listed(
         "labels.jsonl",
     )
     call = ("export-items", items, "--labels", labels, "--out", tmp_path / "out")
-    run(*call, "--to", "csv")
+    run(*call, "--format", "csv")
     err = capsys.readouterr().err
     for line in ("a: x: abstained", "a: y: does not apply", "a: repeated scoring 1",
                  "a: history and drawing of the label by ana"):  # fmt: skip

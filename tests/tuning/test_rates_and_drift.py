@@ -211,6 +211,10 @@ def test_who_has_drifted() -> None:
     calm.score_again(0.0)
     calm.label_again(0.0)
     found = calm.measure()
+    assert found.is_trusted is None  # nobody knows of newer items
+    assert "0 labels of newer items cannot tell" in found.plain_sentence()
+    calm.add_new(400, 0.85, "2026-07-03")
+    found = calm.measure()
     assert found.plain_sentence().startswith("Trusted: on the frozen anchors the judge decides")
     assert (found.has_judge_drifted, found.have_reviewers_drifted) == (False, False)
 
@@ -249,6 +253,25 @@ def test_newer_items_on_which_both_disagree(relabel: bool, anchors: bool, said: 
     assert [p.month for p in found.periods][-2:] == ["2026-05", "2026-07"]
 
 
+def test_newer_items_are_compared_with_the_anchors_as_they_were_frozen() -> None:
+    """Freezing makes anchors of all labeled items, so there are no others from before."""
+    world = World()
+    world.score_again(0.0)
+    world.add_new(300, 0.5, "2026-07-03")
+    found = world.measure()
+    assert found.new_sensitivity is not None
+    assert found.new_sensitivity.high < -0.2
+    assert found.is_trusted is False
+    world = World()
+    world.score_again(0.0)
+    world.add_new(900, 0.85, "2026-07-03")
+    assert world.measure().is_trusted is True
+    world = World()
+    world.add_new(12, 0.85, "2026-07-03")
+    world.score_again(0.0)
+    assert world.measure().is_trusted is None
+
+
 def test_few_anchors_cannot_tell_and_say_how_many_would() -> None:
     world = World(anchors=60)
     world.score_again(0.0)
@@ -272,10 +295,18 @@ def test_anchors_are_frozen_and_compared_from_the_command_line(
     call = ("drift", house, items, "--labels", labels, "--anchors", tmp_path / "anchors.json")
     assert run(*call, "--freeze") == 0
     assert "236 of each give 90%" in capsys.readouterr().out
-    assert run(*call, "--json", tmp_path / "o.json") == 0
+    assert run(*call) == 3
+    out = " ".join(capsys.readouterr().out.split())
+    assert "none of the 120 anchors is known to be scored since they were frozen" in out
+    frozen = (tmp_path / "anchors.json").read_bytes()
+    with pytest.raises(InputError, match="already exists; to freeze the present state instead"):
+        run(*call, "--freeze")
+    assert "Change since" in capsys.readouterr().out
+    assert (tmp_path / "anchors.json").read_bytes() == frozen
+    save([r | {"scored_at": "2999-01-01"} for r in lines])
+    assert run(*call, "--json", tmp_path / "o.json") == 3
     found = json.loads((tmp_path / "o.json").read_text())
-    assert found["trusted"] is True
-    assert found["sentence"].startswith("Trusted: on the frozen anchors")
+    assert "0 labels of newer items cannot tell" in found["sentence"]
     assert found["accepted_anchors"] + found["rejected_anchors"] == 120
     house.write_text(house.read_text().replace("threshold: 0.5", "threshold: 0.6"))
     with pytest.raises(InputError, match=r"anchors of 'house' with other weights or another"):

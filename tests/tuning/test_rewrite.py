@@ -185,6 +185,31 @@ def test_it_stops_at_its_limit_and_writes_nothing(
     assert not list(here.glob("house-v*"))
 
 
+@pytest.mark.parametrize("failing", ["rubric-writer", "item-judge"])
+def test_models_of_which_every_call_fails_are_no_result(
+    failing: str,
+    save: Save,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken = Response((Text("{}"),), "end")
+    script: dict[str, Any] = {
+        "rubric-writer": [writing] * 3,
+        "item-judge": [judge_line(by_wording)] * 400,
+        failing: [broken] * 900,
+    }
+    with serving(monkeypatch, script):
+        given = ("--rounds", 2, "--max-tokens", 9_000_000)
+        assert rewrite(save(comments(60)), *given) == 3
+    out = " ".join(capsys.readouterr().out.split())
+    who = "writer" if failing == "rubric-writer" else "judge"
+    assert f"NO NEW WORDING Every call of the {who} failed" in out
+    assert "its report broke" in out
+    assert "No wording agrees better" not in out
+    assert not list(here.glob("house-v*"))
+
+
 def test_too_few_labels_and_unknown_criteria_are_refused(save: Save) -> None:
     with pytest.raises(InputError, match="30 labeled items are too few to prove a rewording"):
         rewrite(save(comments(30)))

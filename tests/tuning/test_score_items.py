@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.app.rubric_scoring import item_judge_session
 from orchestrator.engine.types import Criterion, Response, Rubric, ScoredExample, ScoreLevel, Text
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.testing.server_script import Refuse
@@ -187,6 +189,42 @@ def test_equal_texts_are_one_question_and_repeats_are_scorings_of_their_own(
     assert [(i.id, i.repeat, i.scores["right"]) for i in rows] == [
         ("i0", 0, 0.5), ("i0", 1, 1.0), ("same", 0, 0.5), ("same", 1, 1.0)
     ]  # fmt: skip
+
+
+def test_site_and_time_of_an_item_are_kept_and_the_time_of_scoring_is_written(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"site": "shop", "at": "2026-01-05T10:00:00+00:00"}
+    items = save([texts(1, **own)[0], *texts(2)[1:]])
+    lines: list[Any] = [judge_line(lambda t, c: 0.5)] * 2 + [judge_line(lambda t, c: 1.0)] * 2
+    with serving(monkeypatch, {"item-judge": lines}) as server:
+        score(items, "--out", "first.jsonl")
+        monkeypatch.setattr(item_judge_session, "now", lambda: "2999-01-01T00:00:00+00:00")
+        score(items, "--out", "again.jsonl")
+        score(items, "--round", "2026-11", "--out", "anew.jsonl")
+        score(items, "--round", "2026-11", "--out", "anew-again.jsonl")
+        assert len(server.requests) == 4
+    first, again, anew, anew_again = (
+        read_items([Path(f"{name}.jsonl")]) for name in ("first", "again", "anew", "anew-again")
+    )
+    assert [(i.site, i.at) for i in first] == [tuple(own.values()), ("", first[1].scored_at)]
+    assert first[0].scored_at == first[1].scored_at > "2026"
+    # What is on record was not scored again, and does not say so.
+    assert [replace(i, location="") for i in again] == [replace(i, location="") for i in first]
+    assert {i.scored_at for i in anew + anew_again} == {"2999-01-01T00:00:00+00:00"}
+    assert [i.at for i in anew] == [own["at"], "2999-01-01T00:00:00+00:00"]
+    assert {i.scores["right"] for i in anew_again} == {1.0}
+    out = " ".join(capsys.readouterr().out.split())
+    assert "price unknown" in out
+    assert "USD" not in out
+    for kind in ("csv", "jsonl"):
+        run("export-items", "first.jsonl", "--format", kind, "--out", f"table.{kind}")
+        run("import-items", f"table.{kind}", "--from", kind, "--out", f"back-{kind}.jsonl")
+        back = read_items([Path(f"back-{kind}.jsonl")])
+        assert [(i.site, i.at, i.scored_at) for i in back] == [
+            (i.site, i.at, i.scored_at) for i in first
+        ]
+    assert "i0: usd" not in capsys.readouterr().err  # its price is not known
 
 
 def test_an_estimate_calls_no_model_and_a_cost_above_the_default_limit_is_not_begun(
