@@ -77,10 +77,13 @@ class Tests(Strict, frozen=True):
         report: path of the JUnit report that it writes, below the tree; empty: none.
         seconds: time limit of one run; there are at most four.
         reads: absolute paths that it may read besides the system's programs.
+        single: how one test file is run, with ``{test}`` and ``{report}`` for its path and that of
+            its report; empty: told from ``command``.
     """
 
     command: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     report: str = ""
+    single: tuple[NonEmptyStr, ...] = ()
     seconds: PositiveFloat = 60.0
     reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
 
@@ -108,6 +111,18 @@ class Fixes(Strict, frozen=True):
 
     proofs: Annotated[int, Meta(ge=0, le=1_000)]
     agent: NonEmptyStr | None = None
+
+
+class Proofs(Strict, frozen=True):
+    """Tests that prove findings, with a model and where base's tests may run.
+
+    Attributes:
+        agent: who writes them; None: nobody.
+        findings: for how many findings at most, the most severe first.
+    """
+
+    agent: NonEmptyStr | None = None
+    findings: Annotated[int, Meta(ge=1, le=100)] = 8
 
 
 class ConfiguredProgram(Strict, frozen=True):
@@ -297,6 +312,7 @@ class ReviewSettings(Strict, frozen=True, kw_only=True):
     tests: Tests | None = None
     typecheck: TypeCheck | None = None
     fixes: Fixes
+    proofs: Proofs
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]
 

@@ -41,8 +41,9 @@ def check_settings(
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)
-    if settings.fixes.agent is not None:
-        yield from _check_known(node, "agent", [settings.fixes.agent], agents, "fixes", "agent")
+    for part, agent in (("fixes", settings.fixes.agent), ("proofs", settings.proofs.agent)):
+        if agent is not None:
+            yield from _check_known(node, "agent", [agent], agents, part, "agent")
     if settings.judge and JUDGE not in agents:
         message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
         yield node.error(message, "judge")

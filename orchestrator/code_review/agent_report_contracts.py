@@ -11,7 +11,7 @@ from msgspec import Meta, convert, field
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.json_schema_generation import inlined
-from orchestrator.code_review.verdict.document_parts import Guideline
+from orchestrator.code_review.verdict.document_parts import Guideline, RuledOut
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json
@@ -152,6 +152,9 @@ class SpecialistReport(Strict, frozen=True, kw_only=True):
     responses: list[FindingResponse] = field(default_factory=list)
     checked: list[str]
     gaps: list[ReportedGap] = field(default_factory=list)
+    ruled_out: Annotated[
+        list[RuledOut], Meta(description="what you looked into without a finding; at most ten")
+    ] = field(default_factory=list)
 
 
 class JudgedCriterion(Strict, frozen=True, kw_only=True):
@@ -204,11 +207,43 @@ class FixReport(Strict, frozen=True, kw_only=True):
     fixes: list[WrittenPatch]
 
 
+class WrittenTest(Strict, frozen=True):
+    """A test of one claim of a finding."""
+
+    finding: Annotated[str, Meta(description="its id, such as F2")]
+    claim: Annotated[
+        str, Meta(description="what goes wrong, for which input, in one sentence", max_length=400)
+    ]
+    path: Annotated[str, Meta(description="of the new test file, in the repository")]
+    test: Annotated[str, Meta(description="the whole file, with one test", max_length=8192)]
+    exception: Annotated[
+        str, Meta(description="the exception with which head fails it, such as AssertionError")
+    ]
+    value: Annotated[
+        str, Meta(description="text that the failure's message has: the wrong value", min_length=1)
+    ]
+    oracle: Annotated[
+        Literal["base", "same"],
+        Meta(
+            description="base: base passes the test; same: base lacks the feature, and the test "
+            "compares two ways of head that have to agree"
+        ),
+    ] = "base"
+
+
+class ProofReport(Strict, frozen=True, kw_only=True):
+    """The prover's report."""
+
+    summary: str = ""
+    tests: list[WrittenTest]
+
+
 FORMS: Mapping[str, type[Strict]] = {
     "plan": ReviewPlan,
     "report": SpecialistReport,
     "score": JudgeReport,
     "fixes": FixReport,
+    "proofs": ProofReport,
 }
 
 

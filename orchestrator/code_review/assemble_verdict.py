@@ -49,6 +49,8 @@ from orchestrator.optional_dependencies import NOT_INSTALLED
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 NAMED_CONTESTED = 5
+MAX_RULED_OUT = 10
+"""Of one agent."""
 
 
 async def conclude_review(state: ReviewState) -> Verdict:
@@ -82,7 +84,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
             files=len(change.files),
             added_lines=sum(len(file.added) for file in change.files),
             removed_lines=sum(len(file.removed) for file in change.files),
-            notes=(*change.notes, *state.tool_notes),
+            notes=(*change.notes, *state.tool_notes, *filter(None, [state.proof_note])),
         ),
         verdict=outcome,
         status=status,
@@ -216,7 +218,7 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     found: list[AgentReport] = []
     for done in state.rounds:
         team = [work.result for work in state.team() if work.iteration == done.number]
-        results = [done.planned, *team, done.judged, *done.fixers]
+        results = [done.planned, *team, *done.provers, done.judged, *done.fixers]
         found += [_agent(state, done.number, result) for result in results if result is not None]
     return tuple(found)
 
@@ -246,6 +248,7 @@ def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentRepor
         findings=tuple(dict.fromkeys(name for name in ids if name)),
         checked=len(form.checked),
         gaps=tuple(gaps),
+        ruled_out=tuple(form.ruled_out[:MAX_RULED_OUT]),
         notes=tuple(notes),
         turns=result.turns,
         tool_calls=result.tool_calls,

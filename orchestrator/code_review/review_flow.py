@@ -18,6 +18,7 @@ from orchestrator.code_review.agents import (
     follow_up,
     judging,
     planning,
+    prover,
     shared_opening,
 )
 from orchestrator.code_review.agents.files_read import files_read, hunks_read
@@ -113,6 +114,7 @@ async def act(state: ReviewState) -> str:
 async def synthesize(state: ReviewState) -> str:
     """Build the findings of all iterations so far, and prove patches for them."""
     await _synthesize(state)
+    await prover.prove_findings(state)
     await prove_fixes(state)
     return "Evaluate"
 
@@ -142,7 +144,7 @@ async def _synthesize(
     paths = await state.given.workspace.contents.paths("head") if policy.waivers else ()
     findings = await add_contexts(state.given.workspace, found.findings)
     findings = waivers.apply_waivers(findings, policy, day)
-    state.synthesis = replace(
+    synthesis = replace(
         found,
         findings=with_fixes(findings, state.fixes),
         waivers=waivers.describe_waivers(findings, policy, paths, day),
@@ -162,6 +164,7 @@ async def _synthesize(
             gap=policy.unread == "gap",
         ),
     )
+    state.synthesis = prover.with_proofs(synthesis, state.proofs)
     state.focus.shown = {**state.focus.shown, **found.shown}
     state.focus.targets = {**state.focus.targets, **found.targets}
 

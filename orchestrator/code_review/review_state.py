@@ -36,6 +36,7 @@ from orchestrator.code_review.verdict.document_parts import (
     Assignment,
     Fix,
     PendingApproval,
+    Proof,
 )
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.agent_context import add_skill_tool, tools_shown
@@ -58,6 +59,7 @@ class Round:
         results: of the tasks, in the order of arrival.
         planned, judged: the results of the lead and of the judge; may be None.
         fixers: the results of the agent that writes patches, the correction last.
+        provers: the results of the agent that writes tests, the correction last.
         answers: a person's answers to the plan's questions, by the question's key.
         stage_changes: agent → the next stage, if the judge scored its work too low for its stage.
         shown: id → fingerprint of the findings that its agents were shown.
@@ -74,6 +76,7 @@ class Round:
     planned: LoopResult | None = None
     judged: LoopResult | None = None
     fixers: list[LoopResult] = field(default_factory=list)
+    provers: list[LoopResult] = field(default_factory=list)
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
@@ -142,6 +145,8 @@ class ReviewState:
         settled: the lines that a previous review has settled; None: none.
         why_unsettled: why none are settled; empty if no model takes part.
         fixes: fingerprint of a finding → the best patch for it so far.
+        proofs: fingerprint of a finding → how its tests ended.
+        proof_note: why no finding was proven by a test although some could be; may be empty.
         written: fingerprint of a finding → patches that were given or that the fixer wrote for it.
         dropped: what a person drops in a fork.
     """
@@ -168,6 +173,8 @@ class ReviewState:
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
     dropped: DroppedFindings = field(default_factory=DroppedFindings)
+    proofs: dict[str, tuple[Proof, ...]] = field(default_factory=dict)
+    proof_note: str = ""
 
     @property
     def journal(self) -> Journal:

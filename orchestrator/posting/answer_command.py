@@ -36,6 +36,7 @@ from orchestrator.report.formats.markdown import (
     code_block,
     describe_finding,
     describe_patch,
+    describe_tests,
     plain,
 )
 from orchestrator.report.rules_page import render_rule
@@ -293,7 +294,7 @@ def explain_finding(finding: Finding, rules: Mapping[str, Rule]) -> str:
         rules: those that come with the program, by id; others have no section.
     """
     parts = [describe_finding(finding), "\n".join(f"- {line}" for line in _evidence(finding))]
-    parts.append(describe_patch(finding))
+    parts += [describe_tests(finding), describe_patch(finding)]
     if rule := rules.get(finding.rule):
         parts.append(render_rule(rule).rstrip())
     return "\n\n".join(filter(None, parts))

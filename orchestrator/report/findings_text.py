@@ -136,6 +136,7 @@ def _render_entry(page: TextLayout, cause: Cause) -> list[str]:
         lines += page.wrap(escape_line(rule.quote), first=first, rest=DEEP_INDENT, limit=2)
     if finding.detail.strip() and escape_line(finding.detail) != escape_line(finding.title):
         lines += _render_why(page, finding.detail, whole)
+    lines += _render_proofs(page, finding)
     if finding.fix_suggestion:
         lines += _render_text(page, "fix", finding.fix_suggestion, page.cut(4))
     lines += _render_patch(page, cause)
@@ -148,6 +149,24 @@ def _render_entry(page: TextLayout, cause: Cause) -> list[str]:
             for line in page.wrap(text, first="      ", rest=DEEP_INDENT, limit=3)
         ]
     return lines + _render_places(page, others)
+
+
+def _render_proofs(page: TextLayout, finding: Finding) -> list[str]:
+    """The claims that a test shows; in a full report also the tests, and what shows nothing."""
+    lines: list[str] = []
+    for proof in finding.proofs:
+        if proof.is_reproduced:
+            how = "two ways disagree" if proof.oracle == "same" else "base passes, head fails"
+            text = f"{proof.claim} ({how}: {proof.exception}: {proof.value}; {proof.path})"
+            lines += _render_text(page, "shown by a test", text, page.cut(3))
+        elif page.verbose:
+            words = proof.state.replace("_", " ")
+            lines += _render_text(
+                page, f"test {words}", f"{proof.claim}: {proof.reason}", UNBOUNDED
+            )
+        if page.verbose and proof.is_reproduced:
+            lines += [f"{DEEP_INDENT}{row}" for row in escape_code_lines(proof.test)]
+    return lines
 
 
 def _render_patch(page: TextLayout, cause: Cause) -> list[str]:

@@ -19,6 +19,7 @@ def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
         _render_quality(page, verdict),
         _render_agents(page, verdict),
         _render_assignment(page, verdict),
+        _render_ruled_out(page, verdict),
         _render_escalations(page, verdict),
         _render_iterations(page, verdict),
         _render_guidance(page, verdict),
@@ -106,6 +107,16 @@ def _render_escalations(page: TextLayout, verdict: Verdict) -> list[str]:
         for change in verdict.escalations
     ]
     return page.section("Escalated", texts)
+
+
+def _render_ruled_out(page: TextLayout, verdict: Verdict) -> list[str]:
+    """What agents looked into without a finding."""
+    texts = [
+        f"{one.path}: {one.question} {one.why} ({agent.agent})"
+        for agent in verdict.agents
+        for one in agent.ruled_out
+    ]
+    return page.section("Looked into and ruled out", list(dict.fromkeys(texts)), rest="    ")
 
 
 def _render_iterations(page: TextLayout, verdict: Verdict) -> list[str]:

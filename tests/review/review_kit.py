@@ -155,11 +155,13 @@ async def review(
     previous: Verdict | None = None,
     run_tests: bool = False,
     fixer: bool = False,
+    prover: bool = False,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires.
 
     Args:
         fixer: an agent writes patches at the end, for which the model's script has lines.
+        prover: an agent writes tests of findings, for which the model's script has lines.
     """
     layers: list[Layer] = []
 
@@ -180,6 +182,9 @@ async def review(
         if not fixer:
             fixes = replace(policy.settings.fixes, agent=None)
             policy = replace(policy, settings=replace(policy.settings, fixes=fixes))
+        if not prover:
+            proofs = replace(policy.settings.proofs, agent=None)
+            policy = replace(policy, settings=replace(policy.settings, proofs=proofs))
         opened = OpenModel(model or OfflineModel(), choose_model)
         async with (
             new_pool() as pool,

@@ -16,7 +16,8 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
-from orchestrator.code_review.verdict.model import GuardRuling, Verdict
+from orchestrator.code_review.verdict.document_parts import GuardRuling
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.agent_loop import report_unchanged
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal

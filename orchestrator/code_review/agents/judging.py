@@ -44,6 +44,8 @@ def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
     }[settings.pattern]
     if needs_judge(settings, catalog.rubrics[settings.rubric]):
         names = [*names, JUDGE]
+    if has_prover(settings):
+        names = [*names, str(settings.proofs.agent)]
     if has_fixer(settings):
         names = [*names, str(settings.fixes.agent)]
     return [catalog.agents[name] for name in dict.fromkeys(names)]
@@ -57,6 +59,11 @@ def has_model(settings: ReviewSettings) -> bool:
 def has_fixer(settings: ReviewSettings) -> bool:
     """Whether an agent with a model writes patches."""
     return bool(settings.fixes.agent and settings.fixes.proofs) and has_model(settings)
+
+
+def has_prover(settings: ReviewSettings) -> bool:
+    """Whether an agent with a model writes tests that prove findings."""
+    return bool(settings.proofs.agent and settings.tests) and has_model(settings)
 
 
 def has_model_lead(state: ReviewState) -> bool:
@@ -203,9 +210,15 @@ def _abstention(error: str, judged: JudgedCriterion) -> CriterionMark:
 async def judge_evidence(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review."""
     synthesis = state.synthesis
+    reports = list(read_reports(state.team()))
+    ruled_out = [
+        {"agent": report.agent, **to_builtins(one)}
+        for report in reports
+        for one in report.form.ruled_out
+    ]
     agents_gaps = [
         {"agent": report.agent, "path": gap.path, "tool": gap.tool, "why": gap.why}
-        for report in read_reports(state.team())
+        for report in reports
         for gap in report.form.gaps
     ]
     purpose = state.rounds[0].plan.summary  # empty where no lead plans
@@ -223,6 +236,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
             if skip.gap
         ],
         "gaps_of_agents": agents_gaps[:SHOWN_FINDINGS],
+        "ruled_out": ruled_out[:SHOWN_FINDINGS],
         "checked": [checked.path for checked in synthesis.checked],
     }
 
@@ -230,7 +244,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
     "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
-    "rule", "cwe", "standing", "cause_quote", "guideline",
+    "rule", "cwe", "standing", "cause_quote", "guideline", "proofs",
 }  # fmt: skip
 
 
@@ -238,6 +252,10 @@ def _shown(finding: Finding) -> dict[str, Any]:
     """A finding for the judge, without empty fields and text that its reports repeat."""
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
+    fields["proofs"] = [
+        {name: proof[name] for name in ("state", "claim", "reason") if proof[name]}
+        for proof in fields["proofs"]
+    ]
     for report in fields["reports"]:
         for name in ("title", "detail"):
             if report[name] in known:

@@ -78,7 +78,8 @@ Rules for reports of findings
   60 lines, only in files of the change. Code applies it in a scratch tree and runs the analyzers
   again. It is shown only if it is proven.
 - The report: a summary of at most two sentences; findings (place, severity, confidence, title,
-  detail, fix); the files you checked; what you did not look at and why.
+  detail, fix); the files you checked; what you looked into and ruled out, and why; what you did
+  not look at and why.
 
 """
 """Rules for all reviewers; in the opening, each model reads them only once."""

@@ -17,6 +17,7 @@ from diffchecks.test_quality.test_run_influences import (
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
@@ -36,12 +37,29 @@ MAX_RUNS = 4
 """Of one review: head twice, then base's tests over head's code and, where they fail, over base."""
 
 
-class _Part(Struct, frozen=True):
+class SideFiles(Struct, frozen=True):
     """Files of one side for a run: their directory, and which of them are executable."""
 
     root: Path
     paths: Sequence[str]
     executable: Sequence[str]
+
+
+async def side_files(
+    workspace: ReviewWorkspace,
+    side: SideName,
+    unwritten: dict[str, str],
+    files: Callable[[str], bool] = lambda path: True,
+) -> SideFiles:
+    """The regular files of a side among these; files that head lacks go to ``unwritten``."""
+    listed = await workspace.contents.paths(side)
+    regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
+    regular = [path for path in regular if files(path)]
+    exported, failed = await workspace.side(side, regular)
+    if side == "head":
+        unwritten |= failed
+    runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
+    return SideFiles(exported.root, regular, runnable)
 
 
 class TestRuns:
@@ -78,7 +96,8 @@ class TestRuns:
             reads = [Path(path) for path in tests.reads]
             await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
             for side in ORDER:
-                runs.append(await self._run(tests, [await self._part(side, unwritten)], len(runs)))
+                whole = await side_files(self._workspace, side, unwritten)
+                runs.append(await self._run(tests, [whole], len(runs)))
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
@@ -101,47 +120,32 @@ class TestRuns:
         """
         runs: list[dict[str, Any]] = []
         mixed = [
-            await self._part("head", {}, lambda path: path not in own),
-            await self._part("base", {}, lambda path: path in own),
+            await side_files(self._workspace, "head", {}, lambda path: path not in own),
+            await side_files(self._workspace, "base", {}, lambda path: path in own),
         ]
         try:
             runs.append(await self._run(tests, mixed, number))
             if runs[0]["code"] != 0:
-                runs.append(await self._run(tests, [await self._part("base", {})], number + 1))
+                whole = await side_files(self._workspace, "base", {})
+                runs.append(await self._run(tests, [whole], number + 1))
         except SandboxError as error:
             return {"base_refused": f"{NOT_RUN}{error}"}
         return {"base_runs": runs}
 
-    async def _part(
-        self,
-        side: SideName,
-        unwritten: dict[str, str],
-        files: Callable[[str], bool] = lambda path: True,
-    ) -> _Part:
-        """The regular files of a side among these; files that head lacks go to ``unwritten``."""
-        listed = await self._workspace.contents.paths(side)
-        regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
-        regular = [path for path in regular if files(path)]
-        exported, failed = await self._workspace.side(side, regular)
-        if side == "head":
-            unwritten |= failed
-        runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
-        return _Part(exported.root, regular, runnable)
-
-    async def _run(self, tests: Tests, parts: Sequence[_Part], number: int) -> dict[str, Any]:
+    async def _run(self, tests: Tests, parts: Sequence[SideFiles], number: int) -> dict[str, Any]:
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
-            await anyio.to_thread.run_sync(partial(_copy, parts, tree, tests.report))
+            await anyio.to_thread.run_sync(partial(copy_files, parts, tree, tests.report))
             limits = ResourceLimits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             done = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._workspace.root / f"run_tests-{number}.xml"
-            error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
+            error = await anyio.to_thread.run_sync(save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
         return {"code": done.code, "name": tests.report, "report": report, "error": error}
 
 
-def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:
+def copy_files(parts: Sequence[SideFiles], tree: Path, report: str) -> None:
     """Copy files for one run, without a report that the change contains."""
     tree.mkdir()
     for part in parts:
@@ -156,7 +160,7 @@ def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:
                 (tree / path).chmod(0o755)
 
 
-def _save_report(tree: Path, report: str, keep: Path) -> str:
+def save_report(tree: Path, report: str, keep: Path) -> str:
     """Copy the report to where a confined worker can read it; an error message, or empty.
 
     All processes of the run have ended, so the report is complete. No link is followed.

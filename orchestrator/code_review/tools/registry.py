@@ -34,10 +34,12 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.proofs.test_runners import single_test
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
 from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, ProveFinding
 from orchestrator.code_review.tools.prove_fixes import ProveFixes
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
@@ -136,7 +138,7 @@ OTHERS: Mapping[str, str] = {
         ProveFixes.spec,
         *NAVIGATION,
     )
-}
+} | {PROVE_FINDING: ProveFinding.about}
 
 TOOLS: Mapping[str, str] = {**{name: one.about for name, one in ANALYZERS.items()}, **OTHERS}
 """Every tool: name → description."""
@@ -239,6 +241,9 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     ]
     if inputs.run_tests:
         tools.append(RunSnippet(workspace))
+        tests = inputs.settings.tests
+        if tests and (single := single_test(tests)):
+            tools.append(ProveFinding(tests, single, inputs))
     tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, partial(_analyzers_over, inputs)))
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from orchestrator.catalog.shared_literals import Outcome, Severity
 from orchestrator.engine.field_types import Strict, UnitFloat
+from orchestrator.engine.text_guards import Action
 
 TEMPLATE = "template"
 """The source of a patch that a rule's template made."""
@@ -16,6 +17,7 @@ OUTWEIGHED = Meta(
 )
 
 FixState = Literal["verified", "applies", "refused"]
+ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
 
 
 class Reported(Strict, frozen=True):
@@ -117,6 +119,41 @@ class Fix(Strict, frozen=True, kw_only=True):
         return self.state == "verified"
 
 
+class Proof(Strict, frozen=True, kw_only=True):
+    """A test of one claim of a finding, run on base and on head. Code decides its state."""
+
+    state: Annotated[
+        ProofState,
+        Meta(
+            description="reproduced: base passes the test and head fails it as was predicted, "
+            "twice; not_introduced: base fails it in the same way; inconclusive: anything "
+            "else, see reason; that refutes nothing"
+        ),
+    ]
+    claim: Annotated[str, Meta(description="what the test shows, in one sentence")]
+    path: Annotated[str, Meta(description="where the test goes in the repository")]
+    test: Annotated[str, Meta(description="the text of the test file")]
+    command: Annotated[tuple[str, ...], Meta(description="runs it, in the repository's directory")]
+    oracle: Annotated[
+        Literal["base", "same"],
+        Meta(
+            description="base: base passes it; same: base lacks the feature, and the test "
+            "compares two ways of head that have to agree"
+        ),
+    ] = "base"
+    exception: Annotated[str, Meta(description="with which head was predicted to fail")]
+    value: Annotated[str, Meta(description="text predicted in the message of that failure")]
+    base: Annotated[str, Meta(description="the end of what its run on base printed")] = ""
+    head: Annotated[str, Meta(description="the end of what its run on head printed")] = ""
+    versions: Annotated[str, Meta(description="of the programs that ran it; empty: unknown")] = ""
+    reason: Annotated[str, Meta(description="why it is not reproduced")] = ""
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether it proves its claim."""
+        return self.state == "reproduced"
+
+
 class AgentShare(Strict, frozen=True):
     """The files assigned to one agent."""
 
@@ -142,6 +179,14 @@ class Assignment(Strict, frozen=True):
     ] = ()
 
 
+class RuledOut(Strict, frozen=True):
+    """A question that an agent looked into and that led to no finding."""
+
+    path: str
+    question: str
+    why: Annotated[str, Meta(description="why it is no defect")]
+
+
 class AgentReport(Strict, frozen=True):
     """The report of one agent."""
 
@@ -152,6 +197,7 @@ class AgentReport(Strict, frozen=True):
     findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
     checked: Annotated[int, Meta(ge=0, description="number of files that it examined")] = 0
     gaps: tuple[str, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
     notes: Annotated[
         tuple[str, ...], Meta(description="parts of its report that do not count, and why")
     ] = ()
@@ -323,6 +369,17 @@ class GuidanceFile(Strict, frozen=True):
     shown: Annotated[int, Meta(ge=0, description="number of lines that agents were shown")]
     sha256: str
     why_not: Annotated[str, Meta(description="why some or all lines were not shown")] = ""
+
+
+class GuardRuling(Strict, frozen=True):
+    """An action that a guard took."""
+
+    layer: Annotated[str, Meta(description="input, tool or output")]
+    guard: str
+    action: Action
+    agent: str
+    reason: str
+    count: Annotated[int, Meta(ge=1, description="how often")] = 1
 
 
 class Override(Strict, frozen=True):

@@ -20,6 +20,7 @@ from orchestrator.code_review.verdict.document_parts import (
     Escalation,
     FindingContext,
     Fix,
+    GuardRuling,
     GuidanceFile,
     Guideline,
     HumanQuestion,
@@ -28,6 +29,7 @@ from orchestrator.code_review.verdict.document_parts import (
     Override,
     PendingApproval,
     PreviousReview,
+    Proof,
     Remark,
     Reported,
     SincePrevious,
@@ -35,19 +37,7 @@ from orchestrator.code_review.verdict.document_parts import (
     WaiverUse,
 )
 from orchestrator.engine.field_types import Strict, UnitFloat
-from orchestrator.engine.text_guards import Action
 from orchestrator.errors import EXIT_OK
-
-
-class GuardRuling(Strict, frozen=True):
-    """An action that a guard took."""
-
-    layer: Annotated[str, Meta(description="input, tool or output")]
-    guard: str
-    action: Action
-    agent: str
-    reason: str
-    count: Annotated[int, Meta(ge=1, description="how often")] = 1
 
 
 class RunUsage(Strict, frozen=True):
@@ -176,14 +166,17 @@ class Finding(Strict, frozen=True, kw_only=True):
         tuple[Reported, ...],
         Meta(description="the report of each reporter, if several reported it"),
     ] = ()
+    proofs: Annotated[
+        tuple[Proof, ...], Meta(description="tests of its claims, each run on base and on head")
+    ] = ()
     objections: tuple[Objection, ...] = ()
     remarks: tuple[Remark, ...] = ()
     outweighed: Annotated[bool, OUTWEIGHED] = False
     standing: Annotated[
         Literal["proved", "confirmed", "unconfirmed", "refuted"],
         Meta(
-            description="proved: an analyzer reports it at this severity; of what only agents "
-            "report: confirmed: another agent or the judge confirms it with evidence; "
+            description="proved: an analyzer reports it at this severity, or a test shows it; of "
+            "what only agents report: confirmed: another agent or the judge confirms it; "
             "unconfirmed: nobody does; refuted: an agent or the judge refutes it with evidence. "
             "An outweighed finding is refuted. An unconfirmed or refuted one cannot block"
         ),
@@ -244,12 +237,13 @@ class Rejected(Strict, frozen=True):
     finding: Finding
     reason: str
     cause: Annotated[
-        Literal["", "unverified", "outside", "constant", "argued", "withdrawn", "settled"],
+        Literal["", "unverified", "outside", "constant", "argued", "withdrawn", "settled", "fixed"],
         Meta(
             description="unverified: its quote or place was not found; outside: the change "
             "does not cause it; constant: only constants reach this place; argued: agents "
             "showed that it is not a defect; withdrawn: its agent withdrew it; settled: an "
-            "earlier complete review accepted these lines"
+            "earlier complete review accepted these lines; fixed: the test that showed it in an "
+            "earlier review passes now"
         ),
     ] = ""
     argued_by: tuple[str, ...] = ()

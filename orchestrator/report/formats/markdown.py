@@ -1,7 +1,9 @@
 """A summary of the verdict in Markdown, in which untrusted text cannot link, mention or mark up."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -97,7 +99,7 @@ def render_markdown(verdict: Verdict, _: FormatInputs, most: int = MAX_CHARACTER
             shown.append((finding, text))
     for finding, text in shown:
         parts.append(text)
-        patch = describe_patch(finding)
+        patch = "\n\n".join(filter(None, (describe_tests(finding), describe_patch(finding))))
         if patch and len(patch) + 2 <= room:
             room -= len(patch) + 2
             parts.append(patch)
@@ -181,6 +183,19 @@ def describe_patch(finding: Finding) -> str:
     parts = [f"<details><summary>Patch: {proof}</summary>", diff_block(fix)]
     parts.append(f"Apply it: {apply_command(finding)}")
     return "\n\n".join([*filter(None, parts), "</details>"])
+
+
+def describe_tests(finding: Finding) -> str:
+    """The tests that show it, folded away, to be added to the change; empty where there is none."""
+    parts: list[str] = []
+    for proof in finding.proofs:
+        if proof.is_reproduced:
+            summary = f"Shown by a test that base passes and head fails: {_prose(proof.claim)}"
+            test = code_block(escape_code_lines(proof.test), PurePosixPath(proof.path).suffix[1:])
+            run = code(truncate(shlex.join(proof.command), MAX_CELLS))
+            add = f"Add it as {code(proof.path)}, and run {run}"
+            parts += [f"<details><summary>{summary}</summary>", test, add, "</details>"]
+    return "\n\n".join(parts)
 
 
 def apply_command(finding: Finding) -> str:

@@ -1,0 +1,273 @@
+"""The prover: an agent that writes a test for each finding that only agents report.
+
+It has one attempt and one correction, in which it is shown why code did not accept a test. Claim
+and prediction of the first attempt stay: a test that fails otherwise proves something else. Code
+runs the tests, and it alone decides what they prove.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
+from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.agents.finding_descriptions import describe
+from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
+from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
+from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.verdict_findings import Synthesis
+from orchestrator.code_review.proofs.test_runners import RUNNERS, single_test
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, PROVE_FINDING
+from orchestrator.code_review.verdict.document_parts import Proof
+from orchestrator.code_review.verdict.model import Finding, Rejected
+from orchestrator.engine.agent_tasks import Task, run_task
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.isolated_run import NO_SANDBOX
+from orchestrator.sandbox.level_and_launchers import SANDBOX
+
+MIN_SEVERITY = "medium"
+MAX_TESTS = 3
+"""Of one finding."""
+PROVEN_CONFIDENCE = 0.95
+LINES_AROUND = 40
+MAX_DIFF = 12_000
+"""Characters of a file's diff that the prover is shown."""
+EXAMPLE_LINES = 40
+FIXED = "the test that showed it passes on head now"
+CODE = AgentSpec("proofs", "runs tests of findings", "", (PROVE_FINDING,), bounds=Bounds())
+"""In whose name code calls the tool."""
+ASKED = """\
+Write tests that show these findings. Leave out what no test can show.
+"""
+CORRECTION = """\
+Code has run your tests. These prove nothing yet, each for the reason beside it. Write them again
+with the same claim and the same predicted failure, or leave them out.
+"""
+
+
+async def prove_findings(state: ReviewState) -> None:
+    """Run the tests of an earlier review again, and have the prover write what is missing."""
+    earlier = _earlier_tests(state)
+    due = findings_to_prove(state)
+    if not (due or earlier):
+        return
+    state.proof_note = _why_not(state)
+    if state.proof_note:
+        return
+    for finding, proofs in earlier:
+        again = [await _prove(state, finding, _written_before(proof)) for proof in proofs]
+        state.proofs[finding.fingerprint] = tuple(again)
+    due = [finding for finding in due if finding.fingerprint not in state.proofs]
+    if due:
+        await _write_tests(state, due)
+    state.synthesis = with_proofs(state.synthesis, state.proofs)
+
+
+def _earlier_tests(state: ReviewState) -> list[tuple[Finding, Sequence[Proof]]]:
+    """The findings that are carried over, with the tests that showed them in an earlier review."""
+    known = {
+        claim.fingerprint: [proof for proof in claim.proofs if proof.is_reproduced][:MAX_TESTS]
+        for claim in state.given.handed_over.claims
+    }
+    return [
+        (finding, proofs)
+        for finding in state.synthesis.findings
+        if finding.state == "open" and finding.fingerprint not in state.proofs
+        if (proofs := known.get(finding.fingerprint))
+    ]
+
+
+def _written_before(proof: Proof) -> WrittenTest:
+    return WrittenTest(
+        finding="", claim=proof.claim, path=proof.path, test=proof.test,
+        exception=proof.exception, value=proof.value, oracle=proof.oracle,
+    )  # fmt: skip
+
+
+async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
+    """Have the prover write tests, and correct once those that prove nothing yet."""
+    first = await _ask(state, ASKED, "prove", due, {})
+    unproven = {
+        fingerprint: [proof for proof in proofs if proof.state == "inconclusive"]
+        for fingerprint, proofs in first.items()
+    }
+    again = [one for one in due if unproven.get(one.fingerprint)]
+    if again:
+        await _ask(state, CORRECTION, "prove_again", again, unproven)
+
+
+def findings_to_prove(state: ReviewState) -> list[Finding]:
+    """Open findings of at least medium severity that no analyzer proved and no test has tried."""
+    settings = state.given.settings.proofs
+    if settings.agent is None or not has_model(state.given.settings):
+        return []
+    weighty = SEVERITIES[: SEVERITIES.index(MIN_SEVERITY) + 1]
+    return [
+        finding
+        for finding in state.synthesis.findings
+        if finding.state == "open"
+        and finding.severity in weighty
+        and finding.standing in {"unconfirmed", "confirmed"}
+        and finding.fingerprint not in state.proofs
+    ][: settings.findings]
+
+
+def _why_not(state: ReviewState) -> str:
+    """Why no test can be run, and what to do; empty: one can."""
+    tests = state.given.settings.tests
+    if tests is None:
+        return "no finding was proven by a test: base configures no tests"
+    if single_test(tests) is None:
+        known = ", ".join(runner.name for runner in RUNNERS)
+        return (
+            "no finding was proven by a test: the command in tests: names none of "
+            f"{known}; set tests.single to the command that runs one file"
+        )
+    if PROVE_FINDING not in state.runtime.executor.registry.specs():
+        return f"no finding was proven by a test: {NOT_ALLOWED.removeprefix(NOT_RUN)}"
+    if SANDBOX.level != "bubblewrap" or bubblewrap.find_bwrap() is None:
+        return f"no finding was proven by a test: {NO_SANDBOX}"
+    return ""
+
+
+async def _ask(
+    state: ReviewState,
+    asked: str,
+    part: str,
+    findings: Sequence[Finding],
+    earlier: Mapping[str, Sequence[Proof]],
+) -> Mapping[str, Sequence[Proof]]:
+    """Run one task of the prover and its tests; the new proofs, by the finding's fingerprint."""
+    agent = str(state.given.settings.proofs.agent)
+    # Its own opening: the prover needs the neighborhood of its findings, and not the whole change.
+    runtime = replace(state.runtime, opening="", common_tools=(), contracts={})
+    shown = [
+        await _shown(state, finding, earlier.get(finding.fingerprint, ())) for finding in findings
+    ]
+    brief = build_brief(
+        asked, state.runtime.executor.nonce, tests=await _test_facts(state), findings=shown
+    )
+    # Proofs are optional, so neither a stronger model nor a person is asked after a failure.
+    task = Task(replace(state.agent(agent), escalation=()), brief, state.round.key(part))
+    result = await run_task(task, runtime, state.given.budget)
+    state.round.provers.append(result)
+    if result.status != "ok":
+        return {}
+    known = {key: one for one in findings for key in (one.id, one.fingerprint)}
+    found: dict[str, list[Proof]] = {}
+    for test in as_form(ProofReport, result.report).tests:
+        finding = known.get(test.finding)
+        if finding is None or len(found.get(finding.fingerprint, ())) >= MAX_TESTS:
+            continue
+        before = earlier.get(finding.fingerprint, ())
+        if asked is CORRECTION and test.claim not in {proof.claim for proof in before}:
+            continue  # another claim than the one that was tried
+        proof = await _prove(state, finding, _with_prediction(test, before))
+        found.setdefault(finding.fingerprint, []).append(proof)
+    for fingerprint, proofs in found.items():
+        claims = {proof.claim for proof in proofs}
+        kept = [one for one in state.proofs.get(fingerprint, ()) if one.claim not in claims]
+        state.proofs[fingerprint] = (*kept, *proofs)
+    return found
+
+
+def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
+    """The test with what the first attempt predicted for its claim."""
+    first = next((proof for proof in before if proof.claim == test.claim), None)
+    if first is None:
+        return test
+    return replace(test, exception=first.exception, value=first.value, oracle=first.oracle)
+
+
+async def _prove(state: ReviewState, finding: Finding, test: WrittenTest) -> Proof:
+    """Have the tool run a test; the executor journals it like any call."""
+    arguments = {**to_builtins(test), "finding": finding.fingerprint}
+    key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
+    call = ToolCall(str(key), PROVE_FINDING, arguments)
+    result = await state.runtime.executor.call(CODE, call, key, state.given.budget)
+    if result.refusal or not result.ok or result.data is None:
+        why = result.refusal.reason if result.refusal else result.code
+        given = {name: value for name, value in to_builtins(test).items() if name != "finding"}
+        return Proof(state="inconclusive", reason=f"it was not run: {why}", command=(), **given)
+    return convert(result.data, Proof)
+
+
+async def _test_facts(state: ReviewState) -> Mapping[str, object]:
+    """How tests are run here, and a test of base as an example."""
+    tests = state.given.settings.tests
+    assert tests is not None
+    single = single_test(tests)
+    assert single is not None
+    runner, workspace = single.runner, state.given.workspace
+    listed = await workspace.contents.paths("base")
+    tops = [file.path.split("/") for file in workspace.change.files]
+
+    def nearness(path: str) -> tuple[int, int]:
+        parts = path.split("/")
+        near = max((_shared(parts, top) for top in tops), default=0)
+        return -near, len(parts)
+
+    examples = sorted(filter(single.is_test, listed), key=nearness)
+    lines = await read_lines(workspace, "base", examples[0]) if examples else []
+    return {
+        "runner": runner.name,
+        "command": single.argv("TEST_FILE", "REPORT"),
+        "file_name": runner.example,
+        "example": {"path": examples[0], "lines": lines[:EXAMPLE_LINES]} if examples else None,
+    }
+
+
+def _shared(parts: Sequence[str], others: Sequence[str]) -> int:
+    """How many directories two paths begin with alike."""
+    pairs = zip(parts[:-1], others[:-1], strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), len(others) - 1)
+
+
+async def _shown(
+    state: ReviewState, finding: Finding, earlier: Sequence[Proof]
+) -> Mapping[str, object]:
+    """A finding, the lines around it, its file's diff, and what became of its tests."""
+    workspace = state.given.workspace
+    lines = await read_lines(workspace, finding.evidence.side, finding.path)
+    first = max(1, finding.start_line - LINES_AROUND)
+    diffs = await reviewer_assignment.diffs_by_path(state)
+    diff = diffs.get(finding.path)
+    return {
+        **describe(finding, longest=MAX_DETAIL, quoted=False),
+        "side": finding.evidence.side,
+        "first_line": first,
+        "lines": lines[first - 1 : finding.end_line + LINES_AROUND],
+        "diff": "\n".join(diff.lines)[:MAX_DIFF] if diff else "",
+        **({"tried": [_tried(proof) for proof in earlier]} if earlier else {}),
+    }
+
+
+def _tried(proof: Proof) -> Mapping[str, object]:
+    names = ("claim", "path", "test", "exception", "value", "oracle", "reason", "base", "head")
+    return {name: getattr(proof, name) for name in names}
+
+
+def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synthesis:
+    """The synthesis with what tests show: a finding is proved, or its earlier test passes now."""
+    findings: list[Finding] = []
+    rejected = list(found.rejected)
+    for finding in found.findings:
+        own = tuple(proofs.get(finding.fingerprint, ()))
+        shown = replace(finding, proofs=own)
+        if any(proof.is_reproduced for proof in own):
+            confidence = max(finding.confidence, PROVEN_CONFIDENCE)
+            shown = replace(shown, standing="proved", confidence=confidence)
+        elif finding.carried_over and own and all(one.reason == HEAD_PASSES for one in own):
+            closed = replace(shown, state="rejected")
+            rejected.append(Rejected(finding=closed, reason=FIXED, cause="fixed"))
+            continue
+        findings.append(shown)
+    return replace(found, findings=tuple(findings), rejected=tuple(rejected))

@@ -1,0 +1,149 @@
+"""Which program runs one test file, told from the command that runs all of them."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from orchestrator.catalog.settings import Tests
+from orchestrator.errors import InputError
+
+TEST, REPORT, DIRECTORY = "{test}", "{report}", "{directory}"
+
+
+class Runner(Struct, frozen=True):
+    """A program that runs tests.
+
+    Attributes:
+        words: what the command that runs all tests has, up to its last word that is kept; the first
+            is compared with the name of the program's file.
+        options: what follows these words to run one file.
+        names: a regular expression for the name of a test file.
+        language: ``python``, ``javascript`` or ``go``; what may stand in a test.
+        format: of its report, as ``diffchecks.test_quality.proof_runs`` reads it.
+        example: the name of a test file, for who writes one.
+    """
+
+    __test__ = False
+
+    name: str
+    words: tuple[str, ...]
+    options: tuple[str, ...]
+    names: str
+    language: str
+    format: str
+    example: str
+
+
+_PYTHON = r"test_\w+\.py|\w+_test\.py"
+_SCRIPT = r"[\w.-]+\.(?:test|spec)\.[cm]?[jt]sx?"
+_PYTEST_OPTIONS = ("-p", "no:cacheprovider", f"--junitxml={REPORT}", TEST)
+RUNNERS = (
+    Runner(
+        "pytest", ("pytest",), _PYTEST_OPTIONS, _PYTHON, "python", "junit", "tests/test_claim.py"
+    ),
+    Runner(
+        "unittest", ("-m", "unittest"), (TEST,), _PYTHON, "python", "unittest",
+        "tests/test_claim.py",
+    ),
+    Runner(
+        "vitest", ("vitest",),
+        ("run", "--reporter=junit", f"--outputFile={REPORT}", TEST),
+        _SCRIPT, "javascript", "junit", "src/claim.test.ts",
+    ),
+    Runner(
+        "jest", ("jest",), ("--json", f"--outputFile={REPORT}", "--runTestsByPath", TEST),
+        _SCRIPT, "javascript", "jest", "src/claim.test.js",
+    ),
+    Runner(
+        "node", ("node", "--test"),
+        ("--test-reporter=junit", f"--test-reporter-destination={REPORT}", TEST),
+        _SCRIPT, "javascript", "junit", "test/claim.test.mjs",
+    ),
+    Runner(
+        "go", ("go", "test"), ("-json", "-count=1", "-run", "^TestClaim", DIRECTORY),
+        r"\w+_test\.go", "go", "go", "pkg/prices/claim_test.go",
+    ),
+)  # fmt: skip
+
+
+class SingleTest(Struct, frozen=True):
+    """How one test file is run: the command has the places of test and report to fill in."""
+
+    runner: Runner
+    command: tuple[str, ...]
+
+    def is_test(self, path: str) -> bool:
+        """Whether the runner takes a file for a test."""
+        return re.fullmatch(self.runner.names, PurePosixPath(path).name) is not None
+
+    def shown(self, test: str) -> tuple[str, ...]:
+        """The command for a person, without a report."""
+        reports = [word for word in self.command if REPORT in word]
+        return tuple(
+            word
+            for given, word in zip(self.command, self.argv(test, REPORT), strict=True)
+            if given not in reports and not (given.startswith("--") and "reporter" in given)
+        )
+
+    def argv(self, test: str, report: str) -> list[str]:
+        """The command for a test file, both paths relative to the tree."""
+        directory = f"./{PurePosixPath(test).parent}"
+        values = {TEST: test, REPORT: report, DIRECTORY: directory}
+        found: list[str] = []
+        for word in self.command:
+            for place, value in values.items():
+                word = word.replace(place, value)  # noqa: PLW2901
+            found.append(word)
+        return found
+
+
+def single_test(tests: Tests) -> SingleTest | None:
+    """How the tests of a repository are run one by one; None: no runner that is known."""
+    for runner in RUNNERS:
+        end = _end_of(tests.command, runner.words)
+        if not end:
+            continue
+        if tests.single:
+            return SingleTest(runner, tests.single)
+        return SingleTest(runner, (*tests.command[:end], *runner.options))
+    if tests.single:
+        named = next((one for one in RUNNERS if _end_of(tests.single, one.words)), None)
+        return SingleTest(named, tests.single) if named else None
+    return None
+
+
+def _end_of(command: Sequence[str], words: Sequence[str]) -> int:
+    """The position after the last of these words in a command; 0: they are not all there."""
+    at = 0
+    for word in words:
+        names = [re.sub(r"\.(?:exe|cmd|m?js)$", "", PurePosixPath(one).name) for one in command]
+        found = [n for n in range(at, len(command)) if word in {command[n], names[n]}]
+        if not found:
+            return 0
+        at = found[0] + 1
+    return at
+
+
+def require_test_path(path: str, runner: Runner, paths: Sequence[str]) -> None:
+    """Check where a new test goes.
+
+    Args:
+        paths: the files of both sides.
+
+    Raises:
+        InputError: it is no path of a new test file that the runner would find.
+    """
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or {"..", ".git", ".diffcourt"} & set(pure.parts) or "\\" in path:
+        raise InputError(f"{path!r} is not a path below the repository")
+    if not re.fullmatch(runner.names, pure.name):
+        raise InputError(
+            f"{pure.name!r} is no name of a {runner.name} test, as {runner.example} is"
+        )
+    if path in paths:
+        raise InputError(f"{path} exists; a proof is a new file")
+    parents = {str(parent) for parent in pure.parents}
+    if parents & set(paths):
+        raise InputError(f"{path} lies below a file")

@@ -1,0 +1,298 @@
+"""The tool that proves a finding by a test: base passes it, and head fails as was predicted.
+
+The test is code that a model wrote after it had read a hostile change. It runs as the change's own
+tests do: in namespaces without a network, in a scratch copy, only where the user allows it. Both
+sides have the test set-up of base, so that nothing of the change decides how its defect is tested.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import anyio.to_thread
+from msgspec import Struct, convert, to_builtins
+
+from diffchecks.safe_paths import read_safely
+from diffchecks.test_quality.proof_runs import TestEnd
+from diffchecks.test_quality.test_run_influences import find_test_setup_files
+from orchestrator.catalog.settings import Tests
+from orchestrator.code_review.analyzers.own_checks import call_check
+from orchestrator.code_review.analyzers.run_tests import (
+    SideFiles,
+    copy_files,
+    save_report,
+    side_files,
+)
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.proofs.test_runners import SingleTest, require_test_path
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.verdict.document_parts import Proof, ProofState
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.errors import DiffcourtError
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
+from orchestrator.sandbox.private_paths import require_shareable
+from orchestrator.sandbox.program_permissions import ResourceLimits
+
+PROVE_FINDING = "prove_finding"
+MAX_TEST = 8 << 10
+MAX_SECONDS = 60.0
+"""Of one run; there are at most four."""
+SHOWN_OUTPUT = 1_500
+REPORT = ".diffcourt-proof-report"
+CHECK_SECONDS = 10.0
+HEAD_PASSES = "head passes the test"
+SIDES: tuple[SideName, ...] = ("base", "head")
+_VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
+_MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
+_MISSING_FEATURE = _MISSING_NAME | {"AttributeError", "TypeError", "SyntaxError"}
+"""How a test of a feature fails on a side that lacks it."""
+
+SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "finding": {"type": "string", "description": "its fingerprint"},
+        "claim": {"type": "string", "minLength": 1, "maxLength": 400},
+        "path": {"type": "string", "minLength": 1, "maxLength": 300},
+        "test": {"type": "string", "minLength": 1, "maxLength": MAX_TEST},
+        "exception": {"type": "string", "minLength": 1, "maxLength": 100},
+        "value": {"type": "string", "minLength": 1, "maxLength": 300},
+        "oracle": {"enum": ["base", "same"]},
+    },
+    "required": ["finding", "claim", "path", "test", "exception", "value", "oracle"],
+    "additionalProperties": False,
+}
+
+
+class ProposedProof(Struct, frozen=True, kw_only=True):
+    """A test, and how head is to fail it.
+
+    Attributes:
+        finding: the finding's fingerprint.
+        claim: what the test shows, in one sentence.
+        path: where it is written, on both sides.
+        exception: the name of the exception with which head fails it.
+        value: text of the failure's message: the wrong value.
+        oracle: ``base``: base passes the test; ``same``: base lacks the feature, and the test
+            compares two ways of head that have to agree.
+    """
+
+    finding: str
+    claim: str
+    path: str
+    test: str
+    exception: str
+    value: str
+    oracle: Literal["base", "same"] = "base"
+
+
+class _Refused(Exception):
+    """The proof ends here, with a state and a reason."""
+
+    def __init__(self, reason: str, state: ProofState = "inconclusive") -> None:
+        self.state: ProofState = state
+        super().__init__(reason)
+
+
+class ProveFinding:
+    """Runs a proposed test on base and on head, twice each."""
+
+    about = "Whether a test shows a finding: base passes it, and head fails it as predicted."
+
+    def __init__(self, tests: Tests, single: SingleTest, inputs: ToolInputs) -> None:
+        self._tests, self._single, self._inputs = tests, single, inputs
+        self._seconds = min(tests.seconds, MAX_SECONDS)
+        self._runs = 0
+        self.spec = ToolSpec(PROVE_FINDING, self.about, SCHEMA, timeout=4 * self._seconds + 60)
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run the test; the answer is how it ended."""
+        proposed = convert(arguments, ProposedProof)
+        ends: dict[str, list[tuple[TestEnd, str]]] = {"head": [], "base": []}
+        state: ProofState = "reproduced"
+        reason = ""
+        try:
+            await self._prove(proposed, ends)
+        except _Refused as refused:
+            state, reason = refused.state, str(refused)
+        except DiffcourtError as error:
+            state, reason = "inconclusive", f"it was not run: {error}"
+        shown = {side: runs[0][1][-SHOWN_OUTPUT:] if runs else "" for side, runs in ends.items()}
+        versions = _VERSIONS.search(shown["head"])
+        proof = Proof(
+            state=state,
+            claim=proposed.claim,
+            path=proposed.path,
+            test=proposed.test,
+            command=self._single.shown(proposed.path),
+            oracle=proposed.oracle,
+            exception=proposed.exception,
+            value=proposed.value,
+            base=shown["base"],
+            head=shown["head"],
+            versions=versions[0] if versions else "",
+            reason=" ".join(reason.split()),
+        )
+        told = {"state": state, "reason": proof.reason, "base": proof.base, "head": proof.head}
+        return Observation(json.dumps(told), to_builtins(proof))
+
+    async def _prove(
+        self, proposed: ProposedProof, ends: dict[str, list[tuple[TestEnd, str]]]
+    ) -> None:
+        """Run the test on head and on base, in turns; return if it is reproduced."""
+        await self._require_honest(proposed)
+        trees = await self._trees(proposed.path)
+        for _ in range(2):
+            for side in reversed(SIDES):
+                ends[side].append(await self._run(trees[side], proposed))
+                self._judge(proposed, side, ends[side][-1][0])
+
+    def _judge(self, proposed: ProposedProof, side: str, end: TestEnd) -> None:
+        """Check one run.
+
+        Raises:
+            _Refused: with it, the test proves nothing.
+        """
+        failed_as_predicted = _is_as_predicted(proposed, end)
+        if side == "head":
+            if end.kind == "passed":
+                raise _Refused(HEAD_PASSES)
+            if not failed_as_predicted:
+                how = f"{end.exception}: {end.message}" if end.kind == "failed" else end.message
+                raise _Refused(
+                    f"head does not fail as predicted ({proposed.exception}, {proposed.value}), "
+                    f"but so: {how[:400]}"
+                )
+            missing = re.search(r"'([\w.]+)'", end.message)
+            if end.exception in _MISSING_NAME and missing and missing[1] in proposed.test:
+                raise _Refused(f"it shows only that the name {missing[1]!r} is gone")
+            return
+        lacks_feature = proposed.oracle == "same" and (
+            end.kind == "broken" or end.exception in _MISSING_FEATURE
+        )
+        if end.kind == "passed" or lacks_feature:
+            return
+        if failed_as_predicted:
+            raise _Refused("base fails the test in the same way", "not_introduced")
+        how = f"{end.exception}: {end.message}" if end.exception else end.message
+        raise _Refused(f"base does not pass the test: {how[:400]}")
+
+    async def _require_honest(self, proposed: ProposedProof) -> None:
+        """Check the text of the test and where it goes.
+
+        Raises:
+            _Refused, InputError: it could prove nothing.
+        """
+        contents, runner = self._inputs.workspace.contents, self._single.runner
+        known = [path for side in SIDES for path in await contents.paths(side)]
+        require_test_path(proposed.path, runner, known)
+        paths = list(self._inputs.workspace.files)
+        exported = [await self._inputs.workspace.side(side, paths) for side in SIDES]
+        job = {
+            "text": proposed.test,
+            "language": runner.language,
+            "paths": paths,
+            "roots": [str(side.root) for side, _ in exported],
+            "same": proposed.oracle == "same",
+        }
+        found = await call_check(
+            self._inputs.pool, "test_quality.proof_tests:run", job, CHECK_SECONDS, list[str]
+        )
+        if found:
+            raise _Refused(f"the test proves nothing: it {'; it '.join(found)}")
+        reads = [Path(path) for path in self._tests.reads]
+        await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
+
+    async def _trees(self, path: str) -> Mapping[str, Sequence[SideFiles]]:
+        """The files of both sides; what decides how tests run is base's on both."""
+        workspace = self._inputs.workspace
+        before = await workspace.contents.paths("base")
+        change = workspace.change
+        changed = {one for file in change.files for one in (file.path, file.old_path) if one}
+        own = set(find_test_setup_files(changed, self._tests.command, before))
+        return {
+            "head": [
+                await side_files(workspace, "head", {}, lambda one: one not in own),
+                await side_files(workspace, "base", {}, lambda one: one in own),
+            ],
+            "base": [await side_files(workspace, "base", {})],
+        }
+
+    async def _run(
+        self, parts: Sequence[SideFiles], proposed: ProposedProof
+    ) -> tuple[TestEnd, str]:
+        """One run, in a copy of its own: how the test ended, and what the runner printed."""
+        self._runs += 1
+        keep = self._inputs.workspace.root / f"prove_finding-{self._runs}"
+        with scratch_directory.temporary_directory() as directory:
+            tree = directory / "tree"
+            await anyio.to_thread.run_sync(partial(_write_tree, parts, tree, proposed))
+            argv = self._single.argv(proposed.path, REPORT)
+            limits = ResourceLimits(seconds=self._seconds)
+            reads = [Path(path) for path in self._tests.reads]
+            try:
+                done = await run_isolated(argv, tree, reads=reads, limits=limits)
+            except TimeUp as late:
+                text = (late.output.stdout + late.output.stderr).decode("utf-8", "replace")
+                return TestEnd("broken", message=f"no end within {self._seconds:g} s"), text
+            edited = await anyio.to_thread.run_sync(_edited, parts, tree)
+            wants_report = any(REPORT in word for word in argv)
+            error = await anyio.to_thread.run_sync(
+                save_report, tree, REPORT if wants_report else "", keep
+            )
+        printed = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if edited:
+            return TestEnd("broken", message=f"the test changed {edited}"), printed
+        job = {
+            "format": self._single.runner.format,
+            "code": done.code,
+            "printed": printed,
+            "report": str(keep) if wants_report and not error else "",
+        }
+        end = await call_check(
+            self._inputs.pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd
+        )
+        return end, _without_tree(printed, tree)
+
+
+def _is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
+    """Whether a run failed with this exception, and with the value in its message."""
+    if end.kind != "failed" or end.exception != proposed.exception.rpartition(".")[2]:
+        return False
+    message, value = (" ".join(text.split()) for text in (end.message, proposed.value))
+    # As a whole: "5" is not in "15".
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None or (
+        not re.fullmatch(r"\w.*\w|\w", value) and value in message
+    )
+
+
+def _write_tree(parts: Sequence[SideFiles], tree: Path, proposed: ProposedProof) -> None:
+    copy_files(parts, tree, REPORT)
+    file = tree / proposed.path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(proposed.test, "utf-8")
+
+
+def _edited(parts: Sequence[SideFiles], tree: Path) -> str:
+    """A file of the side that a run changed; empty: none."""
+    for part in parts:
+        for path in part.paths:
+            source = part.root / path
+            if not source.is_file():
+                continue
+            before = source.read_bytes()
+            try:
+                if read_safely(tree, path, len(before) + 1) != before:
+                    return path
+            except OSError:
+                return path
+    return ""
+
+
+def _without_tree(printed: str, tree: Path) -> str:
+    """The output without the name of a scratch directory, which differs in each run."""
+    return printed.replace(f"{tree}/", "").replace(str(tree), ".")

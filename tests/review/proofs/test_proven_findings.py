@@ -1,0 +1,177 @@
+"""Findings of agents that a test proves: base passes it, head fails it as predicted, twice."""
+
+import json
+import re
+import sys
+import sysconfig
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from orchestrator.code_review.agents.prover import FIXED
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.engine.observer_events import Event
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.types import Request, Response
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
+from tests.review.push_kit import alone, said
+from tests.review.review_kit import change, review
+
+BASE = "def total(prices):\n    return sum(prices)\n\n\ndef label(name):\n    return name.upper()\n"
+HEAD = BASE.replace("sum(prices)", "sum(prices[1:])")
+QUOTE = "    return sum(prices[1:])"
+TEST = "from shop import total\n\n\ndef test_total():\n    assert total([2, 3]) == 5\n"
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+READS = [sysconfig.get_path("purelib"), sys.prefix]
+
+
+def settings(command: list[str] = PYTEST, **more: object) -> Mapping[str, str]:
+    tests = {"command": command, "seconds": 20, "reads": READS, **more}
+    return {".diffcourt/config/defaults.yaml": f"tests: {json.dumps(tests)}\n"}
+
+
+def claim(**more: object) -> dict[str, object]:
+    return {
+        "path": "shop.py", "start_line": 2, "end_line": 2, "quote": QUOTE, "severity": "high",
+        "title": "total() loses the first price", "confidence": 0.6, **more,
+    }  # fmt: skip
+
+
+def written(test: str = TEST, **more: object) -> dict[str, object]:
+    return {
+        "finding": "F1", "claim": "total([2, 3]) is 3", "path": "tests/test_claim.py",
+        "test": test, "exception": "AssertionError", "value": "3 == 5", **more,
+    }  # fmt: skip
+
+
+def writes(*tests: Mapping[str, object]) -> Response:
+    return text_reply(json.dumps({"summary": "written", "tests": list(tests)}))
+
+
+async def reviewed(
+    path: Path,
+    *replies: ScriptedReply,
+    base: Mapping[str, str] | None = None,
+    head: Mapping[str, str | None] | None = None,
+    more: Mapping[str, str] | None = None,
+    run_tests: bool = True,
+    **told: object,
+) -> Verdict:
+    before = {"shop.py": BASE, **(settings() if more is None else more), **(base or {})}
+    repo = change(path, before, {"shop.py": HEAD, **(head or {})})
+    lines = {"generalist": [said(claim(**told))], "prover": list(replies)}
+    return await review(repo, ScriptedModel(lines), adjust=alone, run_tests=run_tests, prover=True)
+
+
+def only(verdict: Verdict) -> Finding:
+    (finding,) = (one for one in verdict.findings if "generalist" in one.reported_by)
+    return finding
+
+
+async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_finding(
+    namespaces: None, tmp_path: Path
+) -> None:
+    verdict = await reviewed(tmp_path, writes(written()))
+    finding = only(verdict)
+    (proof,) = finding.proofs
+    assert (proof.state, proof.reason) == ("reproduced", "")
+    assert (finding.standing, finding.confidence) == ("proved", 0.95)
+    assert "assert 3 == 5" in proof.head
+    assert "1 passed" in proof.base
+    assert re.fullmatch(r"Python [\d.]+, pytest-[\d.]+", proof.versions)
+    assert verdict.verdict == "needs_changes"
+
+
+async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_prediction(
+    namespaces: None, tmp_path: Path
+) -> None:
+    shown: list[str] = []
+
+    def second(request: Request) -> Response:
+        shown.append(str(request.messages[0]))
+        other_claim = written(claim="label() shouts", value="X")
+        return writes(written(value="4 == 5"), other_claim)
+
+    first = writes(written(TEST.replace("[2, 3]", "[0, 5]"), value="3 == 5"))
+    verdict = await reviewed(tmp_path, first, second)
+    (proof,) = only(verdict).proofs
+    assert (proof.state, proof.value) == ("reproduced", "3 == 5")
+    assert "head passes the test" in shown[0]
+    assert [agent.agent for agent in verdict.agents] == ["generalist", "prover", "prover"]
+
+
+async def test_what_cannot_be_shown_refutes_nothing(namespaces: None, tmp_path: Path) -> None:
+    weak = writes(written(TEST.replace("== 5", "!= 5"), value="5 != 5"))
+    verdict = await reviewed(tmp_path, weak, weak)
+    finding = only(verdict)
+    (proof,) = finding.proofs
+    assert proof.state == "inconclusive"
+    assert (finding.standing, finding.confidence, finding.severity) == ("unconfirmed", 0.6, "high")
+    assert verdict.verdict == "needs_changes"
+
+
+@pytest.mark.parametrize(
+    ("more", "run_tests", "why"),
+    [
+        ({}, True, "base configures no tests"),
+        (settings(["make", "test"]), True, "set tests.single to the command that runs one file"),
+        (settings(), False, "allow it with --run-tests or DIFFCOURT_RUN_TESTS=1"),
+        (settings(), True, "no sandbox"),
+    ],
+)
+async def test_where_no_test_may_run_nobody_writes_one_and_it_is_said_once(
+    tmp_path: Path, more: Mapping[str, str], run_tests: bool, why: str
+) -> None:
+    verdict = await reviewed(tmp_path, more=more, run_tests=run_tests)
+    notes = [note for note in verdict.change.notes if "no finding was proven by a test" in note]
+    assert len(notes) == 1
+    assert why in notes[0]
+    assert only(verdict).proofs == ()
+
+
+async def test_small_findings_and_those_of_analyzers_get_no_test(
+    namespaces: None, tmp_path: Path
+) -> None:
+    verdict = await reviewed(tmp_path, severity="low")  # the prover's script has no line
+    assert only(verdict).proofs == ()
+    assert not any("proven by a test" in note for note in verdict.change.notes)
+
+
+async def test_a_resumed_review_runs_no_test_again(namespaces: None, tmp_path: Path) -> None:
+    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    await store.create("run", clock.now(), {})
+    script = {"generalist": [said(claim())], "prover": [writes(written())]}
+    given = partial(review, repo, adjust=alone, run_tests=True, prover=True, store=store)
+    first = await given(ScriptedModel(script))
+    performed: list[Event] = []
+    again = await given(ScriptedModel({}), observer=performed.append)
+    assert again.digest == first.digest
+    assert [one.tool for one in performed if one.kind == "tool_started" and not one.replayed] == []
+
+
+async def test_on_the_next_push_the_same_test_decides_whether_the_finding_is_fixed(
+    namespaces: None, tmp_path: Path
+) -> None:
+    start = "START = 0\n\n\ndef total(prices):\n    return 1 + sum(prices[START:]) - 1\n"
+    broken = "START = 1\n\n\ndef total(prices):\n    return sum(prices[START:])\n"
+    quote = "    return sum(prices[START:])"
+    repo = change(tmp_path, {"shop.py": start, **settings()}, {"shop.py": broken})
+    script = {
+        "generalist": [said(claim(start_line=5, end_line=5, quote=quote))],
+        "prover": [writes(written())],
+    }
+    given = partial(review, repo, adjust=alone, run_tests=True, prover=True)
+    first = await given(ScriptedModel(script))
+    assert only(first).standing == "proved"
+    repo.commit({"README.md": "# Another\n"})
+    open_still = await given(ScriptedModel({"generalist": [said()]}), base="HEAD~2", previous=first)
+    assert (only(open_still).standing, only(open_still).since_previous) == ("proved", "open")
+    repo.commit({"shop.py": broken.replace("START = 1", "START = 0")})
+    fixed = await given(ScriptedModel({"generalist": [said()]}), base="HEAD~3", previous=open_still)
+    assert [(one.cause, one.reason) for one in fixed.rejected] == [("fixed", FIXED)]
+    assert [one for one in fixed.findings if one.state == "open" and one.severity == "high"] == []
