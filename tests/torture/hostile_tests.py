@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.code_review.analyzers.run_tests import _save_report
+from orchestrator.code_review.analyzers.run_tests import save_report
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
 from orchestrator.sandbox.level_and_launchers import Sandbox
@@ -267,7 +267,7 @@ def replaced(how: str, tree: Path, root: Path) -> list[str]:
         return []
     LAST_WORDS[how](tree / REPORT, root / "outside/secret")
     keep = root / "kept"
-    fault = _save_report(tree, REPORT, keep)
+    fault = save_report(tree, REPORT, keep)
     if how == "as it was":
         return [] if not fault and keep.exists() else [f"a report was not read: {fault}"]
     return [f"{how} was read as a report"] if keep.exists() or not fault else []

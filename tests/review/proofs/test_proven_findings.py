@@ -145,7 +145,10 @@ async def test_a_resumed_review_runs_no_test_again(namespaces: None, tmp_path: P
     clock = SystemClock()
     store = MemoryStore(clock)
     await store.create("run", clock.now(), {})
-    script = {"generalist": [said(claim())], "prover": [writes(written())]}
+    script: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(claim())],
+        "prover": [writes(written())],
+    }
     given = partial(review, repo, adjust=alone, run_tests=True, prover=True, store=store)
     first = await given(ScriptedModel(script))
     performed: list[Event] = []
@@ -161,7 +164,7 @@ async def test_on_the_next_push_the_same_test_decides_whether_the_finding_is_fix
     broken = "START = 1\n\n\ndef total(prices):\n    return sum(prices[START:])\n"
     quote = "    return sum(prices[START:])"
     repo = change(tmp_path, {"shop.py": start, **settings()}, {"shop.py": broken})
-    script = {
+    script: dict[str, list[ScriptedReply]] = {
         "generalist": [said(claim(start_line=5, end_line=5, quote=quote))],
         "prover": [writes(written())],
     }
