@@ -7,7 +7,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.playbook_steps import iter_tool_names, name_analyzers
+from orchestrator.catalog.playbook_steps import FILES_COVERED, iter_tool_names, name_analyzers
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -218,7 +218,11 @@ def _check_skills(page: Markdown, head: AgentFrontMatter, known: KnownNames) -> 
             )
             continue
         skill = skills[name]
-        called = {*iter_tool_names(skill.text)} if skill else set()
+        called = (
+            {*iter_tool_names(skill.text), *skill.requires.tools} - {FILES_COVERED}
+            if skill
+            else set()
+        )
         topics = {name for name in called if granted.intersection(known.analyzers.get(name, ()))}
         missing = sorted(called - granted - topics)
         if missing:

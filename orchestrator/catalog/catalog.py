@@ -178,9 +178,7 @@ def _load_agents(
 ) -> tuple[Mapping[str, Skill | None], Mapping[str, AgentSpec | None]]:
     """The skills and the agents, None for those with errors."""
     files = find_files(layers, "skills_catalog/*/SKILL.md").values()
-    skills = {
-        file.directory: load_skill(file, known.tools, known.analyzers, errors) for file in files
-    }
+    skills = {file.directory: load_skill(file, known, errors) for file in files}
     known = replace(known, skills=skills)
     files = find_files(layers, "agents/*.md").values()
     return skills, {file.stem: load_agent(file, known, errors) for file in files}

@@ -8,6 +8,18 @@ from msgspec import Struct
 
 SECTIONS = ("When to use", "Steps", "Evidence required", "Stop when", "Output")
 
+PLACES = ("sink", "source")
+"""Where a finding is, and where what leads to it begins: its ``because_of``, if it has one."""
+FILES_COVERED = "files-covered"
+"""The condition in ``stop-when`` that each file of the agent's task was read."""
+REQUIRED = {
+    "evidence-required": "tool",
+    "stop-when": "stop condition",
+    "output-fields": "field",
+    "finding-category": "category",
+}
+"""Key of the metadata that code checks → what its words name, as in ``SkillRequirements``."""
+
 _HEADING = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
 _ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
 _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")

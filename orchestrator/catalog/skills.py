@@ -1,13 +1,23 @@
 """Skills (``skills_catalog/<name>/SKILL.md``): the Agent Skills format, five fixed sections."""
 
 import re
-from collections.abc import Collection
-from typing import Annotated
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 from msgspec import Meta, field, to_builtins
 
+from orchestrator.catalog.agents import KnownNames
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.playbook_steps import SECTIONS, iter_tool_names, read_sections, read_steps
+from orchestrator.catalog.playbook_steps import (
+    FILES_COVERED,
+    PLACES,
+    REQUIRED,
+    SECTIONS,
+    iter_tool_names,
+    read_sections,
+    read_steps,
+)
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -16,7 +26,7 @@ from orchestrator.catalog.yaml_validation import (
 )
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
-from orchestrator.engine.types import Skill
+from orchestrator.engine.types import Skill, SkillRequirements
 from orchestrator.errors import ConfigError
 
 _NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -37,13 +47,10 @@ class SkillFrontMatter(Strict, frozen=True):
     allowed_tools: str = field(default="", name="allowed-tools")
 
 
-def load_skill(
-    file: File, tools: Collection[str], topics: Collection[str], errors: list[ConfigError]
-) -> Skill | None:
+def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skill | None:
     """Read one skill; None when it has errors, which are added to ``errors``.
 
-    Args:
-        topics: what a step may name besides tools, for all analyzers of it.
+    A step may name tools, and a topic for all analyzers of it.
     """
     try:
         page = split_front_matter(file.data, file.display_path)
@@ -53,29 +60,62 @@ def load_skill(
     found: list[ConfigError] = []
     head = convert_node(SkillFrontMatter, page.head, found)
     if head is not None:
-        found += _check_front_matter(file, page, head, tools)
-    found += _check_body(page, {*tools, *topics})
+        found += _check_front_matter(file, page, head, known)
+    found += _check_body(page, {*known.tools, *known.analyzers})
     errors += found
     if head is None or found:
         return None
     content = {"head": to_builtins(head), "text": page.body}
     named = frozenset(iter_tool_names(page.body))
-    return Skill(head.name, head.description, page.body, digest(content), named)
+    requires = SkillRequirements(*(tuple(head.metadata.get(k, "").split()) for k in REQUIRED))
+    text = page.body + _describe(requires)
+    return Skill(head.name, head.description, text, digest(content), named, requires)
+
+
+def _describe(requires: SkillRequirements) -> str:
+    """The requirements as a section that a model reads; empty if there are none."""
+    needs = [f"a call of {name.replace(':', ' for its ')}" for name in requires.evidence]
+    needs += [f"the field {name}" for name in requires.output]
+    of = f" of {', '.join(requires.categories)}" if requires.categories else ""
+    lines = [f"- Each finding{of} that no analyzer reports: {', '.join(needs)}."] if needs else []
+    lines += [f"- Before you report: {', '.join(requires.stop)}."] if requires.stop else []
+    return "\n".join(["", "", "## Checked by code", "", *lines]) if lines else ""
 
 
 def _check_front_matter(
-    file: File, page: Markdown, head: SkillFrontMatter, tools: Collection[str]
+    file: File, page: Markdown, head: SkillFrontMatter, known: KnownNames
 ) -> list[ConfigError]:
-    found = []
+    found, tools = [], known.tools
     if head.name != file.directory:
         message = f"the name {head.name!r} must be the directory's name, {file.directory!r}"
         found.append(page.head.error(message, "name"))
+    required: list[Collection[str]] = [
+        {*tools, *(f"{tool}:{place}" for tool in tools for place in PLACES)},
+        {*tools, FILES_COVERED},
+        _finding_fields(known.contracts),
+        known.analyzers,
+    ]
+    lists = [("tool", tools, head.allowed_tools, ["allowed-tools"])]
+    for (key, kind), names in zip(REQUIRED.items(), required, strict=True):
+        lists.append((kind, names, head.metadata.get(key, ""), ["metadata", key]))
+    lists += [
+        ("key", REQUIRED, key, ["metadata", key])
+        for key in head.metadata.keys() - REQUIRED.keys()
+        if get_close_matches(key, REQUIRED, cutoff=0.75)
+    ]
     found += [
-        page.head.error(describe_unknown_name("tool", name, tools), "allowed-tools")
-        for name in head.allowed_tools.split()
-        if name not in tools
+        page.head.error(describe_unknown_name(kind, name, names), *place)
+        for kind, names, text, place in lists
+        for name in text.split()
+        if name not in names
     ]
     return found
+
+
+def _finding_fields(contracts: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+    """The fields of a finding in a report, by the contracts."""
+    lists = (one.get("properties", {}).get("findings", {}) for one in contracts.values())
+    return {name for one in lists for name in one.get("items", {}).get("properties", ())}
 
 
 def _check_body(page: Markdown, names: Collection[str]) -> list[ConfigError]:

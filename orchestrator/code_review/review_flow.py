@@ -22,7 +22,7 @@ from orchestrator.code_review.agents import (
     shared_opening,
 )
 from orchestrator.code_review.agents.files_read import files_read, hunks_read
-from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
+from orchestrator.code_review.agents.skill_requirements import skill_requirements
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
 from orchestrator.code_review.findings import examined_files, reading_depth, waivers
 from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
@@ -288,7 +288,7 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     off = {skip.tool: skip.why for skip in state.synthesis.skipped if skip.tool}
     state.checks = [check(rule, planning.due_paths(state, rule), tools, off) for rule in rules]
     everything = [file.path for file in state.given.workspace.change.files]
-    named = playbook_tools(state)
+    named = skill_requirements(state)
     return dict(
         score_measured(state.synthesis, everything, state.checks, calls, state.team(), named)
     )

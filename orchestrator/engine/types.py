@@ -233,6 +233,27 @@ class Response(Struct, frozen=True, omit_defaults=True):
     model: str = ""
 
 
+class SkillRequirements(Struct, frozen=True):
+    """What code checks of the work by a skill, beside what a model reads in it.
+
+    Attributes:
+        evidence: ``TOOL`` or ``TOOL:PLACE``: a call that each finding needs, of a place of it.
+        stop: tools that must have been called before the work ends, and other conditions.
+        output: fields that each finding needs.
+        categories: of the findings that evidence and output are about; empty: all.
+    """
+
+    evidence: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools of ``evidence``, and what ``stop`` names."""
+        return frozenset((*(name.partition(":")[0] for name in self.evidence), *self.stop))
+
+
 class Skill(Struct, frozen=True):
     """A playbook (Agent Skills format).
 
@@ -246,6 +267,7 @@ class Skill(Struct, frozen=True):
     text: str
     digest: str = ""
     tools: frozenset[str] = frozenset()
+    requires: SkillRequirements = SkillRequirements()
 
 
 class Bounds(Struct, frozen=True):

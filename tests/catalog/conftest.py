@@ -6,14 +6,13 @@ import pytest
 
 from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
 from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS
 
 NAVIGATION = frozenset(
     {"read_file", "glob", "search", "git_diff", "git_log", "git_blame", "run_snippet"}
 )
-CONTRACTS = {
-    name: {"type": "object", "title": name} for name in ("plan", "report", "score", "fixes")
-}
+CONTRACTS = contracts()
 
 
 @pytest.fixture(scope="session")

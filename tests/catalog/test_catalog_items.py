@@ -2,6 +2,8 @@
 
 import pytest
 
+from orchestrator.code_review.agent_report_contracts import contracts
+
 AGENT = """\
 ---
 name: perf
@@ -77,7 +79,7 @@ def test_an_agent_loads_to_what_the_engine_runs(with_files):
     assert spec.bounds.turns == 7
     assert (spec.bounds.tool_calls, spec.bounds.usd) == (4, 0.5)
     assert spec.bounds.tokens == float("inf")
-    assert spec.contract == {"type": "object", "title": "report"}
+    assert spec.contract == contracts()["report"]
     assert spec.escalation == ("strong", "human")
     assert [skill.name for skill in spec.skills] == ["hot"]
 
@@ -199,6 +201,16 @@ def test_faults_of_an_agent(faults_of, old, new, message):
         ("Find hot code.", "x" * 1025, "3: description must be text of at most 1024 characters"),
         ("license: MIT", "licence: MIT", "4: unknown key 'licence'; did you mean 'license'? allo"),
         ("owner: us", "owner: 5", "6: metadata.owner must be text"),
+        (
+            "owner: us",
+            "evidence-required: read_file:sink search:sinc",
+            "6: unknown tool 'search:sinc'; did you mean 'search:sink'?",
+        ),
+        ("owner: us", "evidence-required: reed_file", "6: unknown tool 'reed_file'; did you mean"),
+        ("owner: us", "stop-when: files-cover", "6: unknown stop condition 'files-cover'; did you"),
+        ("owner: us", "output-fields: cwe cve", "6: unknown field 'cve'; did you mean 'cwe'?"),
+        ("owner: us", "finding-category: safety", "6: unknown category 'safety'; allowed: arch"),
+        ("owner: us", "output-field: cwe", "6: unknown key 'output-field'; did you mean 'output-"),
         ("complexity search", "complexity grep", "7: unknown tool 'grep'; allowed: active_content"),
         ("## Output", "## Out", "9: the section '## Output' is missing; required: When to use, S"),
         ("1. M", "M", None),
@@ -218,6 +230,24 @@ def test_faults_of_a_skill(faults_of, old, new, message):
         return
     assert len(found) == 1
     assert found[0].startswith(f".diffcourt/skills_catalog/hot/SKILL.md:{message}")
+
+
+def test_a_skill_cannot_require_evidence_that_its_agent_may_not_get(faults_of):
+    needs = "evidence-required: 'read_file:sink git_log', stop-when: files-covered git_blame"
+    skill = SKILL.replace("owner: us", needs)
+    (fault,) = faults_of({**FILES, "skills_catalog/hot/SKILL.md": skill})
+    assert "the skill 'hot' calls git_blame, git_log, which this agent may not" in fault
+
+
+def test_what_code_checks_is_told_to_the_model(with_files):
+    needs = "evidence-required: read_file:sink, output-fields: cwe, finding-category: qa"
+    skill = SKILL.replace("owner: us", needs)
+    (hot,) = with_files({**FILES, "skills_catalog/hot/SKILL.md": skill}).agents["perf"].skills
+    assert (hot.requires.evidence, hot.requires.stop) == (("read_file:sink",), ())
+    assert hot.text.endswith(
+        "## Checked by code\n\n"
+        "- Each finding of qa that no analyzer reports: a call of read_file for its sink, the field cwe."
+    )
 
 
 def test_a_skill_without_a_step_is_a_fault(faults_of):

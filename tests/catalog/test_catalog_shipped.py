@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.playbook_steps import read_steps
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.policy_loading import load_rules
 from orchestrator.data_directories import data_root
 from orchestrator.engine.types import Level
@@ -31,7 +32,7 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         limits = (bounds.turns, bounds.tool_calls, bounds.tokens, bounds.usd, bounds.seconds)
         assert all(limit != float("inf") for limit in limits), spec.name
         form = {"lead": "plan", "judge": "score", "fixer": "fixes"}.get(spec.name, "report")
-        assert spec.contract == {"type": "object", "title": form}
+        assert spec.contract == contracts()[form]
         assert spec.escalation[-1] == "human", spec.name
 
 
@@ -70,6 +71,13 @@ def test_following_the_playbooks_calls_each_of_an_agents_analyzers(catalog, navi
         ]
         assert set(called) == set(spec.tools) - navigation, spec.name
         assert len(called) == len(set(called)) or spec.name == catalog.settings.single
+
+
+def test_each_skill_of_a_reviewer_says_as_data_what_code_checks(catalog):
+    for spec in catalog.agents.values():
+        for skill in spec.skills if spec.contract == contracts()["report"] else ():
+            needs = skill.requires
+            assert all((needs.evidence, needs.stop, needs.output, needs.categories)), skill.name
 
 
 def test_a_playbook_fits_into_its_agents_turns(catalog):

@@ -31,7 +31,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.agents import judging
-from orchestrator.code_review.agents.playbook_tool_usage import playbook_tools
+from orchestrator.code_review.agents.skill_requirements import skill_requirements
 from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.review_flow import FLOW
@@ -180,7 +180,12 @@ async def _score_run(
     recorded = await _read_recorded_marks(state, rubric)
     marks = {
         **score_measured(
-            state.synthesis, paths, state.checks, state.calls(), state.team(), playbook_tools(state)
+            state.synthesis,
+            paths,
+            state.checks,
+            state.calls(),
+            state.team(),
+            skill_requirements(state),
         ),
         **recorded,
     }

@@ -57,7 +57,7 @@ def files_read(state: ReviewState) -> dict[str, set[str]]:
     """
     found: dict[str, set[str]] = {}
     for done, agent in _reports(state):
-        shown, given = _shown(state, done, agent)
+        shown, given = shown_diffs(state, done, agent)
         called = {str(call.arguments.get("path", "")) for call in _calls(state, done, agent)}
         for path in shown | (called & given):
             found.setdefault(path, set()).add(agent)
@@ -72,9 +72,9 @@ async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
     everything: set[tuple[str, str]] = set()
     seen: dict[tuple[str, str], _Lines] = defaultdict(_Lines)
     for done, agent in _reports(state):
-        everything |= {(path, agent) for path in _shown(state, done, agent)[0]}
+        everything |= {(path, agent) for path in shown_diffs(state, done, agent)[0]}
         for call in _calls(state, done, agent):
-            for path, lines in _lines_shown(call, diffs):
+            for path, lines in lines_shown(call, diffs):
                 seen[path, agent].head |= lines.head
                 seen[path, agent].base |= lines.base
     agents = sorted({agent for _, agent in (*everything, *seen)})
@@ -105,7 +105,7 @@ def _reports(state: ReviewState) -> Iterator[tuple[Round, str]]:
                 yield done, agent
 
 
-def _shown(state: ReviewState, done: Round, agent: str) -> tuple[set[str], set[str]]:
+def shown_diffs(state: ReviewState, done: Round, agent: str) -> tuple[set[str], set[str]]:
     """The files whose whole diff an agent was shown, and all files of its task."""
     given = {path: None for task in done.plan.tasks if task.agent == agent for path in task.paths}
     in_task, _ = reviewer_assignment.fit_rest(state, given)
@@ -120,10 +120,10 @@ def _calls(state: ReviewState, done: Round, agent: str) -> Iterator[ToolCallReco
                     yield call
 
 
-def _lines_shown(
+def lines_shown(
     call: ToolCallRecord, diffs: Mapping[str, NumberedFileDiff]
 ) -> Iterator[tuple[str, _Lines]]:
-    """The lines of changed files that a call showed."""
+    """The lines that a call of ``read_file`` showed, or of ``git_diff`` by the diffs of files."""
     lines = call.content.split("\n")
     path = str(call.arguments.get("path", ""))
     if call.tool == "read_file":

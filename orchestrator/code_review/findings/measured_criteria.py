@@ -31,7 +31,7 @@ def score_measured(
     """Marks by criterion id, for all of ``MEASURES``; a rubric uses those that it has.
 
     Args:
-        named: ``playbook: tool`` of the opened playbooks → whether the tool ran.
+        named: ``playbook: requirement`` of the opened playbooks → whether it is met.
     """
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
@@ -56,9 +56,9 @@ def score_measured(
         "playbooks-followed": _share(
             sum(named.values()),
             len(named),
-            "tools that opened playbooks name",
-            "run",
-            tuple(name for name, ran in named.items() if not ran),
+            "requirements of opened playbooks",
+            "met",
+            tuple(name for name, is_met in named.items() if not is_met),
         ),
         "required-checks-run": _share(
             len(passed),
