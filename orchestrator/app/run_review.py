@@ -33,6 +33,7 @@ from orchestrator.app.review_inputs.given_files import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
 from orchestrator.app.runs.cancellation import refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
+from orchestrator.app.runs.run_progress import record_progress
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
@@ -129,7 +130,8 @@ class ReviewSession(Struct, frozen=True):
 
     async def _review(self, journal: Journal) -> Verdict:
         """Find the change, run the flow over it, and record the verdict."""
-        observer = BudgetReporter(_redacting(self.observer, journal.redact))
+        shown = record_progress(self.state_dir, self.run_id, self.observer)
+        observer = BudgetReporter(_redacting(shown, journal.redact))
         async with watch_cancellation(self.store, journal) as cancellation:
             change = await resolve_change(self.options, self.scratch, journal)
             known = await find_previous(self.options, change, self.store, journal, os.environ)

@@ -209,5 +209,5 @@ def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
         console = Console(width=40, file=shown)
         console.print(view._render(10, 40))
     lines = shown.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["reviewing", "qa"]
+    assert [line.split()[0] for line in lines] == ["reviewing", "completed:", "remaining:", "qa"]
     assert all(len(line) <= 40 for line in lines)

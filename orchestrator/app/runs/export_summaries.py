@@ -51,7 +51,7 @@ def _json(document: object) -> str:
 
 
 def _plain(line: str) -> str:
-    return " ".join(line.split()).encode("ascii", "backslashreplace").decode()
+    return " ".join(line.split()).encode("unicode_escape").decode()
 
 
 def _last_plan(rows: Sequence[Row]) -> object:

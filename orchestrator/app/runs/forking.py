@@ -17,6 +17,7 @@ from msgspec import Struct, to_builtins
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import run_archive, state_directory
 from orchestrator.app.runs.cancellation import CANCELLED
+from orchestrator.app.runs.run_progress import PROGRESS
 from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING, is_verdict, last_row
 from orchestrator.app.types import ReviewOptions, review_options
@@ -110,7 +111,8 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
             state_directory.save_patch(folder, new_id, patch)
         target = state_directory.make_scratch_dir(folder, new_id)
         if scratch is not None and scratch.is_dir():  # git objects of what is reviewed
-            shutil.copytree(scratch, target, dirs_exist_ok=True, symlinks=True)
+            own = shutil.ignore_patterns(PROGRESS)
+            shutil.copytree(scratch, target, ignore=own, dirs_exist_ok=True, symlinks=True)
         anyio.run(store.restore, meta, copied)
     return new_id
 

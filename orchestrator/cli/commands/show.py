@@ -22,16 +22,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser, default="latest")
     add_repo(parser)
-    add_json_flag(parser)
+    group = parser.add_mutually_exclusive_group()
+    add_json_flag(group)
+    group.add_argument(
+        "--follow", action="store_true", help="first show the progress until the run ends or waits"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, then its timeline."""
     from orchestrator.app.runs.stored_runs import show_run
 
+    if args.follow:
+        args.run_id = _follow(args.repo, args.run_id)
     shown = show_run(args.repo, args.run_id)
     emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)
     return EXIT_OK
+
+
+def _follow(repo: Path | None, name: str) -> str:
+    """Show the progress of a run until nobody writes it; returns its id."""
+    from orchestrator.app.runs.run_progress import TELLING, RunProgress, follow_run
+    from orchestrator.report.progress_view import choose_progress_view
+
+    progress = RunProgress()
+    with choose_progress_view(sys.stdout, plain=progress.add) as view:
+        for events in follow_run(repo, name):
+            for event in events:
+                view(event)
+                progress.run_id = progress.run_id or event.detail
+            if view == progress.add and any(event.kind in TELLING for event in events):
+                emit(f"{progress}\n", sys.stdout)
+    return progress.run_id
 
 
 def _json(shown: ShownRun) -> str:

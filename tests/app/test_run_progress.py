@@ -1,0 +1,122 @@
+"""The progress of a running review as a text: from another process, and as a file."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app.run_review import run_review
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_progress import PROGRESS, RunProgress, follow_run, record_progress
+from orchestrator.app.types import ReviewOptions
+from orchestrator.cli.main import main
+from orchestrator.engine.observer_events import Event, ignore_event
+from orchestrator.engine.types import Request, Response, Usage
+from orchestrator.testing.scripted_model import ScriptedModel
+from tests.review.review_kit import Repo, change, review
+from tests.review.team_kit import judged, looks, plan, report, sums
+
+HEAD = {"app.py": "import os\n\n\ndef run(x):\n    os.system('ls ' + x)\n"}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return change(tmp_path, {}, HEAD)
+
+
+def read(batches: Iterator[list[Event]], progress: RunProgress) -> str:
+    for event in next(batches, []):
+        progress.add(event)
+    return str(progress)
+
+
+async def test_a_run_is_followed_while_another_thread_works_on_it(repo: Repo) -> None:
+    shown: list[str] = []
+    progress, batches = RunProgress(), follow_run(repo.path, "latest")
+
+    with ThreadPoolExecutor(1) as other, state_directory.open_store(repo.path) as store:
+
+        def looked(request: Request) -> Response:
+            shown.append(other.submit(read, batches, progress).result(30))
+            return report()
+
+        meta = {"options": ReviewOptions(repo=repo.path, base="HEAD~1").as_meta()}
+        await store.create("run", 1.0, meta)
+        script = {"lead": [plan("security"), sums()], "security": [looks("secrets"), looked]}
+        model = ScriptedModel(script, worst=Usage(input_tokens=1200, usd=0.25))
+        await review(repo, model, store=store, adjust=judged)
+        shown.append(other.submit(read, batches, progress).result(30))
+
+    during, after = (text.splitlines() for text in shown)
+    assert during[0] == "run run"
+    assert during[1].startswith("reviewing   0:00:")
+    assert "iteration 1" in during[1]
+    assert during[2] == "completed: reading the change, planning, assigning files, analyzers, lead"
+    assert during[3] == "remaining: security, merging findings, checking what is missing"
+    assert "tool calls " in during[4]
+    assert "tokens " in during[4]
+    assert "USD 0." in during[4]
+    assert [line.split()[:2] for line in during[5:]][:1] == [["security", "running"]]
+    assert during[5].endswith(" thinking")
+    assert after[1].startswith("Done ")
+    assert after[3] == "remaining: nothing"
+
+
+def test_a_review_keeps_the_text_beside_its_journal(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = run_review(ReviewOptions(repo=repo.path, base="HEAD~1"), ignore_event)
+    folder = repo.path / ".diffcourt/state/runs" / verdict.run_id
+    text = (folder / PROGRESS).read_text()
+    assert text.startswith(f"run {verdict.run_id}\nfinished   0:00:")
+    assert "\n  security             ok " in text
+    assert [name for name in os.listdir(folder) if name.startswith(PROGRESS)] == [PROGRESS]
+    assert main(["show", verdict.run_id[:-1], "--follow", "--repo", str(repo.path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"run {verdict.run_id}\nfinished ")
+    assert "\nTimeline\n" in out
+    (folder / PROGRESS).write_text("nonsense")  # it is never read
+    assert main(["show", "--follow", "--repo", str(repo.path)]) == 0
+    assert "nonsense" not in capsys.readouterr().out
+
+
+def test_the_text_has_lines_of_ours_alone_and_no_file_is_followed(tmp_path: Path) -> None:
+    run = tmp_path / "runs/r1"
+    run.mkdir(parents=True)
+    other = tmp_path / "other"
+    other.write_text("kept")
+    (run / PROGRESS).symlink_to(other)
+    passed: list[Event] = []
+    keep = record_progress(tmp_path, "r1", passed.append)
+    keep(Event("note", 0.0, detail="x\nfinished\x1b[2J \u202e"))
+    keep(Event("agent_started", 0.1, agent="qa\nrun r2"))
+    lines = (run / PROGRESS).read_text().splitlines()
+    assert lines[-1] == r"x\nfinished\x1b[2J \u202e"
+    assert [line for line in lines if line.startswith(("run", "finished"))] == ["run r1"]
+    assert other.read_text() == "kept"
+    assert not (run / PROGRESS).is_symlink()
+    assert len(passed) == 2
+
+
+def test_a_text_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> None:
+    passed: list[Event] = []
+    record_progress(tmp_path / "nowhere", "r1", passed.append)(Event("state", 0.0, detail="Act"))
+    assert len(passed) == 1
+
+
+def test_json_has_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--json", "--follow"]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_a_later_iteration_says_what_is_left_of_it() -> None:
+    progress = RunProgress("r1")
+    states = ("Intake", "Plan", "Triage", "Act", "Synthesize", "Evaluate", "Iterate")
+    for name in (*states, "Plan"):
+        progress.add(Event("state", 0.0, detail=name))
+    lines = progress.lines(3700.0)
+    assert lines[0] == "planning   1:01:40   findings 0   iteration 2"
+    assert lines[1] == "completed: reading the change, planning"
+    assert lines[2].startswith("remaining: assigning files, reviewing, merging")
