@@ -217,12 +217,11 @@ def _check_skills(page: Markdown, head: AgentFrontMatter, known: KnownNames) -> 
                 page.head.error(describe_unknown_name("skill", name, skills), "skills", at)
             )
             continue
-        skill = skills[name]
-        called = (
-            {*iter_tool_names(skill.text), *skill.requires.tools} - {FILES_COVERED}
-            if skill
-            else set()
-        )
+        called = set[str]()
+        if skill := skills[name]:
+            needs = (*skill.requires.evidence, *skill.requires.stop)
+            called = {*iter_tool_names(skill.text), *(need.partition(":")[0] for need in needs)}
+            called.discard(FILES_COVERED)
         topics = {name for name in called if granted.intersection(known.analyzers.get(name, ()))}
         missing = sorted(called - granted - topics)
         if missing:

@@ -248,11 +248,6 @@ class SkillRequirements(Struct, frozen=True):
     output: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
-    @property
-    def tools(self) -> frozenset[str]:
-        """The tools of ``evidence``, and what ``stop`` names."""
-        return frozenset((*(name.partition(":")[0] for name in self.evidence), *self.stop))
-
 
 class Skill(Struct, frozen=True):
     """A playbook (Agent Skills format).

@@ -108,6 +108,6 @@ def choose_progress_view(
     if plain_terminal or find_ci_system(os.environ) or not stream.isatty():
         return nullcontext(plain or PlainProgress(stream))
     # rich costs 150 ms, and only a terminal needs it
-    from orchestrator.report.live_progress import LiveProgress  # noqa: PLC0415
+    from orchestrator.report.live_progress import live_progress  # noqa: PLC0415
 
-    return LiveProgress(stream)
+    return live_progress(stream)

@@ -3,16 +3,16 @@
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import FunctionType
 
 import pytest
-from rich.console import Console
 
 from orchestrator.engine.observer_events import Event, ignore_event
-from orchestrator.report.live_progress import LiveProgress
 from orchestrator.report.progress_view import PlainProgress, choose_progress_view
 
 ROOT = Path(__file__).parents[2]
@@ -111,10 +111,10 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"TERM": "xterm"}, LiveProgress),
+        ({"TERM": "xterm"}, FunctionType),
         ({"TERM": "dumb"}, PlainProgress),
         ({"TERM": None}, PlainProgress),
-        ({"TERM": "xterm", "CI": "false"}, LiveProgress),
+        ({"TERM": "xterm", "CI": "false"}, FunctionType),
         ({"TERM": "xterm", "CI": "true", "CIRCLECI": "true"}, PlainProgress),
     ],
 )
@@ -157,12 +157,17 @@ print("the report", file=sys.stderr)
 """
 
 
-def on_a_terminal(ending: str) -> str:
+def on_a_terminal(ending: str, columns: int = 80) -> str:
     """What a terminal of 24 lines receives from a live view."""
     ours, theirs = pty.openpty()
     code = SCRIPT.format(here=str(Path(__file__).parent), ending=ending)
     environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-    environment |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), "COLUMNS": "80", "LINES": "24"}
+    environment |= {
+        "TERM": "xterm",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": str(columns),
+        "LINES": "24",
+    }
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stderr=theirs, env=environment
     ) as process:
@@ -201,13 +206,9 @@ def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> N
 
 
 def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
-    stream = io.StringIO()
-    with LiveProgress(stream) as view:
-        for event in RUN[:7]:
-            view(event)
-        shown = io.StringIO()
-        console = Console(width=40, file=shown)
-        console.print(view._render(10, 40))
-    lines = shown.getvalue().splitlines()
-    assert [line.split()[0] for line in lines] == ["reviewing", "completed:", "remaining:", "qa"]
+    seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_a_terminal("pass", columns=40))
+    lines = [line.strip("\r") for line in re.split(r"[\r\n]+", seen)]
+    assert {"reviewing", "completed:", "remaining:", "qa"} <= {
+        (line.split() or [""])[0] for line in lines
+    }
     assert all(len(line) <= 40 for line in lines)

@@ -2,10 +2,10 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from math import isfinite
+from math import inf
 from pathlib import Path
 
 import anyio
@@ -23,7 +23,6 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_rows import Effect, Intent, Note, RecordedRequest, read_row
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Row
-from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 
 PROGRESS = "progress.txt"
@@ -111,8 +110,8 @@ class RunProgress(Struct):
         elif event.kind == "note":
             self.note = event.detail
         elif event.kind == "budget":
-            self.used = read_numbers(event.data, "used")
-            self.limits = read_numbers(event.data, "limits")
+            assert isinstance(event.data, dict)
+            self.used, self.limits = event.data["used"], event.data["limits"]
         elif event.kind == "run_finished":
             self.state = "finished" if event.detail == "done" else f"stopped: {event.detail}"
         else:
@@ -147,44 +146,41 @@ class RunProgress(Struct):
 
     def lines(self, at: float, most_agents: int = 100) -> list[str]:
         """What a person reads: state, what is done and what is left, budget, and each agent."""
-        limit = self.limits.get("seconds")
-        took = f"{_duration(at)} of {_duration(limit)}" if limit else _duration(at)
-        named = sorted(
-            (agent for agent in self.agents.values() if agent.name),
-            key=lambda agent: not agent.is_running,
-        )
+        # A copy, since a display reads in a thread of its own.
+        named = [agent for agent in list(self.agents.values()) if agent.name]
+        named.sort(key=lambda agent: not agent.is_running)
         last, order = (self.entered or [""])[-1], [*STATES][:-1]
         now = order.index(last) if last in order else {"": -1, "Iterate": 0}.get(last, len(order))
         done = [STATES[name] for name in order[: now + 1] if name in self.entered[:-1]]
         done += [agent.name for agent in named if not agent.is_running]
         left = [agent.name for agent in named if agent.is_running]
         left += [STATES[name] for name in order[now + 1 :]]
-        rounds, most = self.entered.count("Plan"), self.limits.get("iterations")
+        head = [f"{self.state}   {_duration(at)}{self._limit('seconds', _duration)}"]
+        head.append(f"findings {self.findings}")
+        if rounds := self.entered.count("Plan"):
+            head.append(f"iteration {rounds}{self._limit('iterations', _amount)}")
         lines = [
-            f"{self.state}   {took}   findings {self.findings}"
-            + (f"   iteration {rounds}" + (f" of {most:g}" if most else "") if rounds else ""),
+            "   ".join(head),
             f"completed: {', '.join(done) or 'nothing yet'}",
             f"remaining: {', '.join(left) or 'nothing'}",
-            self._budget(),
+            "   ".join(
+                f"{label} {_amount(used)}{self._limit(name, _amount)}"
+                for name, label in COUNTERS.items()
+                if (used := self.used.get(name, 0))
+            ),
             *map(str, named[:most_agents]),
             f"  and {len(named) - most_agents} more" if len(named) > most_agents else "",
             self.note,
         ]
         return [_plain(line) for line in lines if line]
 
-    def _budget(self) -> str:
-        """``tool calls 14 of 400``, for every counter except time that is used or limited."""
-        parts = []
-        for name, label in COUNTERS.items():
-            used, limit = self.used.get(name, 0), self.limits.get(name)
-            # Offline, nothing of these two is ever used.
-            if used or (limit is not None and name not in {"tokens", "usd"}):
-                of = f" of {_format_amount(limit)}" if limit is not None else ""
-                parts.append(f"{label} {_format_amount(used)}{of}")
-        return "  ".join(parts)
+    def _limit(self, name: str, form: Callable[[float], str]) -> str:
+        """`` of 400``; empty without a limit."""
+        limit = self.limits.get(name, inf)
+        return f" of {form(limit)}" if limit < inf else ""
 
 
-def _format_amount(value: float) -> str:
+def _amount(value: float) -> str:
     """Whole numbers in full, dollars to a hundredth of a cent."""
     return f"{round(value, 4):,.12g}"
 
@@ -206,18 +202,6 @@ def count_findings(event: Event) -> int:
     if event.kind == "tool_finished":
         return len(found)
     return sum(isinstance(each, Mapping) and not each.get("fingerprint") for each in found)
-
-
-def read_numbers(data: Json, name: str) -> dict[str, float]:
-    """The finite numbers in one part of a budget event's data."""
-    part = data.get(name) if isinstance(data, Mapping) else None
-    if not isinstance(part, Mapping):
-        return {}
-    return {
-        str(key): value
-        for key, value in part.items()
-        if isinstance(value, int | float) and isfinite(value)
-    }
 
 
 def record_progress(folder: Path, run_id: str, then: Observer) -> Observer:
@@ -302,7 +286,7 @@ def follow_run(repo: Path | None, name: str) -> Iterator[list[Event]]:
             try:
                 if more and not is_program_run(run):
                     limits = anyio.run(read_limits, run.run_id, review_options(run), rows)
-                    reader.limits = {**limits, "seconds": 60 * limits.get("minutes", 0)}
+                    reader.limits = {**limits, "seconds": 60 * limits.get("minutes", inf)}
                 events += [event for row in more for event in reader.read(row)]
             except DAMAGE as error:
                 raise InputError(f"{run.run_id}: {describe_damage(run.run_id, error)}") from None

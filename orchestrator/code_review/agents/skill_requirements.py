@@ -8,6 +8,7 @@ from orchestrator.catalog.playbook_steps import FILES_COVERED
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.agents.files_read import lines_shown, shown_diffs
 from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.uncalled_analyzers import find_tool, is_useful
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_reports
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE
 from orchestrator.code_review.review_state import ReviewState
@@ -65,21 +66,13 @@ class _Work(Struct, frozen=True):
     calls: Sequence[ToolCallRecord]
     claims: Sequence[Claim]
 
-    def _may_call(self, name: str) -> bool:
-        executor = self.state.runtime.executor
-        spec = executor.registry.specs().get(name)
-        return spec is not None and executor.policy.refusal(self.spec, spec) is None
-
     def applies(self, name: str) -> bool:
         """Whether a tool that a step names has work, and the agent may call it."""
-        if not self._may_call(name):
-            return False
-        tool = self.state.runtime.executor.registry.get(name)
+        tool = find_tool(self.state, self.spec, name)
         # A model reads further only if the opening leaves questions; not to is no omission.
-        if NAVIGATION in tool.spec.tags and has_model(self.state.given.settings):
+        if tool is None or (NAVIGATION in tool.spec.tags and has_model(self.state.given.settings)):
             return False
-        files = self.state.given.workspace.files
-        return not isinstance(tool, Analysis) or any(map(tool.concerns, files))
+        return not isinstance(tool, Analysis) or is_useful(self.state, self.spec, name)
 
     def stop(self, skill: Skill) -> Iterator[tuple[str, bool]]:
         """A skill's stop conditions, and whether the agent met them."""
@@ -89,9 +82,8 @@ class _Work(Struct, frozen=True):
                 more = [f"{len(left) - MAX_NAMED} more"] if len(left) > MAX_NAMED else []
                 without = f", not {', '.join([*left[:MAX_NAMED], *more])}" if left else ""
                 yield f"{name} by {self.spec.name}{without}", not left
-            elif self._may_call(name):
-                called = any(call.tool == name for call in self.calls)
-                yield f"{name} by {self.spec.name}", called
+            elif find_tool(self.state, self.spec, name):
+                yield f"{name} by {self.spec.name}", self._shows(name, None)
 
     def _uncovered(self) -> list[str]:
         """The files of the agent's tasks that it, or offline any analyzer, has not read."""
@@ -114,7 +106,7 @@ class _Work(Struct, frozen=True):
                 yield f"{name} of {of}", bool(has)
             for evidence in skill.requires.evidence:
                 tool, _, place = evidence.partition(":")
-                if self._may_call(tool):
+                if find_tool(self.state, self.spec, tool):
                     met = any(self._shows(tool, one) for one in _places(place, claim, finding))
                     yield f"{tool} of {place and f'the {place} of '}{of}", met
 
@@ -124,28 +116,29 @@ class _Work(Struct, frozen=True):
         A finding of a category that no skill of the agent names is of all of them.
         """
         known = {name for one in self.spec.skills for name in one.requires.categories}
-        names, get = skill.requires.categories, self.state.runtime.executor.registry.get
-        tools = map(get, filter(self._may_call, skill.tools))
-        analyses = [tool for tool in tools if isinstance(tool, Analysis)]
-        return (not names or finding.category in names or finding.category not in known) and (
-            not analyses or any(one.concerns(finding.path) for one in analyses)
-        )
+        names = skill.requires.categories
+        tools = [find_tool(self.state, self.spec, name) for name in skill.tools]
+        reads = [one.concerns(finding.path) for one in tools if isinstance(one, Analysis)]
+        is_meant = not names or finding.category in names or finding.category not in known
+        return is_meant and (not reads or any(reads))
 
     def _shows(self, tool: str, place: Cause | None) -> bool:
         """Whether a call showed a place; None: any. The opening shows diffs, as ``git_diff``."""
         calls = [call for call in self.calls if call.tool == tool]
         if place is None:
             return bool(calls)
-        path = place.path
         if tool == "read_file":
             pages = [page for call in calls for page in lines_shown(call, {})]
-            numbers = [seen for name, seen in pages if name.removeprefix("./") == path]
-            return any(place.line in (n.base if place.removed else n.head) for n in numbers)
+            return any(
+                place.line in (lines.base if place.removed else lines.head)
+                for path, lines in pages
+                if path.removeprefix("./") == place.path
+            )
+        paths = {call.arguments.get("path") or place.path for call in calls}
         if tool == "git_diff" and has_model(self.state.given.settings):
-            shown = (shown_diffs(self.state, one, self.spec.name)[0] for one in self.state.rounds)
-            if any(path in paths for paths in shown):
-                return True
-        return any(call.arguments.get("path") in {None, "", path} for call in calls)
+            for done in self.state.rounds:
+                paths |= shown_diffs(self.state, done, self.spec.name)[0]
+        return place.path in paths
 
 
 def _places(name: str, claim: ReportedFinding, finding: Finding) -> list[Cause | None]:

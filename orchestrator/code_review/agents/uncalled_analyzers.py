@@ -6,6 +6,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, ToolCall
 
@@ -35,17 +36,20 @@ def _agents_without_result(state: ReviewState) -> Collection[str]:
     return [agent for agent in state.examiners if agent in without]
 
 
+def find_tool(state: ReviewState, spec: AgentSpec, name: str) -> Tool | None:
+    """A tool of the review that an agent may call; None if there is none of this name."""
+    executor = state.runtime.executor
+    if name not in (known := executor.registry.specs()) or executor.policy.refusal(
+        spec, known[name]
+    ):
+        return None
+    return executor.registry.get(name)
+
+
 def is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     """Whether it is an analyzer that reads a changed file and that the agent may call."""
-    executor = state.runtime.executor
-    if name not in ANALYZERS or name not in executor.registry.specs():
-        return False
-    tool = executor.registry.get(name)
-    return (
-        executor.policy.refusal(spec, tool.spec) is None
-        and isinstance(tool, Analysis)
-        and any(map(tool.concerns, state.given.workspace.files))
-    )
+    tool = find_tool(state, spec, name) if name in ANALYZERS else None
+    return isinstance(tool, Analysis) and any(map(tool.concerns, state.given.workspace.files))
 
 
 async def _call(state: ReviewState, spec: AgentSpec, key: Key) -> None:
