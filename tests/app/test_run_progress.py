@@ -61,7 +61,7 @@ async def test_a_run_is_followed_while_another_thread_works_on_it(repo: Repo) ->
     assert during[4].startswith("tool calls ")
     assert during[4].endswith("   tokens 1,200   USD 0.25")
     assert [line.split()[:2] for line in during[5:]][:1] == [["security", "running"]]
-    assert after[1].startswith("Done ")
+    assert after[1].startswith("StopStagnation ")  # nobody judges
     assert after[3] == "remaining: nothing"
 
 
