@@ -108,6 +108,12 @@ class SafeDirectory:
         with self.parent(path, make=True) as (directory, name):
             create_file(directory, name, data, mode)
 
+    def replace(self, path: str, data: bytes) -> None:
+        """As ``write`` in a directory that exists; who reads sees the old file or the new one."""
+        with self.parent(path) as (directory, name):
+            create_file(directory, f"{name}.new", data, 0o644)
+            os.replace(f"{name}.new", name, src_dir_fd=directory, dst_dir_fd=directory)
+
     @contextmanager
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """A path's open parent directory and its last component, for calls with ``dir_fd``."""

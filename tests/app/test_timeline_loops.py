@@ -5,7 +5,7 @@ from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
-from orchestrator.report.timeline import render_timeline
+from orchestrator.report.runs_text import render_timeline
 from orchestrator.testing.scripted_model import tool_call_reply
 from tests.engine.engine_kit import (
     RUN,

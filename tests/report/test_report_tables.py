@@ -3,9 +3,8 @@
 from rich.cells import cell_len
 
 from orchestrator.app.types import RunInfo, TimelineEntry
-from orchestrator.report.run_list import render_runs
+from orchestrator.report.runs_text import render_runs, render_timeline
 from orchestrator.report.text_layout import render_name_list
-from orchestrator.report.timeline import render_timeline
 
 ENTRIES = [
     TimelineEntry(1, 0.0, "clock", "start", "2026-03-14T09:26:53Z", None),

@@ -1,6 +1,5 @@
 """Progress of a run: from its events, or from its journal while another process writes it."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,15 +11,21 @@ import anyio
 from msgspec import Struct, field
 from msgspec.json import decode
 
-from diffchecks.safe_paths import SafeDirectory, create_file
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.runs import state_directory
-from orchestrator.app.runs.damaged_runs import DAMAGE, describe_damage
 from orchestrator.app.runs.run_index import VerdictBrief, read_limits
 from orchestrator.app.runs.verdict_recording import is_verdict
-from orchestrator.app.types import is_program_run, review_options
+from orchestrator.app.types import DAMAGE, describe_damage, is_program_run, review_options
 from orchestrator.engine.budget import NO_COST
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.journal_rows import Effect, Intent, Note, RecordedRequest, read_row
+from orchestrator.engine.journal_rows import (
+    Effect,
+    Intent,
+    Note,
+    RecordedRequest,
+    decodable,
+    read_row,
+)
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError
@@ -205,27 +210,20 @@ def count_findings(event: Event) -> int:
 
 
 def record_progress(folder: Path, run_id: str, then: Observer) -> Observer:
-    """An observer that keeps the file of a run's progress, and passes events on."""
+    """An observer that keeps the file of a run's progress, and passes events on.
+
+    A run does not fail because the file cannot be written.
+    """
     progress = RunProgress(run_id)
 
     def observe(event: Event) -> None:
         progress.add(event)
         if event.kind in TELLING:
-            _write(folder, run_id, str(progress))
+            with suppress(OSError), SafeDirectory(folder) as root:
+                root.replace(f"runs/{run_id}/{PROGRESS}", str(progress).encode())
         then(event)
 
     return observe
-
-
-def _write(folder: Path, run_id: str, text: str) -> None:
-    """Replace the file of a run's progress at once; a run does not fail because it cannot."""
-    with (
-        suppress(OSError),
-        SafeDirectory(folder) as root,
-        root.parent(f"runs/{run_id}/{PROGRESS}") as (directory, name),
-    ):
-        create_file(directory, f"{name}.new", text.encode(), 0o644)
-        os.replace(f"{name}.new", name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 class _RowEvents:
@@ -241,7 +239,7 @@ class _RowEvents:
         self._start = self._start or row.at
         at = row.at - self._start
         if is_verdict(row):
-            brief = decode(row.body, type=VerdictBrief)
+            brief = decode(decodable(row.body), type=VerdictBrief)
             yield Event("run_finished", at, detail=brief.stop.reason)
             return
         key = Key.parse(row.key)
@@ -258,7 +256,9 @@ class _RowEvents:
                 if kind := _FINISHED.get(request.kind):
                     result, name = ended.result, request.agent or key.name
                     detail = ended.code or result.code or result.status or "ok"
-                    data = decode(result.report if kind == "agent_finished" else result.data)
+                    data = decode(
+                        decodable(bytes(result.report if kind == "agent_finished" else result.data))
+                    )
                     yield Event(kind, at, name, request.name, row.key, detail, data)
                     used = {**self._spent.to_json(), "seconds": at}
                     yield Event("budget", at, data={"used": used, "limits": self.limits})

@@ -90,7 +90,7 @@ def _anchor(args: argparse.Namespace) -> Anchor | None:
 
 def _verify(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
-    from orchestrator.report.audit_report import render_verification
+    from orchestrator.report.runs_text import render_verification
 
     done = verification.verify_run(
         args.repo, args.run_id, anchor=_anchor(args), verdict=args.verdict, keys=args.key
@@ -106,7 +106,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
-    from orchestrator.report.audit_report import render_audit_trail
+    from orchestrator.report.runs_text import render_audit_trail
 
     trail = verification.load_trail(args.repo, args.run_id)
     if args.json:

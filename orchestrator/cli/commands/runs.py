@@ -90,7 +90,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _print(found: list[RunInfo], json: bool) -> None:
-    from orchestrator.report.run_list import render_runs
+    from orchestrator.report.runs_text import render_runs
 
     if json:
         emit(as_json([to_builtins(info) for info in found]), sys.stdout)

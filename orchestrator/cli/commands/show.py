@@ -68,8 +68,7 @@ def _json(shown: ShownRun) -> str:
 
 
 def _text(shown: ShownRun, repo: Path | None) -> str:
-    from orchestrator.report.run_list import render_runs
-    from orchestrator.report.timeline import render_timeline
+    from orchestrator.report.runs_text import render_runs, render_timeline
     from orchestrator.report.verdict_text import render_verdict
 
     width = width_of(sys.stdout)

@@ -20,7 +20,7 @@ from orchestrator.report.tuning.charts import (
     draw_reliability_diagram,
     draw_weights,
 )
-from orchestrator.report.tuning.comparison_text import describe_change, describe_power
+from orchestrator.report.tuning.scoring_text import describe_change, describe_power
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
     apply_sign,

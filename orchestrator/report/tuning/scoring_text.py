@@ -1,13 +1,19 @@
-"""What a scoring of items by a model will take, how far it is, and what it came to."""
+"""Scorings of items by a model, comparisons of rubrics or judges, and rewrites of a criterion."""
 
+import difflib
 import time
 from collections.abc import Callable
 from typing import TextIO
 
 from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
+from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
+from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
-from orchestrator.report.text_layout import TextLayout, format_duration
+from orchestrator.report.text_layout import TextLayout, format_duration, truncate
+from orchestrator.tuning.file_formats.rubric_file import to_yaml
+from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
+from orchestrator.tuning.statistics.confidence_intervals import format_change, format_statistic
 from orchestrator.wording import count_noun
 
 MAX_UNSCORED = 5
@@ -109,3 +115,187 @@ def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
     if more > 0:
         lines.append(f"{'' if found.stopped else 'and '}{count_noun(more, 'item')} not scored")
     return "\n".join(lines) + "\n"
+
+
+MAX_CHANGED = 8
+_COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}
+_ORDER = {"broken": 0, "corrected": 1, "disputed": 2}
+
+
+def render_comparison(found: RubricComparison, width: int = 80, color: bool = False) -> str:
+    """The comparison of two sides, ending in a newline."""
+    page = TextLayout(width, color)
+    lines = [page.paint(_headline(found), _COLORS[found.outcome])]
+    lines += page.wrap(describe_change(found), first="  ", rest="  ")
+    lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
+    for warning in found.in_sample:
+        lines += page.wrap(warning, first="  ", rest="  ")
+    counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
+    lines += ["", *page.inline_list([count_noun(n, noun) for n, noun in counts])]
+    if found.left_out:
+        lines.append(f"{count_noun(len(found.left_out), 'labeled item')} without scores of both")
+    for letter, name, judge, usd in zip(
+        "AB", (found.a, found.b), found.judges, found.usd, strict=True
+    ):
+        parts = [name, judge and f"judge: {judge}", "" if usd is None else f"{usd:.4f} USD"]
+        text = escape_unprintable("; ".join(part for part in parts if part))
+        lines += page.wrap(text, first=f"{letter}  ", rest="   ")
+    lines += ["", *_render_changed(page, found)]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(found: RubricComparison) -> str:
+    return {
+        "better": "B IS BETTER",
+        "worse": "B IS WORSE",
+        "no worse": f"B IS NO WORSE, by a margin of {format_statistic(found.margin)}",
+        "unknown": "CANNOT TELL",
+    }[found.outcome]
+
+
+def describe_change(found: RubricComparison) -> str:
+    """The change of kappa with its interval, as a sentence."""
+    paired = found.comparison
+    before, after = (format_statistic(x.value) for x in (paired.before, paired.after))
+    low, high = format_change(paired.change.low), format_change(paired.change.high)
+    return (
+        f"Agreement with people (kappa) is {before} with A and {after} with B: "
+        f"{format_change(paired.change.value)} (95% CI {low} to {high})."
+    )
+
+
+def _needs_power(found: RubricComparison) -> bool:
+    return found.outcome in {"no worse", "unknown"}
+
+
+def describe_power(found: RubricComparison) -> str:
+    """What these labels can prove, and how many it takes, in sentences."""
+    if found.groups < 3:
+        return "An interval needs labeled items of at least 3 groups; 30 groups are a good start."
+    text = (
+        "With 80% power these labels prove a change of "
+        f"{format_statistic(found.smallest_detectable)}."
+    )
+    if found.labels_needed is not None:
+        text += (
+            f" If A and B are equally good, about {found.labels_needed:,} labels show that B is no "
+            f"worse by {format_statistic(found.margin)}."
+        )
+    if found.labels_for_change is not None and abs(found.comparison.change.value) >= 0.01:
+        change = format_change(found.comparison.change.value)
+        text += f" A true change of {change} takes about {found.labels_for_change:,}."
+    return text
+
+
+def _render_changed(page: TextLayout, found: RubricComparison) -> list[str]:
+    """Changed decisions, those that became wrong first."""
+    changed = sorted(found.changed, key=lambda c: _ORDER[c.verdict])
+    corrected, broken = (sum(c.verdict == x for c in changed) for x in ("corrected", "broken"))
+    head = f"{len(changed):,} of {count_noun(found.items, 'decision')} differ"
+    lines = [page.heading(f"{head}: {corrected} right only with B, {broken} only with A")]
+    for c in changed[:MAX_CHANGED]:
+        lines += page.wrap(describe_changed(c), first="  ", rest="      ")
+        if c.text:
+            lines.append("      " + truncate(escape_unprintable(" ".join(c.text.split())), 70))
+    if len(changed) > MAX_CHANGED:
+        lines.append(f"  and {len(changed) - MAX_CHANGED:,} more (all of them with --json)")
+    return lines
+
+
+def describe_changed(c: ChangedDecision) -> str:
+    """A changed decision in one line."""
+    words = [("accept" if side else "reject") for side in (c.accepted_a, c.accepted_b)]
+    totals = " → ".join(format_statistic(x) for x in (c.total_a, c.total_b))
+    return (
+        f"{escape_unprintable(c.id)}  {' → '.join(words)} ({totals}), people: {c.label}"
+        f"{', now wrong' if c.verdict == 'broken' else ''}"
+    )
+
+
+_STOPPED = (
+    "The limit ended the search before a wording could be proven. Raise it and run the command "
+    "again: what is scored is kept."
+)
+_NO_BETTER = (
+    "No wording agrees better with people than the present one, not even on the items that it was "
+    "made from."
+)
+
+
+def render_plan(plan: RewritePlan, width: int = 80) -> str:
+    """What a rewrite will do and take, ending in a newline."""
+    page = TextLayout(width)
+    whose = "labels of the criterion" if plan.by_criterion else "labels of the whole"
+    lines = page.wrap(
+        f"up to {plan.rounds * plan.proposals} wordings in {count_noun(plan.rounds, 'round')}, by "
+        f"{escape_unprintable(plan.quote.model)}; {whose}"
+    )
+    lines += page.wrap(
+        f"{count_noun(plan.training, 'item')} to learn from, {plan.held_out:,} held out for the "
+        f"proof: a gain in kappa of about {format_statistic(plan.detectable)} or more is proven "
+        "with 80% power",
+        rest="  ",
+    )
+    limits = f"; limit {plan.quote.limits}" if plan.quote.limits else ""
+    lines += page.wrap(f"estimate: {describe_estimate(plan.quote.estimate)}{limits}", rest="  ")
+    for note in plan.quote.notes:
+        lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
+    return "\n".join(lines) + "\n"
+
+
+def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = False) -> str:
+    """What a rewrite came to, the conclusion first, ending in a newline."""
+    page, found = TextLayout(width, color), done.found
+    head = "NEW WORDING PROVEN" if done.rubric else "NO NEW WORDING"
+    lines = [page.paint(head, "green" if done.rubric else "yellow")]
+    for reason in _reasons(done):
+        lines += page.wrap(reason, first="  ", rest="  ")
+    before, after = (format_statistic(x) for x in found.training)
+    lines += [
+        "",
+        *page.wrap(
+            f"{count_noun(found.tried, 'wording')} tried on {done.plan.training:,} items: kappa "
+            f"{before} with the present one, {after} with the best"
+        ),
+        f"{done.tokens:,} tokens, {describe_usd(done.usd)}",
+    ]
+    if done.rubric:
+        lines += ["", *diff_rubrics(old, done.rubric)]
+    return "\n".join(lines) + "\n"
+
+
+def _reasons(done: Rewrite) -> list[str]:
+    found, proof = done.found, done.found.proof
+    if found.failed:
+        return [f"{escape_unprintable(found.failed[:1].upper() + found.failed[1:])}."]
+    if proof is None:
+        return [_STOPPED if found.stopped else _NO_BETTER]
+    where = f"{count_noun(proof.items, 'item')} of {count_noun(proof.groups, 'group')}"
+    reasons = [
+        f"On {where} held out, with A the present wording and B the new one:",
+        describe_change(proof),
+    ]
+    if done.looks > 1:
+        reasons.append(
+            f"This is wording {done.looks} that is held to these items. One in 40 looks proven "
+            "by chance each time; label new items to be sure."
+        )
+    if done.rubric is None and proof.comparison.change.value <= 0:
+        reasons.append("It is no better on items that it was not made from.")
+    elif done.rubric is None and proof.labels_for_change is not None:
+        needed = f"{2 * proof.labels_for_change:,}"
+        reasons.append(
+            f"If the true gain is that, about {needed} labels prove it; half are held out."
+        )
+    return reasons
+
+
+def diff_rubrics(old: Rubric, new: Rubric) -> list[str]:
+    """The difference of two rubrics' files as a unified diff, without provenance."""
+    before, after = (
+        to_yaml(Rubric(r.name, r.version, r.description, r.threshold, r.criteria, r.groups))
+        for r in (old, new)
+    )
+    names = f"{old.name}.yaml", f"{new.name}.yaml"
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
+    return [escape_unprintable(line) for line in lines]

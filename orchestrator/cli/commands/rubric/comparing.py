@@ -98,7 +98,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     if args.provider == OFFLINE:
         refuse_without_provider(args)
     require_numpy()
-    from orchestrator.report.tuning.comparison_text import render_comparison
+    from orchestrator.report.tuning.scoring_text import render_comparison
     from orchestrator.tuning.labels.label_files import extract_labels, read_labels
     from orchestrator.tuning.rubric_comparison import compare_sides
 

@@ -65,7 +65,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError("rewording needs a model; name its provider with --provider NAME")
     target = optional_target(args.json)
     require_numpy()
-    from orchestrator.report.tuning.rewrite_text import render_rewrite
+    from orchestrator.report.tuning.scoring_text import render_rewrite
     from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
@@ -93,8 +93,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
 
 def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
     from orchestrator.app.rubric_scoring.rewrite_criterion import RewriteOptions, rewrite_criterion
-    from orchestrator.report.tuning.rewrite_text import render_plan
-    from orchestrator.report.tuning.scoring_text import ScoringProgress
+    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_plan
     from orchestrator.tuning.file_formats.item_files import read_items
 
     items = read_items(args.items, args.scale)
