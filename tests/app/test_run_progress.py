@@ -16,7 +16,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Request, Response, Usage
-from orchestrator.testing.scripted_model import ScriptedModel
+from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import judged, looks, plan, report, sums
 
@@ -47,7 +47,10 @@ async def test_a_run_is_followed_while_another_thread_works_on_it(repo: Repo) ->
         meta = {"options": ReviewOptions(repo=repo.path, base="HEAD~1").as_meta()}
         await store.create("run", 1.0, meta)
         paid = replace(looks("secrets"), usage=Usage(input_tokens=1200, usd=0.25))
-        script = {"lead": [plan("security"), sums()], "security": [paid, looked]}
+        script: dict[str, list[ScriptedReply]] = {
+            "lead": [plan("security"), sums()],
+            "security": [paid, looked],
+        }
         model = ScriptedModel(script)
         await review(repo, model, store=store, adjust=judged)
         shown.append(other.submit(read, batches, progress).result(30))

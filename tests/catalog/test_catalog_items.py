@@ -147,7 +147,7 @@ def test_an_agent_has_the_analyzers_of_its_topics_and_a_step_can_name_them(with_
         (
             "contract: report",
             "contract: repo",
-            "10: unknown contract 'repo'; did you mean 'report'? allowed: fixes, plan, report, score",
+            "10: unknown contract 'repo'; did you mean 'report'? allowed: fixes, plan, proofs, report",
         ),
         ("usd: 0.5", "usd: -1", "11: metadata.budget.usd must be a number above 0, not -1"),
         ("usd: 0.5", "dollars: 1", "11: unknown key 'dollars' in metadata.budget; allowed: secon"),

@@ -19,7 +19,17 @@ def catalog(loaded):
 
 def test_everything_shipped_loads_without_a_fault(catalog, faults_of):
     assert faults_of({}) == []
-    team = {"lead", "security", "qa", "docs", "architecture", "judge", "generalist", "fixer"}
+    team = {
+        "lead",
+        "security",
+        "qa",
+        "docs",
+        "architecture",
+        "judge",
+        "generalist",
+        "fixer",
+        "prover",
+    }
     assert set(catalog.agents) == team
     assert len(catalog.skills) >= 6
     assert set(catalog.rubrics) == {"pr-review"}
@@ -31,7 +41,8 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         bounds = spec.bounds
         limits = (bounds.turns, bounds.tool_calls, bounds.tokens, bounds.usd, bounds.seconds)
         assert all(limit != float("inf") for limit in limits), spec.name
-        form = {"lead": "plan", "judge": "score", "fixer": "fixes"}.get(spec.name, "report")
+        forms = {"lead": "plan", "judge": "score", "fixer": "fixes", "prover": "proofs"}
+        form = forms.get(spec.name, "report")
         assert spec.contract == contracts()[form]
         assert spec.escalation[-1] == "human", spec.name
 

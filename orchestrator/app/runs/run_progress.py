@@ -26,7 +26,7 @@ from orchestrator.engine.journal_rows import (
     decodable,
     read_row,
 )
-from orchestrator.engine.observer_events import Event, Observer
+from orchestrator.engine.observer_events import Event, EventKind, Observer
 from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError
 
@@ -251,7 +251,7 @@ class _RowEvents:
                 if kind := _STARTED.get(request.kind):
                     yield Event(kind, at, request.agent or key.name, request.name, row.key)
             case Effect() as ended:
-                request = self._begun.pop(row.key, None) or ended.request
+                request = self._begun.pop(row.key, ended.request)
                 self._spent += ended.cost
                 if kind := _FINISHED.get(request.kind):
                     result, name = ended.result, request.agent or key.name
@@ -264,8 +264,16 @@ class _RowEvents:
                     yield Event("budget", at, data={"used": used, "limits": self.limits})
 
 
-_STARTED = {"task": "agent_started", "model": "model_started", "tool": "tool_started"}
-_FINISHED = {"task": "agent_finished", "model": "model_finished", "tool": "tool_finished"}
+_STARTED: Mapping[str, EventKind] = {
+    "task": "agent_started",
+    "model": "model_started",
+    "tool": "tool_started",
+}
+_FINISHED: Mapping[str, EventKind] = {
+    "task": "agent_finished",
+    "model": "model_finished",
+    "tool": "tool_finished",
+}
 
 
 def follow_run(repo: Path | None, name: str) -> Iterator[list[Event]]:
