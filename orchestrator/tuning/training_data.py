@@ -104,22 +104,20 @@ def build_training_data(
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
-    x = score_matrix(rubric, used, free)
     _require_usable_scores(rubric, used)
     names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
-    blocked = np.array([bool(blocked_by(rubric, i.scores)) for i in used])
     sample = Sample(
-        x=x[item],
+        x=score_matrix(rubric, used, free)[item],
         w0=w0,
         y=y,
         levels=levels,
         cut=cut,
         group=group[item],
         weight=weight,
-        blocked=blocked[item],
+        blocked=np.array([bool(blocked_by(rubric, i.scores)) for i in used])[item],
         item=item,
         nodes=tree,
         unit=unit,

@@ -1,6 +1,6 @@
 """Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -84,6 +84,14 @@ def tune_rubric(
     return _fit_and_validate(rubric, data, items, result, refits, observe)
 
 
+def _notes_of(order: str, advice: PenaltyAdvice | None, objective: Objective) -> Iterator[str]:
+    """What to know of the order of items, and of penalties that would help."""
+    if order != "time":
+        yield f"later items are later in {order}"
+    if advice is not None:
+        yield _describe_advice(advice, objective)
+
+
 def _fit_and_validate(
     rubric: Rubric,
     data: TrainingData,
@@ -115,8 +123,7 @@ def _fit_and_validate(
     reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
-    notes += [] if data.order == "time" else [f"later items are later in {data.order}"]
-    notes += [] if advice is None else [_describe_advice(advice, objective)]
+    notes += _notes_of(data.order, advice, objective)
     return replace(
         result,
         proven=not reasons,
