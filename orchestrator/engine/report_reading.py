@@ -176,13 +176,17 @@ def _objects_in(value: Json) -> Iterator[dict[str, Json]]:
 
 
 def _claims(value: Json, contract: Json) -> bool:
-    """Whether a value holds a required list of the contract, or any other required field."""
+    """Whether a value holds a required list of the contract, another required field or an entry."""
     fields = contract.get("properties", {})
+    entries = [set(_required(each.get("items", {}))) for each in fields.values()]
     return any(
-        name in each
-        and (isinstance(each[name], list) or fields.get(name, {}).get("type") != "array")
+        any(len(entry) > 1 and entry <= each.keys() for entry in entries)
+        or any(
+            name in each
+            and (isinstance(each[name], list) or fields.get(name, {}).get("type") != "array")
+            for name in _required(contract)
+        )
         for each in _objects_in(value)
-        for name in _required(contract)
     )
 
 

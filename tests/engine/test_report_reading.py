@@ -12,9 +12,11 @@ from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json, Response, Text
 
 FINDINGS = {"type": "array", "items": {"type": "string"}}
+GAP = {"type": "object", "required": ["path", "why"]}
 CONTRACT = {
     "type": "object",
-    "properties": {"summary": {"type": "string"}, "findings": FINDINGS, "checked": FINDINGS},
+    "properties": {"summary": {"type": "string"}, "findings": FINDINGS, "checked": FINDINGS}
+    | {"gaps": {"type": "array", "items": GAP}},
     "required": ["findings", "checked"],
     "additionalProperties": False,
 }
@@ -68,6 +70,7 @@ def test_the_report_is_found_among_prose_thinking_and_other_json(texts: list[str
         ('{"answer": {"report": {}}}', '"findings" is a required property'),
         (f"{LESS}\n{BARE}", "2 reports that differ"),
         (f"{BARE}\nAn example of the change: {LESS}", "2 reports that differ"),
+        (f'{LESS}\n[{{"path": "a.py", "why": "b", "more": 1}}]', "2 reports that differ"),
         (f'{{"draft": {BARE}}} {LESS}', "2 reports that differ"),
         (f'{{"findings": ["a", 7]}} {LESS}', "2 reports that differ"),
         (f'{{"answer": {{"report": {{"findings": ["a"], {LESS}', 'part with "findings"'),
