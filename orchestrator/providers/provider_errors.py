@@ -1,7 +1,7 @@
 """Errors of model calls: one line that names the setting to change and never holds an API key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -24,11 +24,19 @@ _ACCOUNT = re.compile(
     r"|billing[ _](?:hard|soft)[ _]limit|billing_not_active|billing_error|payment[ _]required"
     r"|\b(?:organization|account|project)\b.{0,40}\b(?:disabled|deactivated|suspended|not active)"
     r"|(?:organization|account)_(?:disabled|deactivated|suspended)|access_terminated"
-    r"|reached your .{0,40}\b(?:usage|spend\w*) limit",
+    r"|reached (?:your|its) .{0,40}\b(?:usage|spend\w*) limit|exceeded your .{0,30}\bcredits"
+    r"|\bbudget[ _](?:has been )?exceeded|exceededbudget|\b(?:key|credit) limit exceeded"
+    r"|free-models-per-day|call volume quota"
+    r"|used all .{0,20}credits|(?:not|n't) (?:have )?(?:any |enough )(?:credit|balance|fund)"
+    r"|\b(?:balance|credits?|funds) (?:is|are) (?:insufficient|exhausted|too low)|trial key"
+    r"|arrearage|in good standing|payment instrument|余额不足|欠费",
     re.IGNORECASE | re.DOTALL,
 )
 """The account has no credit or is closed, whatever the status: waiting does not help."""
 
+_BAD_KEY = re.compile(
+    r"api[ _]key.{0,20}(?:not valid|invalid)|invalid.{0,10}api[ _]key", re.IGNORECASE
+)
 _NO_MODEL = re.compile(
     r"model_not_found|\bmodel\b.{0,80}(?:does not exist|not found|do not have access)",
     re.IGNORECASE | re.DOTALL,
@@ -57,6 +65,14 @@ _STATUS_OF_KIND = {
 }
 """The status that an error reported in a reply would have had as a reply of its own."""
 
+_MESSAGES = (
+    *("message", "error", "errors", "detail", "msg", "error_message", "errormessage"),
+    *("base_resp", "status_msg", "fault", "faultstring"),
+)
+"""Where servers write what is wrong, in the order in which they are read; in any case."""
+_KINDS = ("code", "type", "status", "status_code", "statuscode", "__type", "errorcode")
+
+_MAX_DEPTH = 5
 _MAX_QUOTED = 200
 _LONG_TOKEN = re.compile(r"[A-Za-z0-9+/=_%-]{28,}")
 
@@ -77,6 +93,8 @@ class ReportedError(Exception):
 def check_reported(document: Mapping[str, Any], *, lost: bool) -> None:
     """Check that a reply, or a chunk of one, is no error, also none of its first choice.
 
+    One without any contents is an error if it has a message.
+
     Raises:
         ReportedError: it is one.
     """
@@ -87,6 +105,9 @@ def check_reported(document: Mapping[str, Any], *, lost: bool) -> None:
             raise ReportedError({"error": error}, lost=lost)
     if choice.get("finish_reason") == "error":
         raise ReportedError("its finish_reason is error", lost=lost)
+    empty = not any(document.get(key) for key in ("choices", "output", "content"))
+    if empty and server_message(document, ""):
+        raise ReportedError(document, lost=lost)
 
 
 class TransientError(Exception):
@@ -125,6 +146,8 @@ def classify_status(
     said, sent = f"{_kinds(body)} {quote}", status
     if status < 500 and _ACCOUNT.search(said):
         status = 402
+    elif status == 400 and _BAD_KEY.search(said):
+        status = 401
     elif status in {400, 403} and _NO_MODEL.search(said):
         status = 404
     elif status == 403 and _FLAGGED.search(said):
@@ -211,10 +234,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def server_message(body: Any, secret: str) -> str:
     """Quote the server's error message: one short printable line without the API key."""
-    inner = object_or_empty(body).get("error") or body
-    message = object_or_empty(inner).get("message", inner)
-    if not isinstance(message, str):
-        return ""
+    message = _find_message(body)
     if re.match(r"\s*<(?:!doctype|html)\b", message, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.{0,200}?)</title>", message, re.IGNORECASE | re.DOTALL)
         message = f"an HTML page{f': {title[1]}' if title else ''}"
@@ -225,11 +245,38 @@ def server_message(body: Any, secret: str) -> str:
     return _LONG_TOKEN.sub("[...]", redact_key(line, secret))[:_MAX_QUOTED]
 
 
+def _errors_in(body: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects of an error from the inside out, with keys in lower case."""
+    each = body if isinstance(body, list) else [body]
+    for error in (one for one in each if isinstance(one, dict) and depth < _MAX_DEPTH):
+        lower = {str(key).lower(): value for key, value in error.items()}
+        for name in _MESSAGES:
+            yield from _errors_in(lower.get(name), depth + 1)
+        yield lower
+
+
+def _find_message(body: Any) -> str:
+    """The innermost text under a name of messages, with what it quotes.
+
+    A gateway says "Provider returned error", and quotes the provider's in ``metadata.raw``.
+    """
+    if isinstance(body, str):
+        return body
+    for error in _errors_in(body):
+        found = (error.get(name) for name in _MESSAGES)
+        if message := next((each for each in found if each and isinstance(each, str)), ""):
+            raw = object_or_empty(error.get("metadata")).get("raw")
+            return f"{message}: {raw}" if raw and isinstance(raw, str) else message
+    return ""
+
+
 def _kinds(body: Any) -> list[str]:
-    """What a server calls an error: its code and type, as text."""
-    error = object_or_empty(object_or_empty(body).get("error") or body)
-    found = (error.get(key) for key in ("code", "type", "status"))
-    return [str(kind) for kind in found if isinstance(kind, str | int)]
+    """What a server calls an error: the code and type of the innermost that has any, as text."""
+    for error in _errors_in(body):
+        found = (error.get(key) for key in _KINDS)
+        if kinds := [str(kind) for kind in found if kind and isinstance(kind, str | int)]:
+            return kinds
+    return []
 
 
 def redact_key(text: str, secret: str) -> str:

@@ -97,6 +97,12 @@ def failure(message, status=200, **kinds):
     return Raw(body, "application/json", status=status)
 
 
+def gateway(body, status=200):
+    """An error in another form than a vendor's."""
+    return Raw(json.dumps(body).encode(), "application/json", status=status)
+
+
+QUOTED = {"raw": '{"error": {"code": "insufficient_quota"}}', "provider_name": "o"}
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
@@ -118,6 +124,19 @@ CREDIT = "Your credit balance is too low to access the Anthropic API."
         (failure("Insufficient credits", code=402), "Insufficient credits"),
         (failure("You ran out.", code="insufficient_quota"), "You ran out"),
         (failure("m is unknown", code="model_not_found"), "m is unknown"),
+        (failure("Provider returned error", 429, metadata=QUOTED), "insufficient_quota"),
+        (failure("Key limit exceeded (total limit).", code=403), "Key limit"),
+        (failure("Budget has been exceeded! Current cost: 1.2", 400), "Current cost"),
+        (failure("make sure your account is in good standing.", 400), "good standing"),
+        (gateway([{"error": {"code": 400, "message": "API key not valid."}}], 400), "_API_KEY"),
+        (gateway({"code": 30001, "message": "the balance is insufficient"}, 403), "balance is"),
+        (
+            gateway({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+            "bal",
+        ),
+        (gateway({"code": "x", "error": "it used all available credits"}), "used all"),
+        (gateway({"Message": "you may not use it"}, 403), "you may not use it"),
+        (gateway({"object": "error", "message": "no m", "code": 404}), "no m"),
     ],
 )
 async def test_an_error_of_the_account_ends_the_run_at_once_in_the_providers_words(
@@ -143,6 +162,12 @@ TYPED = b'{"type": "error", "error": {"type": "overloaded_error", "message": "fu
         failure("full", code="429"),
         failure("full"),
         Raw(b'{"error": "full", "choices": null}', "application/json"),
+        gateway({"object": "error", "message": "full", "type": "InternalServerError"}),
+        gateway({"detail": [{"loc": ["body"], "msg": "full", "type": "missing"}]}),
+        gateway({"success": False, "errors": [{"code": 7, "message": "full"}], "result": None}),
+        gateway({"fault": {"faultstring": "full", "detail": {"errorcode": "a.b"}}}),
+        gateway({"statusCode": 429, "message": "full"}),
+        gateway({"a": [], "choices": None, "base_resp": {"status_code": 1, "status_msg": "full"}}),
         Raw(TYPED, "application/json"),
         Raw(json.dumps({"choices": [IN_CHOICE]}).encode(), "application/json"),
     ],
