@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict, force_setattr
 
 from orchestrator.code_review.change.change_description import storable
@@ -61,10 +62,12 @@ def review_options(run: RunMeta) -> Mapping[str, Any]:
             f"{run.run_id} belongs to another program and is not a review; restart that program "
             "to continue it"
         )
-    if not (is_readable(run) and run.meta["options"].keys() == ReviewOptions().as_meta().keys()):
-        raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
-    options: Mapping[str, Any] = run.meta["options"]
-    return options
+    options: dict[str, Any] = run.meta["options"] if is_readable(run) else {}
+    with suppress(ValueError):
+        if options.keys() == ReviewOptions().as_meta().keys():
+            convert({**options, "repo": None}, ReviewOptions)
+            return options
+    raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
 
 
 class ReviewOptions(Struct, frozen=True):

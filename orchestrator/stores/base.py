@@ -66,7 +66,7 @@ def read_entry(run_id: str, started: float, text: str, writer: str | None) -> Ru
     try:
         datetime.fromtimestamp(started, UTC)
         meta = json.loads(text)
-    except (ValueError, TypeError, OverflowError, OSError):
+    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return RunMeta(run_id, 0.0, None, writer)
     return RunMeta(run_id, started, meta if isinstance(meta, dict) else None, writer)
 

@@ -41,6 +41,7 @@ ENTRIES = [
     "meta = '{'",
     "meta = '[]'",
     "meta = replace(meta, 'options', 'optionr')",
+    "meta = printf('%.*c', 100000, '[')",
     "started = 1e300",
 ]
 
@@ -78,6 +79,18 @@ def test_a_damaged_entry_stops_no_command_and_is_removed_by_its_name(
         db.execute(f"UPDATE runs SET {entry} WHERE run = ?", (damaged,))
     db.close()
     _commands(repo, sound, damaged, capsys)
+
+
+def test_an_option_of_another_type_in_an_entry_is_no_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo, _, damaged = _two_runs(tmp_path)
+    with sqlite3.connect(repo.path / ".diffcourt/state/journal.db") as db:
+        db.execute("UPDATE runs SET meta = replace(meta, '\"paths\":[]', '\"paths\":7')")
+    db.close()
+    assert main(["fork", damaged, "--at", "Evaluate", "--repo", str(repo.path)]) == 3
+    assert f"run {damaged} cannot be used: its entry in the store" in capsys.readouterr().err
+    assert main(["show", damaged, "--repo", str(repo.path)]) == 0
 
 
 def test_a_damaged_entry_in_a_shared_store_stops_no_command(
