@@ -113,3 +113,26 @@ async def test_what_a_limit_cut_off_is_done_when_the_limit_is_raised_though_the_
     assert {one.agent for one in done.agents if one.status == "ok"} >= cut
     assert done.stop.reason != "budget"
     assert "0.75" not in done.stop.detail
+
+
+async def test_analyzers_that_a_limit_cut_off_run_when_it_is_raised_and_replay_alike(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": "NAME = eval(input())\n"})
+    store = MemoryStore(SystemClock())
+    await store.create("run", 1.0, {})
+    calls = [1, 6, 500]
+    for before, most in zip([0, *calls], calls, strict=False):
+        if before:
+            limits = RunBounds(iterations=9, tool_calls=before, tokens=10**9, usd=9.0, minutes=30)
+            async with open_journal("run", store, SystemClock(), holder="test") as journal:
+                await record_grant(journal, limits, {"max_tool_calls": float(most)})
+        lead = [plan(*TEAM)] if most == calls[0] else [plan(), sums()]
+        limited = partial(bounded, tool_calls=most)
+        model = ScriptedModel(script(lead=lead))
+        verdict = await review(repo, model, store=store, adjust=limited)
+        assert (verdict.stop.reason == "budget") == (most < calls[-1])
+    assert {check.status for check in verdict.required_checks} <= {"ran", "not_applicable"}
+    assert [finding.path for finding in verdict.findings if finding.rule == "security.eval"]
+    again = await review(repo, ScriptedModel({}), store=store, adjust=limited)
+    assert again.digest == verdict.digest

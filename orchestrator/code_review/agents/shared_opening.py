@@ -18,12 +18,11 @@ from orchestrator.code_review.agents.changes_since_review import (
 )
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.agents.names_used_elsewhere import list_used_elsewhere
-from orchestrator.code_review.agents.uncalled_analyzers import is_useful
+from orchestrator.code_review.agents.uncalled_analyzers import CODE, is_useful
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.evidence_from_journal import (
-    BY_CODE,
     CODE_TASK,
     AnalyzerCall,
     analyzer_calls,
@@ -37,7 +36,7 @@ from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
+from orchestrator.engine.types import Json, ToolCall
 from orchestrator.engine.untrusted_text import frame
 
 SHOWN_FINDINGS = 60
@@ -138,7 +137,6 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
 async def _run_analyzers(state: ReviewState) -> None:
     """Call every analyzer that reads a changed file and that an agent may call."""
     executor = state.runtime.executor
-    spec = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
     examiners = [state.agent(name) for name in state.examiners]
     useful = [
         name
@@ -150,7 +148,7 @@ async def _run_analyzers(state: ReviewState) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             key = CODE_TASK.in_turn(attempt).tool_call(position, name)
             call = ToolCall(str(key), name, {})
-            if (await executor.call(spec, call, key, state.given.budget)).ok:
+            if (await executor.call(CODE, call, key, state.given.budget)).ok:
                 return
 
     async with task_group() as group:

@@ -1,28 +1,46 @@
-"""Code calls the analyzers of agents that ended early or wait: no model is needed for that."""
+"""Code calls the analyzers of agents that ended early or wait: no model is needed for that.
+
+So it does in a further iteration with calls that a limit had cut off in an earlier one.
+"""
 
 from collections.abc import Collection
 
+from orchestrator.code_review.findings.evidence_from_journal import BY_CODE
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, ToolCall
+from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.errors import BudgetExhausted
+
+CODE = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
+"""As whom code itself calls analyzers."""
 
 
 async def run_uncalled_analyzers(state: ReviewState) -> None:
-    """Call the analyzers that agents which ended early or wait in this iteration did not call.
+    """Call what agents that ended early or wait did not call, and what a limit has cut off.
 
     The missing report stays a gap. The calls pass the executor like any others and count against
     the budget of the run, not of the agent.
     """
-    called = {call.tool for call in state.calls() if not call.why}
+    calls = state.calls()
+    called = {call.tool for call in calls if not call.why}
+    ended = _agents_without_result(state)
+    last = {(call.agent, call.tool): call for call in calls}
+    cut = {
+        which
+        for which, call in last.items()
+        if call.iteration < state.round.number and call.why.startswith(BudgetExhausted.code)
+    }
     async with task_group() as group:
-        for agent in _agents_without_result(state):
-            spec, key = state.agent(agent), state.round.key("analysis", agent).in_turn(1)
+        for agent in (BY_CODE, *state.examiners):
+            spec = CODE if agent == BY_CODE else state.agent(agent)
+            key = state.round.key("analysis", agent).in_turn(1)
             for position, name in enumerate(spec.tools, 1):
-                if name not in called and is_useful(state, spec, name):
+                wanted = agent in ended and name not in called and is_useful(state, spec, name)
+                if wanted or (agent, name) in cut:
                     called.add(name)
                     group.start_soon(_call, state, spec, key.tool_call(position, name))
 
