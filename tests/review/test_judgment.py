@@ -216,10 +216,10 @@ async def test_a_finding_that_two_agents_and_the_judge_refute_is_shown_and_does_
     def judge(request: Request) -> Response:
         (name,) = [one["id"] for one in facts(request)["findings"] if one["start_line"] == 2]
         mark = {"finding": name, "verdict": "refuted", "reason": "As said.", "evidence": [cited]}
-        said = json.loads(str(scores().blocks[0].text))  # type: ignore[union-attr]
+        said = json.loads(str(scores(evidence=[cited]).blocks[0].text))  # type: ignore[union-attr]
         return text_reply(json.dumps({**said, "marks": [mark]}))
 
-    lines = script(lead=[plan(*TEAM), sums()], docs=disputes, judge=[judge, judge])
+    lines = script(lead=[plan(*TEAM), sums()], docs=disputes, judge=[judge])
     lines["security"][-1:] = disputes
     verdict = await review(repo, ScriptedModel(lines), adjust=judged)
     (found,) = [one for one in verdict.findings if one.rule == "qa.is-literal"]
