@@ -21,23 +21,17 @@ NEAR = 90
 _UNSEEN = re.compile(
     "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]"
 )
-_SPACE = re.compile(r"(?:[\s*_>#|\"`]|\\n)+")
+_SPACE = re.compile(r"[\s*_>|\"`]+")
 _END = re.compile(r"[.!?;。！？]\s")
-_MARKS = re.compile(
-    r"<\|(?:im_start|im_end|system|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>"
-    r"|</?(?:system|untrusted)\b[^>]{0,40}>\s*(?:you|ignore|new|the)\b"
-    r"|\[[^\w\n]{0,3}(?:system|admin\w*|developer|safety)[ _-]+"
-    r"(?:override|prompt|message|instructions?)\b"
-    r"|\[[^\w\n]{0,3}override[ _-]+(?:the[ _-]+)?(?:system|admin\w*|developer|safety)\b"
-    r"|^[^\w\n]*(?:system|assistant)\s*(?:message|prompt|instructions?)?\s*:\s+(?:you|ignore|from)\b",
-    re.MULTILINE,
+# Where an imperative begins: a sentence or line does, or a word comes before that makes it one.
+_BEGIN = re.compile(
+    r"(?:\A|\n|[^\w\s'’]\s?|\b(?:please|now|just|then|always|must|shall|should|you (?:will|to|are to))\s)\Z"
 )
-
-
 _DATA = yaml.load(
     Path(__file__).with_name("injection_phrases.yaml").read_bytes(),
     getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - both are safe
 )
+_MARKS = re.compile("|".join(_DATA["marks"]), re.MULTILINE)
 
 
 def _any(words: Iterable[str]) -> str:
@@ -45,13 +39,13 @@ def _any(words: Iterable[str]) -> str:
     return "|".join(
         (rf"{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
         for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words)
-    ).replace("*", "")
+    ).replace("*", "").replace(" ", r"\s")
 
 
 def _phrase(line: str) -> str:
     for sign, name in (("@", "reader_words"), ("#", "change_words"), ("+", "reviewer_actions")):
         line = line.replace(sign, f"(?:{_DATA[name]})")
-    return line.replace("*", r"\w*").replace("~", r"(?:\S+ ){0,4}?")
+    return line.replace("*", r"\w*").replace("~", r"(?:\S+ ){0,4}?").replace(" ", r"\s")
 
 
 def _first_words(line: str) -> list[str]:
@@ -61,19 +55,18 @@ def _first_words(line: str) -> list[str]:
     return [word.split(" ", 1)[0] for word in line[1 : line.index(")")].split("|")]
 
 
-def _by_first_word(phrases: Iterable[tuple[str, str]]) -> dict[str, re.Pattern[str]]:
+def _by_first_word(lines: Iterable[str]) -> dict[str, re.Pattern[str]]:
     """First word → phrases that begin with it: words are found fast, patterns are not."""
     found: dict[str, list[str]] = {}
-    for word, phrase in phrases:
-        found.setdefault(word, []).append(phrase)
+    for line in lines:
+        for word in _first_words(line):
+            found.setdefault(word, []).append(_phrase(line))
     return {word: re.compile(f"(?:{'|'.join(some)})(?!\\w)") for word, some in found.items()}
 
 
-_READER_PHRASES = _by_first_word(
-    (word, _phrase(line))
-    for line in _DATA["reader_phrases"].splitlines()
-    for word in _first_words(line)
-)
+_LINES: list[str] = _DATA["reader_phrases"].splitlines()
+_READER_PHRASES = _by_first_word(line for line in _LINES if line[0] != "^")
+_IMPERATIVES = _by_first_word(line[1:] for line in _LINES if line[0] == "^")
 # The first word of each verb, the verb, and the language's other two groups.
 _IGNORE_INSTRUCTIONS = [
     (word.split(" ")[0].rstrip("*"), re.compile(_any([word])), before, orders)
@@ -91,8 +84,10 @@ class InjectionGuard:
 
     def detect(self, text: str) -> Detection | None:
         """Whether a text holds such instructions, and the text after a marker that says so."""
-        seen = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).lower()
-        spaced = _SPACE.sub(" ", seen)
+        seen = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).lower().replace("\\n", "\n")
+        # "#" begins a comment or a heading, and so an order.
+        lines = (_SPACE.sub(" ", line).strip() for line in seen.replace("#", "\n").split("\n"))
+        spaced = "\n".join(filter(None, lines))
         if not (_MARKS.search(seen) or _addresses_reader(spaced) or _says_to_ignore(spaced)):
             return None
         return Detection("instructions to the reader", f"{MARK}\n{text}")
@@ -102,6 +97,10 @@ def _addresses_reader(text: str) -> bool:
     return any(
         phrases.match(text, at)
         for word, phrases in _READER_PHRASES.items()
+        for at in _starts(text, word)
+    ) or any(
+        _BEGIN.search(text[max(at - 12, 0) : at]) and phrases.match(text, at)
+        for word, phrases in _IMPERATIVES.items()
         for at in _starts(text, word)
     )
 
