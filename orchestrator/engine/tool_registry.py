@@ -209,8 +209,8 @@ class Registry:
         return check(data)[:5] if check else []
 
     def filter_by_tag(self, *tags: str) -> tuple[ToolSpec, ...]:
-        """The tools that carry one of the tags, in order."""
-        return tuple(spec for spec in self._specs.values() if not spec.tags.isdisjoint(tags))
+        """The tools that carry all of the tags, in order."""
+        return tuple(spec for spec in self._specs.values() if spec.tags.issuperset(tags))
 
     def tools_for_task(
         self,

@@ -90,7 +90,8 @@ class InjectionGuard:
         spaced = "\n".join(filter(None, lines))
         if not (_MARKS.search(seen) or _addresses_reader(spaced) or _says_to_ignore(spaced)):
             return None
-        return Detection("instructions to the reader", f"{MARK}\n{text}")
+        shown = text if text.startswith(MARK) else f"{MARK}\n{text}"
+        return Detection("instructions to the reader", shown)
 
 
 def _addresses_reader(text: str) -> bool:

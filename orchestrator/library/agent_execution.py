@@ -2,14 +2,19 @@
 
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from orchestrator.app.types import PROGRAM
+from orchestrator.catalog.catalog import GUARDS as GUARDS_FILE
+from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
+from orchestrator.catalog.guard_policy import ALL_ACTIONS, GUARDS, GuardActions, GuardsFile
+from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
@@ -20,7 +25,9 @@ from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.tool_call_records import ended_calls
+from orchestrator.engine.text_guards import Action, GuardedModel, TextGuards
 from orchestrator.engine.types import Json
+from orchestrator.errors import InputError
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
 from orchestrator.sandbox.file_rollback import FileRollback
@@ -87,6 +94,7 @@ class RunParts:
     """The parts of the harness of a program's run.
 
     Attributes:
+        texts: the guards of texts that a model is sent.
         files: remembers files before a tool writes them; None where no tool may write.
     """
 
@@ -96,9 +104,26 @@ class RunParts:
     clock: Clock
     world: str
     models: Models
+    texts: TextGuards
     observer: Observer
     store: RunStore
     files: FileRollback | None
+
+
+def open_text_guards(journal: Journal, chosen: Mapping[str, Action]) -> TextGuards:
+    """The input guards as shipped, with other actions for some; plugins by their names.
+
+    Raises:
+        InputError: a guard may not do this, or its libraries are missing.
+        ConfigError: there is no such guard.
+    """
+    file = read_merged([read_shipped_layer()], GUARDS_FILE, GuardsFile)
+    for name, action in chosen.items():
+        allowed = GUARDS["input"].get(name, ALL_ACTIONS)
+        if action not in allowed:
+            raise InputError(f"{name} may not {action}; allowed: {', '.join(allowed)}")
+    own = {name: GuardActions(action, action) for name, action in chosen.items()}
+    return Guards(replace(file, input={**file.input, **own}), "local", "", journal).texts("input")
 
 
 class WorkNumbers:
@@ -128,7 +153,7 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -
         if not isinstance(tool, str) and registry.specs().get(tool.spec.name) is not tool.spec:
             registry.add(tool)
     runtime = AgentRuntime(
-        model=opened.model,
+        model=GuardedModel(opened.model, parts.texts, parts.journal.redact),
         executor=parts.executor,
         journal=parts.journal,
         observer=parts.observer,

@@ -1,15 +1,46 @@
-"""Model calls of another framework, booked on the harness's account."""
+"""Model calls of another framework: what it is about to send is guarded, what it uses is booked."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from orchestrator.catalog.data_file_layers import read_shipped_layer
+from msgspec import Struct
+
+from orchestrator.catalog.data_file_layers import File, read_shipped_layer
 from orchestrator.catalog.prices import Price, load_prices, price_of
-from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.catalog.skills import load_skill
+from orchestrator.engine.budget import Cost, Reservation
+from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.journal_keys import Key
-from orchestrator.errors import InputError
+from orchestrator.engine.skills import titled
+from orchestrator.engine.text_guards import Place
+from orchestrator.engine.types import Json
+from orchestrator.errors import ConfigError, InputError, NotPermitted
+from orchestrator.library.agent_execution import RunParts
+from orchestrator.library.harness_queries import RunQueries
 from orchestrator.providers.call_costs import max_call_cost
+from orchestrator.providers.token_bounds import PART_OVERHEAD, REQUEST_OVERHEAD, max_text_tokens
+from orchestrator.providers.tool_formats import describe_tools
+
+
+class ModelContext(Struct, frozen=True):
+    """What a framework is about to send to a model.
+
+    Attributes:
+        texts: each with its place: ``system``, ``brief`` (what a person wrote), ``observation``
+            (what a tool returned) or ``assistant`` (the model's own words, which stay).
+        tools: names of the tools that are offered.
+        skills: directories of skills (``SKILL.md``) whose text is added; their steps may name
+            offered tools only.
+        agent: who asks; its permissions hold.
+    """
+
+    texts: Sequence[tuple[Place | Literal["assistant"], str]] = ()
+    tools: Sequence[str] = ()
+    skills: Sequence[str | Path] = ()
+    agent: str = "agent"
 
 
 class ModelCall:
@@ -27,10 +58,12 @@ class ModelCall:
 
     Attributes:
         worst: the reservation, which is booked if nothing is recorded.
+        texts: those of the context in its order, as the guards let them pass.
+        skills: the text of the context's skills, for the system prompt.
     """
 
-    def __init__(self, worst: Cost, price: Price | None) -> None:
-        self.worst, self.cost = worst, worst
+    def __init__(self, worst: Cost, price: Price | None, texts: list[str], skills: str) -> None:
+        self.worst, self.cost, self.texts, self.skills = worst, worst, texts, skills
         self._price = price
 
     def record(self, *, input_tokens: int, output_tokens: int, usd: float | None = None) -> None:
@@ -51,36 +84,119 @@ class ModelCall:
 
 
 Ask = Callable[[ModelCall], Awaitable[Any]]
+_PLACES = ("assistant", *get_args(Place))
 
 
-async def book_model_call(
-    ask: Ask,
-    journal: Journal,
-    account: Account,
-    key: Key,
-    *,
-    model: str,
-    input_tokens: int,
-    max_tokens: int,
-    usd: float | None,
-) -> Any:
-    """Make a model call as an effect; see ``Harness.model_call``."""
-    price = price_of(load_prices([read_shipped_layer()]), model.rpartition(":")[2])
-    if usd is None and price is not None:
-        usd = max_call_cost(price, input_tokens, max_tokens)
-    if usd is None and account.left("usd") < float("inf"):
-        raise InputError(
-            f"the price of {model} is unknown; give usd=, the maximum cost of the call"
+class ModelCalls(RunQueries):
+    """The part of ``Harness`` for model calls that other frameworks make."""
+
+    def __init__(self, parts: RunParts) -> None:
+        super().__init__(parts)
+        self._counted: Counter[str] = Counter()
+
+    async def model_call(
+        self,
+        ask: Ask,
+        *,
+        model: str,
+        max_tokens: int,
+        input_tokens: int | None = None,
+        usd: float | None = None,
+        call: str = "",
+        context: ModelContext | None = None,
+    ) -> Json:
+        """Make a model call of another framework within the run's budget, recorded once.
+
+        The worst case is reserved before the call; afterwards, what ``ask`` records is booked. If
+        it records nothing, raises, or is interrupted, the worst case is booked.
+
+        Args:
+            ask: makes the call, records what it used, and returns a JSON value.
+            model: a model's name, with or without its provider.
+            max_tokens: limit of the answer's tokens.
+            input_tokens: upper bound of the request's tokens; by default that of the context.
+            usd: the maximum cost of the call; by default at the model's price.
+            call: a name of this call. Others are named by their context, or else numbered.
+            context: what is sent: ``ask`` sends ``ModelCall.texts`` in its place.
+
+        Returns:
+            The result of ``ask``, or the recorded one.
+
+        Raises:
+            BudgetExhausted: the worst case does not fit; no call was made.
+            NotRegistered, NotPermitted: the context offers a tool that the agent may not call, or a
+                skill names a tool that is not offered; no call was made.
+            GuardRefused: a text guard blocks a text; no call was made.
+            InputError: the budget has a bound in US dollars, and the model no known price; or the
+                size of the request is unknown.
+        """
+        if context is None and input_tokens is None:
+            raise InputError("give input_tokens=, the most that the request has, or context=")
+        price = price_of(load_prices([read_shipped_layer()]), model.rpartition(":")[2])
+
+        async def admit() -> tuple[ModelCall, Reservation]:
+            texts, skills = self._guard_context(context) if context else ([], "")
+            tokens = input_tokens
+            if tokens is None:
+                tools = describe_tools(map(self.get, context.tools if context else ()), "openai")
+                sent = [*texts, skills, canonical(tools).decode()]
+                tokens = REQUEST_OVERHEAD
+                tokens += sum(max_text_tokens(text) + PART_OVERHEAD for text in sent)
+            most = usd
+            if most is None and price is not None:
+                most = max_call_cost(price, tokens, max_tokens)
+            if most is None and self._account.left("usd") < float("inf"):
+                raise InputError(
+                    f"the price of {model} is unknown; give usd=, the maximum cost of the call"
+                )
+            sizes = Cost(tokens=tokens), Cost(tokens=max_tokens)
+            worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, most or 0.0)
+            return ModelCall(worst, price, texts, skills), self._account.reserve(worst)
+
+        async def perform(made: ModelCall) -> EffectResult:
+            return EffectResult(await ask(made), made.cost)
+
+        request: dict[str, Json] = {
+            "model": model, "input_tokens": input_tokens, "max_tokens": max_tokens,
+        }  # fmt: skip
+        if context is not None:
+            texts = [[place, self.journal.put(text)] for place, text in context.texts]
+            skills = [*map(str, context.skills)]
+            request |= {"texts": texts, "tools": [*context.tools], "skills": skills}
+        return await self.journal.effect(
+            self._key_of_model_call(call, request, context), request, perform, admit=admit
         )
-    sizes = Cost(tokens=input_tokens), Cost(tokens=max_tokens)
-    worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, usd or 0.0)
 
-    async def admit() -> tuple[ModelCall, Reservation]:
-        return ModelCall(worst, price), account.reserve(worst)
+    def _key_of_model_call(self, call: str, request: Json, context: ModelContext | None) -> Key:
+        """A call with a context is named by it: a resumed graph does not ask from its start."""
+        if call:
+            return Key("model_call", subject=f"named/{call}")
+        name = digest(request)[:24] if context else ""
+        self._counted[name] += 1
+        if not name:
+            return Key("model_call", number=self._counted[name])
+        return Key("model_call", subject=f"context/{name}.{self._counted[name]}")
 
-    async def perform(call: ModelCall) -> EffectResult:
-        value = await ask(call)
-        return EffectResult(value, call.cost)
+    def _guard_context(self, context: ModelContext) -> tuple[list[str], str]:
+        """The texts as the guards let them pass, and the text of the skills.
 
-    request = {"model": model, "input_tokens": input_tokens, "max_tokens": max_tokens}
-    return await journal.effect(key, request, perform, admit=admit)
+        Raises:
+            NotRegistered, NotPermitted, GuardRefused: see ``model_call``.
+        """
+        if unknown := {place for place, _ in context.texts}.difference(_PLACES):
+            raise InputError(f"a text stands in one of {', '.join(_PLACES)}, not in {min(unknown)!r}")
+        for name in context.tools:
+            if refusal := self._refusal(name, context.agent):
+                raise NotPermitted(refusal)
+        skills, problems = list[str](), list[ConfigError]()
+        for directory in map(Path, context.skills):
+            where = directory / "SKILL.md"
+            file = File(f"skills_catalog/{directory.name}/SKILL.md", str(where), where.read_bytes())
+            skill = load_skill(file, context.tools, (), problems)
+            skills += [titled(skill)] if skill else []
+        if problems:
+            raise NotPermitted(f"a skill that does not fit the tools offered: {problems[0]}")
+        return (
+            [self._pass_guards(text, place, context.agent) for place, text in context.texts],
+            self._pass_guards("\n\n".join(skills), "system", context.agent),
+        )

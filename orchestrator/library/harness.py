@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.app.runs.rollback import restore_calls
 from orchestrator.engine import state_machine
@@ -33,24 +34,39 @@ from orchestrator.engine.ports import Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
 from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.text_guards import Action
 from orchestrator.engine.tool_call_guards import SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
-from orchestrator.engine.types import AgentSpec, Bounds, Json, Level, LogHook, ToolCall, ToolSpec
+from orchestrator.engine.types import (
+    Bounds,
+    Json,
+    Level,
+    LogHook,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from orchestrator.engine.untrusted_text import run_nonce, unframe
-from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
+from orchestrator.errors import ActionFailed, ApprovalPending, GuardRefused, InputError, refused
 from orchestrator.guards.instructions_in_arguments import ArgumentAction, ArgumentGuard
-from orchestrator.library.agent_execution import RunLocation, RunParts, WorkNumbers, run_agent_task
+from orchestrator.library.agent_execution import (
+    RunLocation,
+    RunParts,
+    WorkNumbers,
+    open_text_guards,
+    run_agent_task,
+)
 from orchestrator.library.agents import Agent, AgentResult
-from orchestrator.library.external_model_calls import Ask, book_model_call
-from orchestrator.library.harness_queries import RunQueries
+from orchestrator.library.external_model_calls import ModelCalls
 from orchestrator.library.model_clients import Models
-from orchestrator.library.tools import Action, Handler
+from orchestrator.library.tools import Handler, HandlerTool
 from orchestrator.sandbox.file_rollback import Restored
 
 Context = TypeVar("Context")
 ANYTHING: Mapping[str, Json] = {"type": "object"}
 APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
+SHIPPED: Mapping[str, Action] = {}
 OBSERVE_ONLY = "OBSERVE ONLY: permissions, guards and approvals refuse nothing in this run"
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
 
@@ -65,7 +81,7 @@ def _announce_observe_only(journal: Journal, observer: Observer) -> None:
     observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
 
 
-class Harness(RunQueries):
+class Harness(ModelCalls):
     """Tools and agents behind one executor and one journal. Use ``Harness.open``.
 
     Calls and agents are numbered in the order in which they are requested. A program that is
@@ -88,7 +104,7 @@ class Harness(RunQueries):
     def __init__(self, parts: RunParts) -> None:
         super().__init__(parts)
         self._clock, self._world = parts.clock, parts.world
-        self._asked, self._model_calls, self._numbers = 0, 0, WorkNumbers()
+        self._asked, self._numbers = 0, WorkNumbers()
         self._latest: dict[str, str] = {}
 
     @classmethod
@@ -103,6 +119,7 @@ class Harness(RunQueries):
         bounds: Bounds = UNBOUNDED,
         policy: ToolPolicy = EVERY_LEVEL,
         guards: Sequence[Guard] = (),
+        text_guards: Mapping[str, Action] = SHIPPED,
         root: str | Path | None = None,
         world: str = "",
         secrets: Iterable[str] = (),
@@ -119,6 +136,8 @@ class Harness(RunQueries):
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
             policy: the highest level of tools, what is denied to whom, which tags are sensitive.
+            text_guards: actions of guards of what models are sent (docs/guards.md) in place of the
+                shipped ones: ``{"personal": "modify"}`` removes personal data.
             root: where tools of level WRITE may change files; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
@@ -130,6 +149,7 @@ class Harness(RunQueries):
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
+            InputError: a text guard may not do this, or its libraries are missing.
         """
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
@@ -149,7 +169,7 @@ class Harness(RunQueries):
             harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,
                 models=Models(journal, observer, closing, default=model), observer=observer,
-                store=store, files=run.files,
+                store=store, files=run.files, texts=open_text_guards(journal, text_guards),
             ))  # fmt: skip
             yield harness
             harness._require_awaited()
@@ -188,7 +208,7 @@ class Harness(RunQueries):
             name, description, schema, level, frozenset(tags), timeout=timeout, usd=usd,
             output_schema=output_schema, before=before, after=after,
         )  # fmt: skip
-        self._executor.registry.add(Action(spec, handler))
+        self._executor.registry.add(HandlerTool(spec, handler))
 
     async def execute(
         self,
@@ -214,9 +234,8 @@ class Harness(RunQueries):
             Denied: a person has denied it.
             ActionFailed: the handler failed; what it wrote is restored.
         """
-        return await self._execute(
-            self._key(name, call, arguments or {}), name, arguments or {}, agent
-        )
+        given = arguments or {}
+        return self._value(name, await self._call(self._key(name, call, given), name, given, agent))
 
     async def approve_and_execute(
         self,
@@ -238,9 +257,8 @@ class Harness(RunQueries):
             InputError: there is no such call and it is irreversible, so it needs a name.
             Others as ``execute``, except ApprovalPending.
         """
-        return await self._decide_and_execute(
-            name, arguments or {}, who, call, agent, approved=True
-        )
+        made = await self._decide_and_call(name, arguments or {}, who, call, agent, approved=True)
+        return self._value(name, made)
 
     async def deny(
         self,
@@ -256,7 +274,49 @@ class Harness(RunQueries):
         Raises:
             Denied: always, unless the call was performed before.
         """
-        await self._decide_and_execute(name, arguments or {}, who, call, agent, approved=False)
+        made = await self._decide_and_call(name, arguments or {}, who, call, agent, approved=False)
+        self._value(name, made)
+
+    async def observe(  # noqa: PLR0913 - options, all by keyword
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        call: str,
+        agent: str = "agent",
+        approved: bool | None = None,
+        who: str = "",
+    ) -> ToolResult:
+        """Execute a call of another framework's agent, whose model is shown the result.
+
+        Args:
+            call, agent: as for ``execute``.
+            approved: a person's decision of an irreversible call; None: nobody has decided yet.
+            who: the person who decided, for the record.
+
+        Returns:
+            The result; a refusal or a failure is one, too. ``content`` is what agents of the
+            harness are shown: marked as untrusted, after the warnings of the guards. A refusal's
+            begins with the name of the error, such as ``BudgetExhausted``. ``data`` is the value.
+
+        Raises:
+            ApprovalPending: it waits for a person; call again with the decision.
+        """
+        given = arguments or {}
+        if approved is None:
+            made = await self._call(self._key(name, call, given), name, given, agent)
+        else:
+            made = await self._decide_and_call(name, given, who, call, agent, approved=approved)
+        try:
+            content = self._pass_guards(made.content, "observation", agent)
+        except GuardRefused as blocked:
+            made = replace(made, ok=False, data=None)
+            return replace(made, content=f"GuardRefused: {blocked}", code=blocked.code)
+        if not made.ok:
+            refusal = made.refusal
+            error = type(refused(refusal.code, refusal.reason)) if refusal else ActionFailed
+            content = f"{error.__name__}: {content}"
+        return replace(made, content=content)
 
     async def run(self, agent: Agent, prompt: str, *, call: str = "") -> AgentResult:
         """Let an agent work on a prompt until it answers, fails, or reaches a bound.
@@ -321,47 +381,6 @@ class Harness(RunQueries):
         if pending:
             raise pending[0]
         return [results[position] for position in sorted(results)]
-
-    async def model_call(
-        self,
-        ask: Ask,
-        *,
-        model: str,
-        input_tokens: int,
-        max_tokens: int,
-        usd: float | None = None,
-        call: str = "",
-    ) -> Json:
-        """Make a model call of another framework within the run's budget, recorded once.
-
-        The worst case is reserved before the call; afterwards, what ``ask`` records is booked. If
-        it records nothing, raises, or is interrupted, the worst case is booked.
-
-        Args:
-            ask: makes the call, records what it used, and returns a JSON value.
-            model: a model's name, with or without its provider.
-            input_tokens: upper bound of the request's tokens.
-            max_tokens: limit of the answer's tokens.
-            usd: the maximum cost of the call; by default at the model's price.
-            call: a name of this call; calls without a name are numbered.
-
-        Returns:
-            The result of ``ask``, or the recorded one.
-
-        Raises:
-            BudgetExhausted: the worst case does not fit; no call was made.
-            InputError: the budget has a bound in US dollars, and the model no known price.
-        """
-        self._model_calls += not call
-        key = (
-            Key("model_call", subject=f"named/{call}")
-            if call
-            else Key("model_call", number=self._model_calls)
-        )
-        return await book_model_call(
-            ask, self.journal, self._account, key,
-            model=model, input_tokens=input_tokens, max_tokens=max_tokens, usd=usd,
-        )  # fmt: skip
 
     async def run_flow(self, flow: Flow[Context], context: Context) -> str:
         """Run a flow of states to a final state, and return its name.
@@ -429,7 +448,7 @@ class Harness(RunQueries):
         now = self._clock.now()
         record_decision(self.journal, call, approved=approved, who=who, now=now, seconds=seconds)
 
-    async def _decide_and_execute(
+    async def _decide_and_call(
         self,
         name: str,
         arguments: Mapping[str, Json],
@@ -438,13 +457,13 @@ class Harness(RunQueries):
         agent: str,
         *,
         approved: bool,
-    ) -> Json:
+    ) -> ToolResult:
         key = self._key_to_decide(name, arguments, call)
         try:
-            return await self._execute(key, name, arguments, agent)
+            return await self._call(key, name, arguments, agent)
         except ApprovalPending:
             self._decide(key, approved, who, APPROVED_SECONDS)
-        return await self._execute(key, name, arguments, agent)
+        return await self._call(key, name, arguments, agent)
 
     def _key(self, name: str, call: str, arguments: Mapping[str, Json]) -> str:
         if call:
@@ -472,7 +491,7 @@ class Harness(RunQueries):
                 return key
         if latest:
             return latest
-        if self.level(name) > Level.WRITE:
+        if self.get(name).level > Level.WRITE:
             raise InputError(
                 f"no call of {name} with these arguments waits; ask for it with execute first, or "
                 "name it with call=, so that it is not repeated when the program restarts"
@@ -482,13 +501,18 @@ class Harness(RunQueries):
     def _digest(self, name: str, arguments: Mapping[str, Json]) -> str:
         return request_digest(name, arguments, self._world)
 
-    async def _execute(
+    async def _call(
         self, key: str, name: str, arguments: Mapping[str, Json], agent: str
-    ) -> Json:
-        known = tuple(self._executor.registry.specs())
-        spec = AgentSpec(agent, "", "", known)
+    ) -> ToolResult:
         call = ToolCall(key, name, arguments)
-        result = await self._executor.call(spec, call, key, self._account)
+        return await self._executor.call(self._spec(agent), call, key, self._account)
+
+    def _value(self, name: str, result: ToolResult) -> Json:
+        """The value of a call that was performed.
+
+        Raises:
+            Refused, ActionFailed: it was not.
+        """
         if result.ok:
             return result.data
         if result.refusal:

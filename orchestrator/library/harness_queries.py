@@ -1,13 +1,15 @@
 """Queries of a program's run that do not change it: tools, budget, observed decisions."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any
+from typing import Any, Literal
 
-from orchestrator.engine.types import Bounds, Level, ToolSpec
-from orchestrator.errors import InputError
+from orchestrator.engine.text_guards import Place
+from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolSpec
+from orchestrator.errors import InputError, NotRegistered
 from orchestrator.library.agent_execution import RunParts, observed_rulings
 from orchestrator.library.agents import Agent
+from orchestrator.providers.tool_formats import ToolFormat, describe_tools
 from orchestrator.sandbox.file_rollback import Restored
 
 
@@ -32,20 +34,31 @@ class RunQueries:
         left["seconds"] = account.seconds_left()
         return Bounds(**{name: max(amount, 0.0) for name, amount in left.items()})
 
-    def level(self, name: str) -> Level:
-        """What a tool can do to the world.
+    def get(self, name: str) -> ToolSpec:
+        """What is known of a tool: description, schema, level, tags and limits.
 
         Raises:
             NotRegistered: there is no tool of that name.
         """
-        return self._executor.registry.get(name).spec.level
+        return self._executor.registry.get(name).spec
+
+    def is_allowed(self, name: str, agent: Agent | str = "agent") -> bool:
+        """Whether an agent may call a registered tool here, an irreversible one with approval.
+
+        Args:
+            agent: an agent, or the name that ``execute`` is given.
+        """
+        try:
+            return self._refusal(name, agent) is None
+        except NotRegistered:
+            return False
 
     def actions(self) -> list[ToolSpec]:
         """The registered actions, in order."""
         return list(self._executor.registry.specs().values())
 
     def filter_by_tag(self, *tags: str) -> list[ToolSpec]:
-        """The registered tools that carry one of the tags, in order."""
+        """The registered tools that carry all of the tags, in order."""
         return list(self._executor.registry.filter_by_tag(*tags))
 
     def tools_for_task(self, agent: Agent) -> list[ToolSpec]:
@@ -61,3 +74,36 @@ class RunQueries:
             if getcoroutinestate(work) == CORO_CREATED:
                 work.close()
                 raise InputError("rollback was called without await, so it restored nothing")
+
+    def describe_tools(
+        self, form: ToolFormat, tools: Iterable[ToolSpec] | None = None
+    ) -> list[dict[str, Json]]:
+        """Tools as an API takes them: name, description and schema of the arguments.
+
+        Args:
+            form: ``anthropic`` (Messages), ``openai`` (Responses), ``openai-chat`` (Chat
+                Completions) or ``mcp``.
+            tools: by default all registered ones.
+
+        Raises:
+            InputError: there is no such format.
+        """
+        return describe_tools(self.actions() if tools is None else tools, form)
+
+    def _refusal(self, name: str, agent: Agent | str) -> str | None:
+        """Why an agent may not call a tool; None if it may."""
+        tool, policy = self.get(name), self._executor.policy
+        return policy.refusal(self._spec(agent) if isinstance(agent, str) else agent.spec(""), tool)
+
+    def _pass_guards(self, text: str, place: Place | Literal["assistant"], agent: str) -> str:
+        """A text without the run's secrets, as the text guards let it pass.
+
+        Raises:
+            GuardRefused: one blocks it.
+        """
+        text = self.journal.redact(text)
+        return text if place == "assistant" else self._parts.texts.passed(text, place, agent)
+
+    def _spec(self, agent: str) -> AgentSpec:
+        """An agent of a program or framework that may call all registered tools."""
+        return AgentSpec(agent, "", "", tuple(self._executor.registry.specs()))

@@ -64,11 +64,10 @@ class Tool:
         else:
             names = type(given).model_fields
             value = await self._function(**{name: getattr(given, name) for name in names})
-        value = to_jsonable_python(value)
-        return Observation(value if isinstance(value, str) else "", value)
+        return _observation(to_jsonable_python(value))
 
 
-class Action(Struct):
+class HandlerTool(Struct):
     """A handler of plain JSON as a tool of the engine."""
 
     spec: ToolSpec
@@ -76,8 +75,11 @@ class Action(Struct):
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the handler and return its result."""
-        value = await self.handler(arguments)
-        return Observation(value if isinstance(value, str) else json.dumps(value), value)
+        return _observation(await self.handler(arguments))
+
+
+def _observation(value: Json) -> Observation:
+    return Observation(value if isinstance(value, str) else json.dumps(value), value)
 
 
 class _Arguments(BaseModel):

@@ -51,6 +51,7 @@ from orchestrator.providers.request_normalization import (
     shared_opening,
     strict_output_schema,
 )
+from orchestrator.providers.tool_formats import describe_tools
 
 _STOPS: dict[str, StopKind] = {
     "end_turn": "end",
@@ -101,14 +102,7 @@ class AnthropicModel(ApiModel):
             "messages": messages,
         }
         if request.tools:
-            body["tools"] = [
-                {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": dict(tool.schema),
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = describe_tools(request.tools, "anthropic")
             body["tool_choice"] = self._tool_choice()
         if can.streams:
             body["stream"] = True

@@ -43,6 +43,7 @@ from orchestrator.providers.request_normalization import (
     shared_opening,
     strict_output_schema,
 )
+from orchestrator.providers.tool_formats import describe_tools
 
 MIN_OUTPUT_TOKENS = 16
 """The API rejects a smaller limit."""
@@ -89,16 +90,7 @@ class OpenAIModel(ApiModel):
             "prompt_cache_key": f"diffcourt-{cache_key}"[:64],
         }
         if request.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.schema),
-                    "strict": False,
-                }
-                for tool in request.tools
-            ]
+            body["tools"] = describe_tools(request.tools, "openai")
             body["tool_choice"] = "auto"
             body["parallel_tool_calls"] = can.parallel_calls
         elif can.cache_breakpoints:  # one answer, and nothing is read again: nothing is cached

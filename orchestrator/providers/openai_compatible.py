@@ -47,6 +47,7 @@ from orchestrator.providers.request_normalization import (
     render_system_parts,
     strict_output_schema,
 )
+from orchestrator.providers.tool_formats import describe_tools
 
 _STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}
 _REASONING_KEYS = ("reasoning_content", "reasoning")
@@ -92,17 +93,7 @@ class CompatibleModel(ApiModel):
     def _render_tools(self, request: Request) -> dict[str, Json]:
         can = self.provider.can
         fields: dict[str, Json] = {
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": dict(tool.schema),
-                    },
-                }
-                for tool in request.tools
-            ],
+            "tools": describe_tools(request.tools, "openai-chat"),
             "tool_choice": "auto",
         }
         return {**fields, "parallel_tool_calls": True} if can.parallel_calls else fields

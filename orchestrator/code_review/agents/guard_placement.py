@@ -62,7 +62,7 @@ class Guards(Struct, frozen=True):
         """
         if model.name == OFFLINE:
             return model
-        return GuardedModel(model, self._texts("input"), self.journal.redact)
+        return GuardedModel(model, self.texts("input"), self.journal.redact)
 
     def calls(self, policy: ToolsConfig) -> list[Guard]:
         """The tool guards."""
@@ -87,7 +87,7 @@ class Guards(Struct, frozen=True):
         """The function that applies the output guards to an agent's report."""
         if model.name == OFFLINE:
             return report_unchanged
-        layer = self._texts("output")
+        layer = self.texts("output")
 
         def passed(agent: str, value: Json, prose: bool) -> Json:
             if isinstance(value, str):
@@ -103,7 +103,12 @@ class Guards(Struct, frozen=True):
     def _tier(self) -> str:
         return self.file.resolve_tier(self.tier)
 
-    def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
+    def texts(self, layer: Literal["input", "output"]) -> TextGuards:
+        """The text guards of a layer.
+
+        Raises:
+            InputError: as ``model``.
+        """
         # Imported only if a model answers: it takes a tenth of the start of an offline review.
         from orchestrator.guards.passed_check_claims import ClaimRule  # noqa: PLC0415
         from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415
