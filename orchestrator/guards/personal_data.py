@@ -1,57 +1,61 @@
-"""Detect numbers that identify a person or an account, by shape and check digits.
+"""Detect data that identifies a person or an account: numbers, phone numbers and e-mail addresses.
 
-Needs the extra ``pii``. A number that is ordinary in code (a version, an id, a time) rarely has
-both the shape and the check digits; the card numbers that payment services publish for tests are
-left alone.
+Needs the extra ``pii``. ``personal_data.yaml`` has the shapes, and what validates them: a number
+that is ordinary in code (a version, an id, a time) rarely has both the shape and the check digits.
+Names of people are found by presidio, see ``presidio.py``.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import phonenumbers
-from stdnum import iban, luhn
-from stdnum.br import cpf
-from stdnum.ch import ssn as ahv
-from stdnum.de import idnr
-from stdnum.fr import nir
-from stdnum.in_ import aadhaar
-from stdnum.it import codicefiscale
-from stdnum.us import ssn
+import yaml
 
 from orchestrator.engine.text_guards import Detection, Place
 
-_CARD = (
-    r"(?<![\w.])(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|3[47]\d\d|6011|65\d\d)"
-    r"(?:[ -]?\d{4}){3}(?![\w.])|(?<![\w.])3[47]\d\d[ -]?\d{6}[ -]?\d{5}(?![\w.])"
-)
-_TEST_CARDS = re.compile(
-    r"(\d)\1{7}|(?:4242){2}|(?:1234){2}|12345678|378282|371449|555555|601111|400000"
+_DATA: dict[str, Any] = yaml.load(
+    Path(__file__).with_suffix(".yaml").read_bytes(),
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - both are safe
 )
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
+_DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
+_LABEL_CHARACTERS = 40
+"""Within which a word such as ``passport`` must stand before a number without check digits."""
 
 
-def _is_card(text: str) -> bool:
-    digits = re.sub(r"\D", "", text)
-    length = 15 if digits.startswith("3") else 16
-    return len(digits) == length and not _TEST_CARDS.search(digits) and luhn.is_valid(digits)
+class _Shape:
+    """A shape of ``personal_data.yaml`` and what decides whether a match counts."""
+
+    def __init__(self, rule: dict[str, str]) -> None:
+        self.kind, self.search = rule["kind"], re.compile(rule["shape"]).finditer
+        words = rule.get("words")
+        self._words = re.compile(rf"(?i)\b(?:{words})\b") if words else None
+        self._not = re.compile(rule["not"]) if "not" in rule else None
+        self._check = rule.get("check")
+
+    def counts(self, found: re.Match[str]) -> bool:
+        """Whether a match is no test value, has the check digits, and a word that labels it."""
+        start, number = found.start(), re.sub(r"[\W_]", "", found.group())
+        before = found.string[max(start - _LABEL_CHARACTERS, 0) : start]
+        return (
+            not (self._not and self._not.search(number))
+            and (self._words is None or self._words.search(before) is not None)
+            and (self._check is None or import_module(f"stdnum.{self._check}").is_valid(number))
+        )
 
 
-# Name, pattern (with separators where bare digits would be ambiguous), and validation of the check
-# digits.
-_NUMBERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
-    ("card number", _CARD, _is_card),
-    ("IBAN", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
-    ("US social security number", r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])", ssn.is_valid),
-    ("French NIR", r"\b[12] \d{2} \d{2} \d[\dAB] \d{3} \d{3} \d{2}\b", nir.is_valid),
-    ("Italian tax code", r"\b[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]\b", codicefiscale.is_valid),
-    ("Swiss AHV number", r"\b756\.\d{4}\.\d{4}\.\d{2}\b", ahv.is_valid),
-    ("Brazilian CPF", r"\b\d{3}\.\d{3}\.\d{3}-\d{2}\b", cpf.is_valid),
-    ("German tax id", r"\b\d{2} \d{3} \d{3} \d{3}\b", idnr.is_valid),
-    ("Aadhaar number", r"\b[2-9]\d{3} \d{4} \d{4}\b(?! \d)", aadhaar.is_valid),
-)
-_SHAPES = [(kind, re.compile(shape), valid) for kind, shape, valid in _NUMBERS]
+_SHAPES = [_Shape(rule) for rule in _DATA["numbers"]]
+_PHONES, _EMAILS = _DATA["phones"], _DATA["emails"]
+_NATIONAL = [
+    (region, re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"))
+    for region, shape in _PHONES["national"].items()
+]
+_LABELED_PHONE = re.compile(rf"(?i)\b(?:{_PHONES['words']})\b[^\w\n+]{{1,4}}(\(?\d[\d ().-]{{6,16}}\d)\b")
+_EMAIL, _NO_EMAIL = re.compile(_EMAILS["shape"]), re.compile(_EMAILS["not"])
 
 
 class PersonalDataSpan(NamedTuple):
@@ -69,14 +73,14 @@ class PersonalGuard:
     """Detects personal data and replaces it by its kind.
 
     Args:
-        more: detectors besides those of numbers with check digits and of phone numbers.
+        more: detectors besides those of numbers, e-mail addresses and phone numbers.
     """
 
     name = "personal"
     places: frozenset[Place] = frozenset({"system", "tool", "brief", "observation", "report"})
 
     def __init__(self, more: Sequence[Detector] = ()) -> None:
-        self._detectors = (numbers, phones, *more)
+        self._detectors = (numbers, emails, phones, *more)
 
     def detect(self, text: str) -> Detection | None:
         """The kinds of personal data, and the text with each replaced by its kind."""
@@ -109,20 +113,49 @@ def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]
 
 
 def numbers(text: str) -> Iterator[PersonalDataSpan]:
-    """Numbers with check digits, searched line by line."""
-    done = 0
-    for line in text.split("\n"):
+    """Numbers of people and accounts, searched line by line."""
+    for done, line in _lines(text):
         if _LIKELY.search(line):
-            for kind, shape, valid in _SHAPES:
-                for found in shape.finditer(line):
-                    if valid(found.group()):
-                        yield PersonalDataSpan(done + found.start(), done + found.end(), kind)
-        done += len(line) + 1
+            for shape in _SHAPES:
+                for found in filter(shape.counts, shape.search(line)):
+                    yield PersonalDataSpan(done + found.start(), done + found.end(), shape.kind)
+
+
+def emails(text: str) -> Iterator[PersonalDataSpan]:
+    """E-mail addresses, but those for examples and of programs."""
+    for found in _EMAIL.finditer(text) if "@" in text else ():
+        if not _NO_EMAIL.search(found.group()):
+            yield PersonalDataSpan(found.start(), found.end(), "e-mail address")
 
 
 def phones(text: str) -> Iterator[PersonalDataSpan]:
-    """International numbers only: without a country any row of digits could be one."""
+    """International numbers, and national ones as people of the largest countries write them."""
     if _PHONE.search(text):
         for found in phonenumbers.PhoneNumberMatcher(text, None):
             if found.raw_string.startswith(("+", "＋")):
                 yield PersonalDataSpan(found.start, found.end, "phone number")
+    for done, line in _lines(text):
+        if not _DIGITS.search(line):
+            continue
+        places = [
+            (match.span(), (region,)) for region, shape in _NATIONAL for match in shape.finditer(line)
+        ]
+        places += [(match.span(1), _PHONES["bare"]) for match in _LABELED_PHONE.finditer(line)]
+        for (start, end), regions in places:
+            if any(_is_phone(line[start:end], region) for region in regions):
+                yield PersonalDataSpan(done + start, done + end, "phone number")
+
+
+def _is_phone(text: str, region: str) -> bool:
+    try:
+        return bool(phonenumbers.is_valid_number(phonenumbers.parse(text, region)))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text, each with its offset."""
+    done = 0
+    for line in text.split("\n"):
+        yield done, line
+        done += len(line) + 1

@@ -36,10 +36,14 @@ _MARKS = re.compile("|".join(_DATA["marks"]), re.MULTILINE)
 
 def _any(words: Iterable[str]) -> str:
     """A pattern for any of the words; scripts without spaces have no word boundaries."""
-    return "|".join(
-        (rf"{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
-        for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words)
-    ).replace("*", "").replace(" ", r"\s")
+    return (
+        "|".join(
+            (rf"{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
+            for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words)
+        )
+        .replace("*", "")
+        .replace(" ", r"\s")
+    )
 
 
 def _phrase(line: str) -> str:

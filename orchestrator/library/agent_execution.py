@@ -24,8 +24,8 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.text_guards import Action, GuardedModel, TextGuards
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.library.agents import Agent, AgentResult

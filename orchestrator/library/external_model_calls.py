@@ -24,6 +24,8 @@ from orchestrator.providers.call_costs import max_call_cost
 from orchestrator.providers.token_bounds import PART_OVERHEAD, REQUEST_OVERHEAD, max_text_tokens
 from orchestrator.providers.tool_formats import describe_tools
 
+TextPlace = Place | Literal["assistant"]
+
 
 class ModelContext(Struct, frozen=True):
     """What a framework is about to send to a model.
@@ -37,7 +39,7 @@ class ModelContext(Struct, frozen=True):
         agent: who asks; its permissions hold.
     """
 
-    texts: Sequence[tuple[Place | Literal["assistant"], str]] = ()
+    texts: Sequence[tuple[TextPlace, str]] = ()
     tools: Sequence[str] = ()
     skills: Sequence[str | Path] = ()
     agent: str = "agent"
@@ -84,7 +86,7 @@ class ModelCall:
 
 
 Ask = Callable[[ModelCall], Awaitable[Any]]
-_PLACES = ("assistant", *get_args(Place))
+_PLACES = (*get_args(Place), "assistant")
 
 
 class ModelCalls(RunQueries):
@@ -184,7 +186,9 @@ class ModelCalls(RunQueries):
             NotRegistered, NotPermitted, GuardRefused: see ``model_call``.
         """
         if unknown := {place for place, _ in context.texts}.difference(_PLACES):
-            raise InputError(f"a text stands in one of {', '.join(_PLACES)}, not in {min(unknown)!r}")
+            raise InputError(
+                f"a text stands in one of {', '.join(_PLACES)}, not in {min(unknown)!r}"
+            )
         for name in context.tools:
             if refusal := self._refusal(name, context.agent):
                 raise NotPermitted(refusal)

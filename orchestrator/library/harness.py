@@ -37,15 +37,7 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.text_guards import Action
 from orchestrator.engine.tool_call_guards import SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
-from orchestrator.engine.types import (
-    Bounds,
-    Json,
-    Level,
-    LogHook,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-)
+from orchestrator.engine.types import Bounds, Json, Level, LogHook, ToolCall, ToolResult, ToolSpec
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, GuardRefused, InputError, refused
 from orchestrator.guards.instructions_in_arguments import ArgumentAction, ArgumentGuard
@@ -277,7 +269,7 @@ class Harness(ModelCalls):
         made = await self._decide_and_call(name, arguments or {}, who, call, agent, approved=False)
         self._value(name, made)
 
-    async def observe(  # noqa: PLR0913 - options, all by keyword
+    async def observe(
         self,
         name: str,
         arguments: Mapping[str, Json] | None = None,

@@ -1,4 +1,4 @@
-"""Tools as models' APIs and MCP describe them: a name, a description, a JSON Schema of arguments."""
+"""Tools as models' APIs and MCP describe them: name, description, schema of the arguments."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
