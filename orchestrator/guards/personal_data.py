@@ -26,6 +26,10 @@ _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
 _LABEL_CHARACTERS = 40
 """Within which a word such as ``passport`` must stand before a number without check digits."""
 
+PERSON = "PERSON"
+"""Presidio's entity for names of people: it is used where it can be, and never required."""
+NO_NAMES = "personal: names of people are not detected; that needs presidio and a model of spaCy"
+
 
 class _Shape:
     """A shape of ``personal_data.yaml`` and what decides whether a match counts."""
@@ -54,7 +58,9 @@ _NATIONAL = [
     (region, re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"))
     for region, shape in _PHONES["national"].items()
 ]
-_LABELED_PHONE = re.compile(rf"(?i)\b(?:{_PHONES['words']})\b[^\w\n+]{{1,4}}(\(?\d[\d ().-]{{6,16}}\d)\b")
+_LABELED_PHONE = re.compile(
+    rf"(?i)\b(?:{_PHONES['words']})\b[^\w\n+]{{1,4}}(\(?\d[\d ().-]{{6,16}}\d)\b"
+)
 _EMAIL, _NO_EMAIL = re.compile(_EMAILS["shape"]), re.compile(_EMAILS["not"])
 
 
@@ -138,7 +144,9 @@ def phones(text: str) -> Iterator[PersonalDataSpan]:
         if not _DIGITS.search(line):
             continue
         places = [
-            (match.span(), (region,)) for region, shape in _NATIONAL for match in shape.finditer(line)
+            (match.span(), (region,))
+            for region, shape in _NATIONAL
+            for match in shape.finditer(line)
         ]
         places += [(match.span(1), _PHONES["bare"]) for match in _LABELED_PHONE.finditer(line)]
         for (start, end), regions in places:

@@ -1,12 +1,12 @@
 """Detect personal data by presidio-analyzer: by patterns, and the words before them in the line.
 
-Needs the extra ``presidio``. No language model is loaded and nothing is fetched: names of people,
-which only a model can recognize, are not found.
+Needs the extra ``presidio``. Nothing is fetched: names of people, which only a model can recognize,
+are found where a model of spaCy is installed.
 """
 
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import presidio_analyzer
@@ -16,20 +16,27 @@ from presidio_analyzer import predefined_recognizers
 from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
 
 from orchestrator.errors import InputError
-from orchestrator.guards.personal_data import Detector, PersonalDataSpan
+from orchestrator.guards.personal_data import NO_NAMES, PERSON, Detector, PersonalDataSpan
 
 LANGUAGE = "en"
+NAME_SCORE = 0.85
+"""As presidio has it: models of spaCy do not say how sure they are."""
 PIECE_CHARACTERS = 2000
 """Analyzed together: some of its patterns take quadratic time."""
 _PIECES = re.compile(rf"[^\n]{{1,{PIECE_CHARACTERS}}}")
 _EXAMPLE_DOMAINS = frozenset({"example.com", "example.net", "example.org"})
 
 
-class _WordSplitter(NlpEngine):
-    """Splits text into words, which presidio uses as context of a match."""
+class _Language(NlpEngine):
+    """Splits text into words, which presidio uses as context of a match, and finds names.
 
-    def __init__(self) -> None:
-        self._split = spacy.blank(LANGUAGE)
+    Args:
+        model: an installed model of spaCy; empty: no names are found.
+    """
+
+    def __init__(self, model: str) -> None:
+        unused = ["tagger", "parser", "attribute_ruler", "lemmatizer"]
+        self._read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
 
     def load(self) -> None:
         pass
@@ -38,9 +45,13 @@ class _WordSplitter(NlpEngine):
         return True
 
     def process_text(self, text: str, language: str) -> NlpArtifacts:
-        words = self._split(text)
-        places = [word.idx for word in words]
-        return NlpArtifacts([], words, places, [word.lower_ for word in words], self, language)
+        words = self._read(text)
+        names = [entity for entity in words.ents if entity.label_ in {"PERSON", "PER"}]
+        for name in names:
+            name.label_ = PERSON
+        places, lemmas = [word.idx for word in words], [word.lower_ for word in words]
+        scores = [NAME_SCORE] * len(names)
+        return NlpArtifacts(names, words, places, lemmas, self, language, scores)
 
     def process_batch(
         self, texts: Any, language: str, **_: Any
@@ -49,13 +60,13 @@ class _WordSplitter(NlpEngine):
             yield text, self.process_text(text, language)
 
     def is_stopword(self, word: str, language: str) -> bool:
-        return bool(self._split.vocab[word].is_stop)
+        return bool(self._read.vocab[word].is_stop)
 
     def is_punct(self, word: str, language: str) -> bool:
-        return bool(self._split.vocab[word].is_punct)
+        return bool(self._read.vocab[word].is_punct)
 
     def get_supported_entities(self) -> list[str]:
-        return []
+        return [PERSON]
 
     def get_supported_languages(self) -> list[str]:
         return [LANGUAGE]
@@ -81,25 +92,32 @@ def _recognizers() -> Iterator[Any]:
             yield kind(supported_language=LANGUAGE)
 
 
-def detector(entities: Collection[str], score: float) -> Detector:
+def detector(entities: Collection[str], score: float, note: Callable[[str], None]) -> Detector:
     """Make a detector of these entities.
 
     Args:
         entities: by presidio's names, such as ``EMAIL_ADDRESS``.
         score: the lowest score that counts, 0 to 1.
+        note: told, in one line, if no model is installed that finds names.
     """
     known = {it.supported_entities[0]: it for it in _recognizers()}
-    if unknown := sorted({*entities} - known.keys()):
+    if unknown := sorted({*entities} - known.keys() - {PERSON}):
         raise InputError(
             f"config/guards.yaml names entities unknown to presidio: {', '.join(unknown)}; "
-            f"without a model it detects {', '.join(sorted(known))}"
+            f"it detects {', '.join(sorted({*known, PERSON}))}"
         )
-    chosen = [known[name] for name in entities]
+    model = next(iter(sorted(spacy.util.get_installed_models())), "") if PERSON in entities else ""
+    if PERSON in entities and not model:
+        note(NO_NAMES)
+    patterns = [known[name] for name in entities if name in known]
+    names = [predefined_recognizers.SpacyRecognizer(LANGUAGE, [PERSON])] if model else []
+    if not patterns and not names:
+        return lambda text: ()
     engine = presidio_analyzer.AnalyzerEngine(
         registry=presidio_analyzer.RecognizerRegistry(
-            recognizers=chosen, supported_languages=[LANGUAGE]
+            recognizers=[*patterns, *names], supported_languages=[LANGUAGE]
         ),
-        nlp_engine=_WordSplitter(),
+        nlp_engine=_Language(model),
         supported_languages=[LANGUAGE],
     )
 
@@ -107,7 +125,7 @@ def detector(entities: Collection[str], score: float) -> Detector:
         for piece in _PIECES.finditer(text):
             line = piece.group()
             # Words are split only where a pattern fits: that takes longer than all patterns.
-            if any(it.analyze(line, it.supported_entities, None) for it in chosen):
+            if names or any(it.analyze(line, it.supported_entities, None) for it in patterns):
                 for found in engine.analyze(line, LANGUAGE, score_threshold=score):
                     kind = found.entity_type.replace("_", " ").lower()
                     yield PersonalDataSpan(

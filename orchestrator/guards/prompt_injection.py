@@ -25,7 +25,8 @@ _SPACE = re.compile(r"[\s*_>|\"`]+")
 _END = re.compile(r"[.!?;。！？]\s")
 # Where an imperative begins: a sentence or line does, or a word comes before that makes it one.
 _BEGIN = re.compile(
-    r"(?:\A|\n|[^\w\s'’]\s?|\b(?:please|now|just|then|always|must|shall|should|you (?:will|to|are to))\s)\Z"
+    r"(?:\A|\n|[^\w\s'’]\s?"
+    r"|\b(?:please|now|just|then|always|must|shall|should|you (?:will|to|are to))\s)\Z"
 )
 _DATA = yaml.load(
     Path(__file__).with_name("injection_phrases.yaml").read_bytes(),

@@ -28,12 +28,14 @@ class GuardSettings(Struct, frozen=True):
         toxic: words that no report may contain.
         entities: what presidio detects; none: it is not used.
         score: its lowest score that counts, 0 to 1.
+        note: called with what a guard cannot detect here, in one line.
     """
 
     characters: int
     languages: Sequence[str]
     claims: Sequence[ClaimRule]
     ran: Callable[[], Set[str]]
+    note: Callable[[str], None]
     toxic: Sequence[str]
     entities: Sequence[str] = ()
     score: float = 0.5
@@ -41,13 +43,18 @@ class GuardSettings(Struct, frozen=True):
 
 def _personal(settings: GuardSettings) -> TextGuard:
     # Its libraries are in an extra, and imported only if it is enabled.
-    from orchestrator.guards.personal_data import PersonalGuard  # noqa: PLC0415
+    from orchestrator.guards.personal_data import NO_NAMES, PERSON, PersonalGuard  # noqa: PLC0415
 
     if not settings.entities:
         return PersonalGuard()
-    from orchestrator.guards.presidio import detector  # noqa: PLC0415 - seconds, and another extra
-
-    return PersonalGuard([detector(settings.entities, settings.score)])
+    try:
+        from orchestrator.guards.presidio import detector  # noqa: PLC0415 - seconds, another extra
+    except ImportError:
+        if {*settings.entities} != {PERSON}:
+            raise
+        settings.note(NO_NAMES)
+        return PersonalGuard()
+    return PersonalGuard([detector(settings.entities, settings.score, settings.note)])
 
 
 GUARDS: Mapping[str, Callable[[GuardSettings], TextGuard]] = MappingProxyType(

@@ -53,7 +53,9 @@ def every_guard(
     """All of them, those that are off by default as well; presidio only with entities."""
     given = config()
     claims = [ClaimRule(c.what, c.words, frozenset(c.tools)) for c in given.claims]
-    setting = GuardSettings(given.limits.characters, ["en"], claims, ran, given.toxic, entities)
+    setting = GuardSettings(
+        given.limits.characters, ["en"], claims, ran, lambda said: None, given.toxic, entities
+    )
     return {name: build(setting) for name, build in GUARDS.items()}
 
 

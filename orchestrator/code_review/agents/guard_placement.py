@@ -7,6 +7,7 @@ Four layers: texts that a model is sent (input), its calls (tool), its reports (
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct, convert, to_builtins
@@ -22,6 +23,7 @@ from orchestrator.engine.agent_loop import report_unchanged
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import GUARDS, Key
+from orchestrator.engine.model_call_events import note_once
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
@@ -121,6 +123,7 @@ class Guards(Struct, frozen=True):
             toxic=self.file.toxic,
             entities=self.file.presidio.entities,
             score=self.file.presidio.score,
+            note=partial(note_once, self.journal),
         )
         chosen = self.file.actions(layer, self.environment, self._tier())
         actions = {name: action for name, action in chosen.items() if action != "confirm"}
