@@ -1,7 +1,8 @@
-"""Two tests that any framework's adapter must pass, each with the real library.
+"""Two tests that any framework's adapter must pass at each seam, each with the real library.
 
 The refusal test: the effect of a refused action provably never happened. The trace test: every step
-left its typed event in the journal.
+left its typed event in the journal. The seams: calls of tools, what they return, what a model is
+sent.
 """
 
 import json
@@ -201,7 +202,9 @@ async def test_every_step_is_recorded_in_the_journal(
         ]
         told = await drive(harness, wishes, True)
     assert world.seen == ["a", "v1"]
-    assert json.loads(told[1]) == {"did": "v1"}
+    mark, value, _ = told[1].split("\n")
+    assert mark.startswith("<untrusted ")
+    assert json.loads(value) == {"did": "v1"}
     rows = await rows_of(path)
     kinds = [(kind, key.rsplit("/", 1)[-1]) for kind, key in rows if not key.startswith("session")]
     assert kinds == [
