@@ -20,7 +20,8 @@ from orchestrator.guards.personal_data import NO_NAMES, PERSON, Detector, Person
 
 LANGUAGE = "en"
 _FULL_NAME = re.compile(
-    r"[A-ZÀ-Þ][\w'’.-]*(?: (?:[A-ZÀ-Þ][\w'’.-]*|bin|da|de|del|den|der|di|la|van|von))* [A-ZÀ-Þ][\w'’-]+"
+    r"[A-ZÀ-Þ][\w'’.-]*(?: (?:[A-ZÀ-Þ][\w'’.-]*|bin|da|de|del|den|der|di|la|van|von))*"
+    r" [A-ZÀ-Þ][\w'’-]+"
 )
 """A first and a last name: a model takes many a single word of code for a name."""
 NAME_SCORE = 0.85

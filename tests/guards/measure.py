@@ -48,13 +48,15 @@ SUGGESTED = (
 
 
 def every_guard(
-    ran: Callable[[], frozenset[str]] = frozenset, entities: Sequence[str] = ()
+    ran: Callable[[], frozenset[str]] = frozenset,
+    entities: Sequence[str] = (),
+    note: Callable[[str], None] = lambda said: None,
 ) -> Mapping[str, TextGuard]:
     """All of them, those that are off by default as well; presidio only with entities."""
     given = config()
     claims = [ClaimRule(c.what, c.words, frozenset(c.tools)) for c in given.claims]
     setting = GuardSettings(
-        given.limits.characters, ["en"], claims, ran, lambda said: None, given.toxic, entities
+        given.limits.characters, ["en"], claims, ran, note, given.toxic, entities
     )
     return {name: build(setting) for name, build in GUARDS.items()}
 
