@@ -8,9 +8,8 @@ refused.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from agents.models.interface import Model, ModelTracing
@@ -18,24 +17,22 @@ from agents.tool_context import ToolContext
 from pydantic import TypeAdapter
 
 from agents import FunctionTool, ModelResponse, ModelSettings, Tool
-from orchestrator.adapters import map_texts
-from orchestrator.engine.types import Level, ToolSpec
+from orchestrator.adapters import GuardedCalls, map_texts, texts_in
+from orchestrator.engine.types import Json, Level, ToolSpec
 from orchestrator.errors import ApprovalPending, InputError
-from orchestrator.library.external_model_calls import ModelCall, ModelContext, TextPlace
+from orchestrator.library.external_model_calls import ModelCall, TextPlace
 from orchestrator.library.harness import Harness
 
-AGENT = "openai-agents"
 APPROVED_BY = "whoever approved it in the OpenAI Agents run"
 _RESPONSE = TypeAdapter(ModelResponse)
 _PLACES: Mapping[str, TextPlace] = {
-    "system": "system",
-    "developer": "system",
-    "assistant": "assistant",
-    "user": "brief",
-}
+    "system": "system", "developer": "system", "assistant": "assistant", "user": "brief",
+}  # fmt: skip
+_TEXTS = frozenset({"content", "output"})
+"""The keys of an item with texts; none has both."""
 
 
-def guarded_tools(harness: Harness, agent: str = AGENT) -> list[Tool]:
+def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[Tool]:
     """A function tool for each action that is registered now."""
     return [_tool(harness, spec, agent) for spec in harness.actions()]
 
@@ -68,32 +65,8 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
     )
 
 
-class GuardedModel(Model):
-    """A model of the SDK whose calls pass the harness: text guards, budget, skills, tools.
-
-    Args:
-        model: makes the calls.
-        name: of the model, for its price.
-        max_tokens: limit of an answer; a lower one in the agent's settings counts.
-        skills, usd: as for ``ModelContext`` and ``Harness.model_call``.
-
-    Raises:
-        Refused: of a call, if it does not pass; nothing was sent.
-    """
-
-    def __init__(
-        self,
-        harness: Harness,
-        model: Model,
-        *,
-        name: str,
-        max_tokens: int,
-        usd: float | None = None,
-        skills: Sequence[str | Path] = (),
-        agent: str = AGENT,
-    ) -> None:
-        self._harness, self._model, self._name, self._usd = harness, model, name, usd
-        self._max_tokens, self._skills, self._agent = max_tokens, skills, agent
+class GuardedModel(GuardedCalls, Model):
+    """A model of the SDK; ``model`` makes its calls, with the tools of the SDK's agent."""
 
     async def get_response(  # noqa: PLR0917 - the SDK's interface
         self,
@@ -106,33 +79,36 @@ class GuardedModel(Model):
         tracing: ModelTracing,
         **more: Any,
     ) -> ModelResponse:
-        """Ask the model within the harness."""
+        """Ask the model.
+
+        Raises:
+            Refused: what is sent does not pass; nothing was sent.
+        """
         items = [{"role": "user", "content": input}] if isinstance(input, str) else input
+        settings = replace(model_settings, max_tokens=self.max_tokens)
+
+        async def send(call: ModelCall, passed: Iterator[str]) -> Json:
+            system = "\n\n".join(filter(None, (next(passed), call.skills))) or None
+            sent = [
+                {
+                    key: map_texts(value, lambda _: next(passed)) if key in _TEXTS else value
+                    for key, value in item.items()
+                }
+                for item in items
+            ]
+            reply = await self.model.get_response(
+                system, sent, settings, tools, output_schema, handoffs, tracing, **more
+            )
+            if (used := reply.usage).total_tokens:
+                call.record(input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+            return _RESPONSE.dump_python(reply, mode="json")
+
         texts: list[tuple[TextPlace, str]] = [("system", system_instructions or "")]
         for item in items:
             place = _PLACES.get(item.get("role", ""), "observation")
-            _map_item(item, lambda text, at=place: texts.append((at, text)) or text)  # type: ignore[misc]
-        most = min(model_settings.max_tokens or self._max_tokens, self._max_tokens)
-
-        async def ask(call: ModelCall) -> Any:
-            passed = iter(call.texts)
-            system = "\n\n".join(filter(None, (next(passed), call.skills))) or None
-            sent = [_map_item(item, lambda _: next(passed)) for item in items]
-            settings = replace(model_settings, max_tokens=most)
-            reply = await self._model.get_response(
-                system, sent, settings, tools, output_schema, handoffs, tracing, **more
-            )
-            if reply.usage.total_tokens:
-                call.record(
-                    input_tokens=reply.usage.input_tokens, output_tokens=reply.usage.output_tokens
-                )
-            return _RESPONSE.dump_python(reply, mode="json")
-
-        names = [tool.name for tool in tools]
-        said = await self._harness.model_call(
-            ask, model=self._name, max_tokens=most, usd=self._usd,
-            context=ModelContext(texts, names, self._skills, self._agent),
-        )  # fmt: skip
+            for key in item.keys() & _TEXTS:
+                texts += [(place, text) for text in texts_in(item[key])]
+        said = await self.call(texts, [tool.name for tool in tools], send)
         return _RESPONSE.validate_python(said)
 
     def stream_response(self, *args: Any, **more: Any) -> Any:
@@ -142,11 +118,3 @@ class GuardedModel(Model):
             InputError: always.
         """
         raise InputError("a guarded model does not stream; use Runner.run")
-
-
-def _map_item(item: Any, change: Any) -> Any:
-    """An item of the input with a function applied to its texts."""
-    return {
-        key: map_texts(value, change) if key in {"content", "output"} else value
-        for key, value in item.items()
-    }

@@ -13,7 +13,7 @@ import presidio_analyzer
 import spacy
 import tldextract
 from presidio_analyzer import predefined_recognizers
-from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
+from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
 from orchestrator.errors import InputError
 from orchestrator.guards.personal_data import NO_NAMES, PERSON, Detector, PersonalDataSpan
@@ -24,15 +24,13 @@ _FULL_NAME = re.compile(
     r" [A-ZÀ-Þ][\w'’-]+"
 )
 """A first and a last name: a model takes many a single word of code for a name."""
-NAME_SCORE = 0.85
-"""As presidio has it: models of spaCy do not say how sure they are."""
 PIECE_CHARACTERS = 2000
 """Analyzed together: some of its patterns take quadratic time."""
 _PIECES = re.compile(rf"[^\n]{{1,{PIECE_CHARACTERS}}}")
 _EXAMPLE_DOMAINS = frozenset({"example.com", "example.net", "example.org"})
 
 
-class _Language(NlpEngine):
+class _Language(SpacyNlpEngine):
     """Splits text into words, which presidio uses as context of a match, and finds names.
 
     Args:
@@ -40,45 +38,10 @@ class _Language(NlpEngine):
     """
 
     def __init__(self, model: str) -> None:
+        super().__init__()
         unused = ["tagger", "parser", "attribute_ruler", "lemmatizer"]
-        self._read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
-
-    def load(self) -> None:
-        pass
-
-    def is_loaded(self) -> bool:
-        return True
-
-    def process_text(self, text: str, language: str) -> NlpArtifacts:
-        words = self._read(text)
-        names = [
-            entity
-            for entity in words.ents
-            if entity.label_ in {"PERSON", "PER"} and _FULL_NAME.fullmatch(entity.text)
-        ]
-        for name in names:
-            name.label_ = PERSON
-        places, lemmas = [word.idx for word in words], [word.lower_ for word in words]
-        scores = [NAME_SCORE] * len(names)
-        return NlpArtifacts(names, words, places, lemmas, self, language, scores)
-
-    def process_batch(
-        self, texts: Any, language: str, **_: Any
-    ) -> Iterator[tuple[str, NlpArtifacts]]:
-        for text in texts:
-            yield text, self.process_text(text, language)
-
-    def is_stopword(self, word: str, language: str) -> bool:
-        return bool(self._read.vocab[word].is_stop)
-
-    def is_punct(self, word: str, language: str) -> bool:
-        return bool(self._read.vocab[word].is_punct)
-
-    def get_supported_entities(self) -> list[str]:
-        return [PERSON]
-
-    def get_supported_languages(self) -> list[str]:
-        return [LANGUAGE]
+        read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
+        self.nlp = {LANGUAGE: read}
 
 
 class _Addresses(predefined_recognizers.EmailRecognizer):
@@ -138,9 +101,9 @@ def detector(entities: Collection[str], score: float, note: Callable[[str], None
                 it.analyze(line, it.supported_entities, None) for it in patterns
             ):
                 for found in engine.analyze(line, LANGUAGE, score_threshold=score):
-                    kind = found.entity_type.replace("_", " ").lower()
-                    yield PersonalDataSpan(
-                        piece.start() + found.start, piece.start() + found.end, kind
-                    )
+                    name, start = line[found.start : found.end], piece.start()
+                    if found.entity_type != PERSON or _FULL_NAME.fullmatch(name):
+                        kind = found.entity_type.replace("_", " ").lower()
+                        yield PersonalDataSpan(start + found.start, start + found.end, kind)
 
     return detect

@@ -84,7 +84,9 @@ async def with_langgraph(harness: Harness, text: str, **more: Any) -> tuple[str,
             )
 
     graph = StateGraph(MessagesState)
-    node = GuardedChat(harness, Scripted(), name="ours", **{"max_tokens": 100, "usd": 0.01} | more)
+    node = GuardedChat(
+        harness=harness, model=Scripted(), name="ours", **{"max_tokens": 100, "usd": 0.01} | more
+    )
     graph.add_node("model", node)
     graph.add_edge(START, "model")
     graph.add_edge("model", END)
@@ -253,7 +255,9 @@ async def test_a_tool_of_the_framework_itself_is_not_offered_to_a_guarded_model(
         return "x"
 
     async with Harness.open(None, "r") as harness:
-        model = GuardedModel(harness, scripted([]), name="ours", max_tokens=100, usd=0.01)
+        model = GuardedModel(
+            harness=harness, model=scripted([]), name="ours", max_tokens=100, usd=0.01
+        )
         agent = Agent(name="clerk", model=model, tools=[unguarded])
         with pytest.raises(NotRegistered, match="unguarded"):
             await Runner.run(agent, "go", run_config=RunConfig(tracing_disabled=True))
