@@ -6,31 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from orchestrator.engine.text_guards import Detection, Place
+from orchestrator.guards import read_data
 
 MIN_WORDS = 40
 """Words, or letters of another script, below which no language is detected."""
 
-_WORDS = {
-    "de": "der die das und ist nicht ein eine mit für auf den dem werden wird auch sich von",
-    "en": "the of and to in is that for it with as are this be on not have was by from",
-    "es": "el la los las de que y en un una por con para es no se del al como más",
-    "fr": "le la les des et est une que pour dans qui sur pas avec ce il au du par sont",
-    "it": "il la di che e è un una per non con sono del della le gli dei nel da più",
-    "nl": "de het een en van is dat niet op te voor met zijn er aan door om ook bij",
-    "pl": "i w nie na się jest to z że do jak o po za od dla są ale przez co",
-    "pt": "o a os as de que e do da em um uma para com não por mais dos se no",
-    "sv": "och att det som en på är av för med den till inte har de ett om var jag så",
-    "tr": "ve bir bu için ile da de çok olarak daha gibi kadar sonra ama olan ne en her",
-}
+_DATA = read_data("language_words.yaml")
 # Without single letters, which are frequent in code.
 _FREQUENT = {
     code: frozenset(word for word in words.split() if len(word) > 1)
-    for code, words in _WORDS.items()
+    for code, words in _DATA["words"].items()
 }
-_SCRIPTS = {
-    "CYRILLIC": "ru", "GREEK": "el", "HEBREW": "he", "ARABIC": "ar", "DEVANAGARI": "hi",
-    "THAI": "th", "HANGUL": "ko", "HIRAGANA": "ja", "KATAKANA": "ja", "CJK": "zh",
-}  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+")
 _OTHER_SCRIPT = re.compile("[\u0370-\u05ff\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\uffdc]")
 
@@ -52,7 +38,7 @@ def detect_language(text: str) -> str:
 
 
 def _script(letter: str) -> str:
-    return _SCRIPTS.get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
+    return _DATA["scripts"].get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
 
 
 class LanguageGuard:

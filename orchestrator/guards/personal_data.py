@@ -8,18 +8,14 @@ Names of people are found by presidio, see ``presidio.py``.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import phonenumbers
-import yaml
 
 from orchestrator.engine.text_guards import Detection, Place
+from orchestrator.guards import read_data
 
-_DATA: dict[str, Any] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_bytes(),
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - both are safe
-)
+_DATA = read_data("personal_data.yaml")
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
 _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")

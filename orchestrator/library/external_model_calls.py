@@ -126,11 +126,9 @@ class ModelCalls(RunQueries):
 
         Raises:
             BudgetExhausted: the worst case does not fit; no call was made.
-            NotRegistered, NotPermitted: the context offers a tool that the agent may not call, or a
-                skill names a tool that is not offered; no call was made.
-            GuardRefused: a text guard blocks a text; no call was made.
-            InputError: the budget has a bound in US dollars, and the model no known price; or the
-                size of the request is unknown.
+            NotRegistered, NotPermitted, GuardRefused: the context offers a tool that the agent may
+                not call, a skill names one that is not offered, or a guard blocks a text.
+            InputError: the request's size is unknown, or the price where US dollars are bounded.
         """
         if context is None and input_tokens is None:
             raise InputError("give input_tokens=, the most that the request has, or context=")
@@ -165,19 +163,13 @@ class ModelCalls(RunQueries):
             texts = [[place, self.journal.put(text)] for place, text in context.texts]
             skills = [*map(str, context.skills)]
             request |= {"texts": texts, "tools": [*context.tools], "skills": skills}
-        return await self.journal.effect(
-            self._key_of_model_call(call, request, context), request, perform, admit=admit
-        )
-
-    def _key_of_model_call(self, call: str, request: Json, context: ModelContext | None) -> Key:
-        """A call with a context is named by it: a resumed graph does not ask from its start."""
-        if call:
-            return Key("model_call", subject=f"named/{call}")
-        name = digest(request)[:24] if context else ""
-        self._counted[name] += 1
-        if not name:
-            return Key("model_call", number=self._counted[name])
-        return Key("model_call", subject=f"context/{name}.{self._counted[name]}")
+        name = f"named/{call}"
+        if not call:  # named by its context: a resumed graph does not ask from its start
+            prefix = f"context/{digest(request)[:24]}." if context else ""
+            self._counted[prefix] += 1
+            name = f"{prefix}{self._counted[prefix]}"
+        key = Key("model_call", subject=name)
+        return await self.journal.effect(key, request, perform, admit=admit)
 
     def _guard_context(self, context: ModelContext) -> tuple[list[str], str]:
         """The texts as the guards let them pass, and the text of the skills.

@@ -1,14 +1,12 @@
 """Tools and agents of a program behind one guarded executor and one journal.
 
 async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
-    result = await harness.run(agent, "what is wrong with ticket 7?")
     await harness.execute("deploy", {"to": "production"})       # raises ApprovalPending
     await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -25,7 +23,6 @@ from orchestrator.engine.approvals import (
 )
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.model_call_events import note_once
@@ -56,21 +53,11 @@ from orchestrator.sandbox.file_rollback import Restored
 
 Context = TypeVar("Context")
 ANYTHING: Mapping[str, Json] = {"type": "object"}
+SHIPPED: Mapping[str, Action] = {}
 APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
-SHIPPED: Mapping[str, Action] = {}
 OBSERVE_ONLY = "OBSERVE ONLY: permissions, guards and approvals refuse nothing in this run"
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
-
-
-async def _same(world: str) -> str:
-    """The state to which approvals are bound, as given by the program."""
-    return world
-
-
-def _announce_observe_only(journal: Journal, observer: Observer) -> None:
-    note_once(journal, OBSERVE_ONLY)
-    observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
 
 
 class Harness(ModelCalls):
@@ -128,8 +115,8 @@ class Harness(ModelCalls):
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
             policy: the highest level of tools, what is denied to whom, which tags are sensitive.
-            text_guards: actions of guards of what models are sent (docs/guards.md) in place of the
-                shipped ones: ``{"personal": "modify"}`` removes personal data.
+            text_guards: actions of input guards (docs/guards.md) in place of the shipped ones:
+                ``{"personal": "modify"}`` removes personal data.
             root: where tools of level WRITE may change files; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
@@ -143,6 +130,10 @@ class Harness(ModelCalls):
             StoreError: another process writes this run, or the journal cannot be used.
             InputError: a text guard may not do this, or its libraries are missing.
         """
+
+        async def same_world() -> str:
+            return world
+
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
             store, journal = await closing.enter_async_context(
@@ -151,12 +142,13 @@ class Harness(ModelCalls):
             executor = Executor(
                 Registry(tools), policy, journal,
                 guards=(ArgumentGuard(suspicious), SensitiveGuard(policy.sensitive), *guards),
-                approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
+                approver=RecordedApprovals(journal, clock, same_world, run.used),
                 rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
                 observer=observer,
             )  # fmt: skip
             if observe_only:
-                _announce_observe_only(journal, observer)
+                note_once(journal, OBSERVE_ONLY)
+                observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,
@@ -279,17 +271,15 @@ class Harness(ModelCalls):
         approved: bool | None = None,
         who: str = "",
     ) -> ToolResult:
-        """Execute a call of another framework's agent, whose model is shown the result.
+        """Execute a call of another framework's agent, as ``execute``, for its model.
 
         Args:
-            call, agent: as for ``execute``.
-            approved: a person's decision of an irreversible call; None: nobody has decided yet.
+            approved: a person's decision of the call; None: nobody has decided yet.
             who: the person who decided, for the record.
 
         Returns:
-            The result; a refusal or a failure is one, too. ``content`` is what agents of the
-            harness are shown: marked as untrusted, after the warnings of the guards. A refusal's
-            begins with the name of the error, such as ``BudgetExhausted``. ``data`` is the value.
+            The result, or refusal. ``content`` is as agents of the harness see it: marked as
+            untrusted, with guards' warnings; after an error's name.
 
         Raises:
             ApprovalPending: it waits for a person; call again with the decision.
@@ -301,9 +291,9 @@ class Harness(ModelCalls):
             made = await self._decide_and_call(name, given, who, call, agent, approved=approved)
         try:
             content = self._pass_guards(made.content, "observation", agent)
-        except GuardRefused as blocked:
-            made = replace(made, ok=False, data=None)
-            return replace(made, content=f"GuardRefused: {blocked}", code=blocked.code)
+        except GuardRefused as error:
+            content, code = f"GuardRefused: {error}", error.code
+            return replace(made, ok=False, data=None, content=content, code=code)
         if not made.ok:
             refusal = made.refusal
             error = type(refused(refusal.code, refusal.reason)) if refusal else ActionFailed

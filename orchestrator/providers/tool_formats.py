@@ -1,7 +1,6 @@
 """Tools as models' APIs and MCP describe them: name, description, schema of the arguments."""
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Literal
 
 from orchestrator.engine.types import Json, ToolSpec
@@ -10,14 +9,12 @@ from orchestrator.errors import InputError
 ToolFormat = Literal["anthropic", "openai", "openai-chat", "mcp"]
 
 # The key of the schema, the key under which the description stands, and what is the same for all.
-_FORMATS: Mapping[ToolFormat, tuple[str, str, Mapping[str, Json]]] = MappingProxyType(
-    {
-        "anthropic": ("input_schema", "", {}),
-        "openai": ("parameters", "", {"type": "function", "strict": False}),
-        "openai-chat": ("parameters", "function", {"type": "function"}),
-        "mcp": ("inputSchema", "", {}),
-    }
-)
+_FORMATS: Mapping[str, tuple[str, str, Mapping[str, Json]]] = {
+    "anthropic": ("input_schema", "", {}),
+    "openai": ("parameters", "", {"type": "function", "strict": False}),
+    "openai-chat": ("parameters", "function", {"type": "function"}),
+    "mcp": ("inputSchema", "", {}),
+}
 
 
 def describe_tools(tools: Iterable[ToolSpec], form: ToolFormat) -> list[dict[str, Json]]:
@@ -29,7 +26,7 @@ def describe_tools(tools: Iterable[ToolSpec], form: ToolFormat) -> list[dict[str
     if form not in _FORMATS:
         raise InputError(f"there is no format of tools {form!r}; there is {', '.join(_FORMATS)}")
     schema, inside, same = _FORMATS[form]
-    described = [
+    described: list[dict[str, Json]] = [
         {"name": tool.name, "description": tool.description, schema: dict(tool.schema)}
         for tool in tools
     ]
