@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from orchestrator.library.agents import Agent as Agent
     from orchestrator.library.agents import AgentResult as AgentResult
     from orchestrator.library.external_model_calls import ModelCall as ModelCall
+    from orchestrator.library.external_model_calls import ModelContext as ModelContext
     from orchestrator.library.harness import Harness as Harness
     from orchestrator.library.reviews import review as review
     from orchestrator.library.tools import Tool as Tool
@@ -110,7 +111,7 @@ _PUBLIC = {
     ),
     "library.agents": ("Agent", "AgentResult"),
     "library.harness": ("Harness",),
-    "library.external_model_calls": ("ModelCall",),
+    "library.external_model_calls": ("ModelCall", "ModelContext"),
     "library.reviews": ("review",),
     "library.tools": ("Tool", "tool"),
     "library.verdict_models": ("Verdict",),
