@@ -8,7 +8,7 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.text_guards import Action
 from orchestrator.engine.tool_call_guards import SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
-from orchestrator.engine.types import Bounds, Json, Level, LogHook, ToolCall, ToolResult, ToolSpec
+from orchestrator.engine.types import Bounds, Json, Level, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, GuardRefused, InputError, refused
 from orchestrator.guards.instructions_in_arguments import ArgumentAction, ArgumentGuard
@@ -48,7 +48,7 @@ from orchestrator.library.agent_execution import (
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.external_model_calls import ModelCalls
 from orchestrator.library.model_clients import Models
-from orchestrator.library.tools import Handler, HandlerTool
+from orchestrator.library.tools import Handler, HandlerTool, ToolOptions, make_spec
 from orchestrator.sandbox.file_rollback import Restored
 
 Context = TypeVar("Context")
@@ -158,40 +158,27 @@ class Harness(ModelCalls):
             yield harness
             harness._require_awaited()
 
-    def register(  # noqa: PLR0913 - options, all by keyword
+    def register(
         self,
         name: str,
         handler: Handler,
         *,
         schema: Mapping[str, Json] = ANYTHING,
-        level: Level = Level.READ,
-        usd: float = 0.0,
-        timeout: float = 60.0,
-        description: str = "",
-        tags: Iterable[str] = (),
         output_schema: Mapping[str, Json] | None = None,
-        before: LogHook | None = None,
-        after: LogHook | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
         """Register an action.
 
         Args:
             handler: performs it; takes the arguments, returns a JSON value.
             schema: JSON Schema of the arguments.
-            level: what it can do to the world: READ, WRITE, ADMIN or IRREVERSIBLE.
-            usd: its maximum cost, in US dollars.
-            timeout: seconds.
-            tags: topics to choose tools by.
             output_schema: JSON Schema of the result; one that does not fit is a failure.
-            before, after: log a call when it begins and when it has ended.
+            options: see ``ToolOptions``.
 
         Raises:
             ValueError: the name is taken, or a schema is invalid.
         """
-        spec = ToolSpec(
-            name, description, schema, level, frozenset(tags), timeout=timeout, usd=usd,
-            output_schema=output_schema, before=before, after=after,
-        )  # fmt: skip
+        spec = make_spec(name, schema, output_schema, **options)
         self._executor.registry.add(HandlerTool(spec, handler))
 
     async def execute(

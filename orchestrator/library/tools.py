@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, get_type_hints, overload
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints, overload
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -88,38 +88,68 @@ class _Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 
+class ToolOptions(TypedDict, total=False):
+    """What a tool may declare besides its name, function and schemas.
+
+    Attributes:
+        level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The
+            last two wait for a person's approval.
+        description: for models; a function's docstring by default.
+        usd: the maximum cost of one call, in US dollars.
+        timeout: seconds; 60 by default.
+        tags: topics to choose tools by.
+        before, after: log a call when it begins and when it has ended.
+    """
+
+    level: LevelName | Level
+    description: str
+    usd: float
+    timeout: float
+    tags: Iterable[str]
+    before: LogHook | None
+    after: LogHook | None
+
+
+def make_spec(
+    name: str,
+    schema: Mapping[str, Json],
+    output_schema: Mapping[str, Json] | None,
+    *,
+    level: LevelName | Level = Level.READ,
+    description: str = "",
+    tags: Iterable[str] = (),
+    timeout: float = 60.0,
+    **more: Any,
+) -> ToolSpec:
+    """A tool's declaration, from ``ToolOptions``.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    granted = level if isinstance(level, Level) else _level(level)
+    return ToolSpec(
+        name, description, schema, granted, frozenset(tags),
+        output_schema=output_schema, timeout=timeout, **more,
+    )  # fmt: skip
+
+
 @overload
 def tool(function: Function, /) -> Tool: ...
 
 
 @overload
 def tool(
-    *,
-    level: LevelName | Level = ...,
-    name: str = ...,
-    description: str = ...,
-    usd: float = ...,
-    timeout: float = ...,
-    tags: Iterable[str] = ...,
-    output: Output | None = ...,
-    before: LogHook | None = ...,
-    after: LogHook | None = ...,
+    *, name: str = ..., output: Output | None = ..., **options: Unpack[ToolOptions]
 ) -> Callable[[Function], Tool]: ...
 
 
-def tool(  # noqa: PLR0913 - options, all by keyword
+def tool(
     function: Function | None = None,
     /,
     *,
-    level: LevelName | Level = Level.READ,
     name: str = "",
-    description: str = "",
-    usd: float = 0.0,
-    timeout: float = 60.0,
-    tags: Iterable[str] = (),
     output: Output | None = None,
-    before: LogHook | None = None,
-    after: LogHook | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of an async function with annotated parameters.
 
@@ -128,37 +158,22 @@ def tool(  # noqa: PLR0913 - options, all by keyword
     unknown arguments are refused.
 
     Args:
-        level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The
-            last two wait for a person's approval.
         name: the function's name by default.
-        description: for models; the function's docstring by default.
-        usd: the maximum cost of one call, in US dollars.
-        timeout: seconds.
-        tags: topics to choose tools by.
         output: the type of its result, a pydantic model or a JSON Schema; a result that does not
             fit is a failure.
-        before, after: log a call when it begins and when it has ended.
+        options: see ``ToolOptions``.
 
     Raises:
         TypeError: the function is not async, or a parameter has no annotation or no name.
         ValueError: there is no such level.
     """
-    granted = level if isinstance(level, Level) else _level(level)
+    make_spec("", {}, None, **options)  # an error names the line of the decorator
 
     def make(function: Function) -> Tool:
         arguments = _arguments_of(function)
-        spec = ToolSpec(
-            name or function.__name__,
-            description or inspect.getdoc(function) or "",
-            arguments.model_json_schema(),
-            granted,
-            frozenset(tags),
-            timeout=timeout,
-            usd=usd,
-            output_schema=_schema_of(output),
-            before=before,
-            after=after,
-        )
+        given = {"description": inspect.getdoc(function) or "", **options}
+        schema = arguments.model_json_schema()
+        spec = make_spec(name or function.__name__, schema, _schema_of(output), **given)
         return Tool(function, spec, arguments)
 
     return make if function is None else make(function)
