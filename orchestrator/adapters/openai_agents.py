@@ -43,6 +43,8 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
             arguments = json.loads(written or "{}")
         except ValueError as error:
             return f"InvalidArguments: not JSON: {error}"
+        if not isinstance(arguments, dict):
+            return "InvalidArguments: not a JSON object"
         approved = spec.level > Level.WRITE and context.is_tool_approved(
             spec.name, context.tool_call_id
         )

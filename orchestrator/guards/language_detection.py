@@ -12,6 +12,7 @@ MIN_WORDS = 40
 """Words, or letters of another script, below which no language is detected."""
 
 _DATA = read_data("language_words.yaml")
+_SCRIPTS: dict[str, str] = _DATA["scripts"]
 # Without single letters, which are frequent in code.
 _FREQUENT = {
     code: frozenset(word for word in words.split() if len(word) > 1)
@@ -38,7 +39,7 @@ def detect_language(text: str) -> str:
 
 
 def _script(letter: str) -> str:
-    return _DATA["scripts"].get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
+    return _SCRIPTS.get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
 
 
 class LanguageGuard:

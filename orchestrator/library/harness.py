@@ -278,8 +278,8 @@ class Harness(ModelCalls):
             made = await self._decide_and_call(name, given, who, call, agent, approved=approved)
         try:
             content = self._pass_guards(made.content, "observation", agent)
-        except GuardRefused as error:
-            content, code = f"GuardRefused: {error}", error.code
+        except GuardRefused as blocked:
+            content, code = f"GuardRefused: {blocked}", blocked.code
             return replace(made, ok=False, data=None, content=content, code=code)
         if not made.ok:
             refusal = made.refusal

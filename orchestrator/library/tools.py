@@ -171,7 +171,7 @@ def tool(
 
     def make(function: Function) -> Tool:
         arguments = _arguments_of(function)
-        given = {"description": inspect.getdoc(function) or "", **options}
+        given: ToolOptions = {"description": inspect.getdoc(function) or "", **options}
         schema = arguments.model_json_schema()
         spec = make_spec(name or function.__name__, schema, _schema_of(output), **given)
         return Tool(function, spec, arguments)

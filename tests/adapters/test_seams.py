@@ -80,7 +80,7 @@ async def with_langgraph(harness: Harness, text: str, **more: Any) -> tuple[str,
             sent.extend((message.type, message.content) for message in messages)
             used = {"input_tokens": 30, "output_tokens": 4, "total_tokens": 34}
             return ChatResult(
-                generations=[ChatGeneration(message=AIMessage("done", usage_metadata=used))]  # type: ignore[arg-type]
+                generations=[ChatGeneration(message=AIMessage("done", usage_metadata=used))]
             )
 
     graph = StateGraph(MessagesState)
@@ -90,7 +90,7 @@ async def with_langgraph(harness: Harness, text: str, **more: Any) -> tuple[str,
     graph.add_node("model", node)
     graph.add_edge(START, "model")
     graph.add_edge("model", END)
-    messages = [SystemMessage("You are a clerk."), HumanMessage(text)]
+    messages: list[Any] = [SystemMessage("You are a clerk."), HumanMessage(text)]
     state = await graph.compile().ainvoke({"messages": messages})
     return str(state["messages"][-1].content), sent
 
@@ -104,9 +104,8 @@ async def with_openai_agents(harness: Harness, text: str, **more: Any) -> tuple[
     sent: Sent = []
 
     class Scripted(Model):
-        async def get_response(
-            self, system: Any, given: Any, settings: Any, tools: Any, *args: Any, **options: Any
-        ) -> ModelResponse:
+        async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
+            system, given, settings, tools, *_ = args
             sent.extend(("tool", tool.name) for tool in tools)
             sent.append(("system", system))
             sent.extend((item["role"], item["content"]) for item in given)
