@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
+from orchestrator.catalog.agents import KnownNames
 from orchestrator.catalog.data_file_layers import File, read_shipped_layer
 from orchestrator.catalog.prices import Price, load_prices, price_of
 from orchestrator.catalog.skills import load_skill
@@ -185,10 +186,11 @@ class ModelCalls(RunQueries):
             if refusal := self._refusal(name, context.agent):
                 raise NotPermitted(refusal)
         skills, problems = list[str](), list[ConfigError]()
+        known = KnownNames(context.tools, {}, {}, {}, None)
         for directory in map(Path, context.skills):
             where = directory / "SKILL.md"
             file = File(f"skills_catalog/{directory.name}/SKILL.md", str(where), where.read_bytes())
-            skill = load_skill(file, context.tools, (), problems)
+            skill = load_skill(file, known, problems)
             skills += [titled(skill)] if skill else []
         if problems:
             raise NotPermitted(f"a skill that does not fit the tools offered: {problems[0]}")
