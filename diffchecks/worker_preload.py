@@ -17,10 +17,12 @@ from diffchecks import (  # noqa: F401 - imported for the workers
     syntax_and_duplicates,
     taint,
 )
+from diffchecks.active_content.settings import load_settings
 from diffchecks.check_io import Source
 from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
 from diffchecks.imports import import_graph_changes  # noqa: F401
 from diffchecks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
+from diffchecks.removed_controls.unsafe_replacements import load_replacements
 from diffchecks.secrets.secret_scan import find_secrets
 from diffchecks.taint.entry_points import make_hints
 from diffchecks.taint.library_models import load
@@ -28,3 +30,5 @@ from diffchecks.test_quality import weakened_tests  # noqa: F401
 
 list(find_secrets(Source("a.txt", b"")))  # compiles its patterns
 make_hints(load(sorted(map(str, (DATA / "taint").glob("*.yaml")))))
+load_settings()
+load_replacements()

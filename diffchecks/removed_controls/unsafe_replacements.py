@@ -1,12 +1,14 @@
 """Calls and values that a change replaces with less safe ones, from the differing lines."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, convert, field
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import compile_expression, read_yaml
 from diffchecks.removed_controls.lost_wrapping import (
     MAX_HUNK_CHARACTERS,
     SHOWN,
@@ -19,115 +21,41 @@ from diffchecks.removed_controls.lost_wrapping import (
 CODE = "unsafe-replacement"
 NEAR = 8  # lines around a directory name in which it is compared
 
-_PYTHON = frozenset({".py"})
-_SCRIPT = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".html"})
-_PHP, _RUBY, _GO = frozenset({".php"}), frozenset({".rb", ".erb"}), frozenset({".go"})
-_JVM = frozenset({".java", ".kt", ".scala", ".groovy"})
-_ANY = _PYTHON | _SCRIPT | _PHP | _RUBY | _GO | _JVM
+_SUFFIXES = {
+    "python": ".py",
+    "script": ".js .jsx .mjs .cjs .ts .tsx .vue .svelte .html",
+    "php": ".php",
+    "ruby": ".rb .erb",
+    "go": ".go",
+    "jvm": ".java .kt .scala .groovy",
+}
+_ANY = frozenset(" ".join(_SUFFIXES.values()).split())
 
 
 class UnsafeReplacement(Struct, frozen=True):
-    """A safe call and its unsafe counterpart, in some languages.
+    """A safe call and its unsafe counterpart: ``data/unsafe_replacements.yaml``.
 
     Attributes:
+        language: the group of suffixes to which it applies, or ``any``.
         says: what is wrong with the unsafe one.
     """
 
-    suffixes: frozenset[str]
     safe: re.Pattern[str]
     unsafe: re.Pattern[str]
     says: str
+    language: str = field(name="in")
+
+    @property
+    def suffixes(self) -> Collection[str]:
+        """Those of the files to which it applies."""
+        return _SUFFIXES[self.language].split() if self.language in _SUFFIXES else _ANY
 
 
-def _pair(suffixes: frozenset[str], safe: str, unsafe: str, says: str) -> UnsafeReplacement:
-    return UnsafeReplacement(suffixes, re.compile(safe), re.compile(unsafe), says)
-
-
-_SHELL = "a shell interprets the command line"
-_MARKUP = "the text is interpreted as markup"
-_CODE = "the data can run code"
-_QUERY = "the value becomes a part of the query's text"
-_DIGEST = "collisions of the hash are easy to find"
-_ANCHOR = "it matches the beginning or end of any line, not of the whole text"
-_KEYWORDS = r"(?:SELECT|UPDATE|DELETE|INSERT|WHERE|FROM|VALUES|ORDER BY|LIKE|SET)"
-
-REPLACEMENTS = (
-    _pair(_PYTHON, r"\bformat_html\(", r"\b(?:mark_safe|SafeString|Markup)\(", _MARKUP),
-    _pair(
-        _PYTHON,
-        r"\b(?:mkstemp|mkdtemp|NamedTemporaryFile|TemporaryFile|TemporaryDirectory)\(",
-        r"\bmktemp\(",
-        "another program can create the file first",
-    ),
-    _pair(
-        _PYTHON,
-        r"\b(?:run|call|check_call|check_output|Popen|execute)\(|\bshlex\.(?:split|quote)\(",
-        r"\bos\.(?:system|popen)\(|\bshell=True|\bcommands\.get\w*output\(",
-        _SHELL,
-    ),
-    _pair(
-        _PYTHON,
-        r"\bliteral_eval\(|\bjson\.loads?\(|(?<![\w.])(?:int|float)\(|\bsafe_load\w*\(|SafeLoader",
-        r"(?<![\w.])eval\(|\b(?:c?[pP]ickle|marshal|dill|jsonpickle)\.(?:loads?|decode)\("
-        r"|\byaml\.(?:unsafe_)?load(?:_all)?\((?![^)\n]{0,200}Safe)|Loader=(?:yaml\.)?(?:Unsafe)?Loader",
-        _CODE,
-    ),
-    _pair(
-        _PYTHON,
-        r"\bdefusedxml\b",
-        r"\b(?:import|from) (?:xml|lxml)\b"
-        r"|(?<!defusedxml\.)\b(?:ElementTree|ET|etree|minidom|sax)\.(?:iter)?(?:parse|fromstring|XML)",
-        "the parser resolves entities",
-    ),
-    _pair(_PYTHON, r"\.fullmatch\(", r"\.(?:match|search)\(", "it accepts a part of the text"),
-    _pair(
-        _PYTHON,
-        r"methods ?= ?[\[({]\s*['\"](?:POST|PUT|PATCH|DELETE)['\"]",
-        r"methods ?= ?[\[({][^\])}]*['\"]GET['\"]",
-        "a link on another site can make the request",
-    ),
-    _pair(
-        _SCRIPT,
-        r"\.(?:textContent|innerText)\s*=|\.text\(|\bcreateTextNode\(|\bv-text\b",
-        r"\.(?:inner|outer)HTML\s*\+?=|\.html\((?!\))|insertAdjacentHTML\(|dangerouslySetInnerHTML"
-        r"|\bdocument\.write\(|\bv-html\b|\{@html\b",
-        _MARKUP,
-    ),
-    _pair(_SCRIPT, r"\b(?:execFile|spawn)(?:Sync)?\(",
-          r"(?<![\w.])(?:\w*process\.)?exec(?:Sync)?\(", _SHELL),
-    _pair(_SCRIPT, r"\bJSON\.parse\(", r"(?<![\w.])eval\(|\bnew Function\(", _CODE),
-    _pair(_SCRIPT, r"\bObject\.create\(null\)", r"[=:(]\s*\{\s*\}",
-          "the object has inherited names"),
-    _pair(_PHP, r"\bjson_decode\(", r"\bunserialize\(", _CODE),
-    _pair(_PHP, r"allowed_classes", r"\bunserialize\([^,()\n]*(?:\([^()\n]*\))?\)", _CODE),
-    _pair(_PHP, r"(?:->|::)prepare\(|\bbind(?:Param|Value)\(|->execute\(",
-          r"->(?:query|exec)\(|\bmysqli?_query\(", _QUERY),
-    _pair(_RUBY, r"\bsafe_load\w*\b|\bJSON\.parse\b",
-          r"\bYAML\.(?:unsafe_)?load(?:_file)?\b|\bMarshal\.load\b|\bJSON\.load\b", _CODE),
-    _pair(_RUBY, r"\b(?:sanitize|html_escape|escapeHTML|content_tag|safe_join|ERB::Util)\b|\bh\(",
-          r"\.html_safe\b|\braw[ (]|<%==", _MARKUP),
-    _pair(_RUBY, r"/\\A", r"/\^", _ANCHOR),
-    _pair(_RUBY, r"\\[zZ]/", r"\$/", _ANCHOR),
-    _pair(_RUBY, r"\bpublic_send\b|\bcase\b", r"(?<![\w_])(?:instance_eval|eval|constantize)\b",
-          _CODE),
-    _pair(_RUBY, r"\b(?:File|URI)\.(?:open|read)\b|\bNet::HTTP\b", r"(?<![\w.:])open[ (]",
-          "a name that begins with | runs a program"),
-    _pair(_RUBY, r"\bpermit[( ](?!!)", r"\bpermit!", "any attribute can be assigned"),
-    _pair(_JVM, r"\bprepareStatement\(|\bPreparedStatement\b", r"\bcreateStatement\(", _QUERY),
-    _pair(_GO, r"\bhtml/template\b", r"\btext/template\b", _MARKUP),
-    _pair(_GO, r"\bexec\.Command(?:Context)?\((?![^\n]*sh\", *\"-c)",
-          r"\"(?:/bin/)?(?:ba)?sh\",\s*\"-c\"", _SHELL),
-    _pair(_ANY, r"(?i)\bhmac\b", r"(?i)(?<![\w-])(?:md5|sha_?\d+)\(",
-          "the hash can be made without the key"),
-    _pair(_ANY, r"(?i)sha-?(?:224|256|384|512)|sha3|scrypt|pbkdf2|bcrypt|argon2|password_hash",
-          r"(?i)(?<![\w-])(?:md5|sha-?1)\b", _DIGEST),
-    _pair(_ANY, r"%s|%\(\w+\)s|\?|:\w+|\$\d|@\w+|\{\}|\bquote_\w+\(|->(?:quote|escape)\w*\(",
-          rf"\b{_KEYWORDS}\b[^\n]{{0,200}}?(?:[\"']\s*(?:\+|%|\.\s?\$|\.format\()|#\{{|\$\{{|\{{\$"
-          r"|=\s?'?\$\w)"
-          rf"|(?<!\w)[fF][rR]?\"{{1,3}}[^\n\"]{{0,200}}\b{_KEYWORDS}\b[^\n\"]{{0,200}}\{{\w",
-          _QUERY),
-)  # fmt: skip
-"""The known pairs of safe and unsafe calls."""
+@cache
+def load_replacements() -> list[UnsafeReplacement]:
+    """Load the known pairs."""
+    rows = read_yaml("unsafe_replacements.yaml")
+    return convert(rows, list[UnsafeReplacement], dec_hook=compile_expression)
 
 
 def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
@@ -155,7 +83,7 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
 
 def _replaced(was: str, now: str, suffix: str) -> tuple[UnsafeReplacement, int, str] | None:
     """The first replaced pair, its place in the text, and a message."""
-    for pair in REPLACEMENTS:
+    for pair in load_replacements():
         if suffix not in pair.suffixes or pair.unsafe.search(was):
             continue
         safe, unsafe = pair.safe.search(was), pair.unsafe.search(now)

@@ -1,0 +1,47 @@
+"""Reads the tables in ``data``, each once in a process and only when a check needs it."""
+
+import re
+from functools import cache
+from typing import Any
+
+from diffchecks import DATA
+
+_NAME = re.compile(r"\{([A-Z]\w*)\}")
+_NAMED = re.compile(r"([A-Z]\w*) = (.*)")
+
+
+@cache
+def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
+    """The rows of a table as text, of which the last field may hold the separator ``|``.
+
+    A line that begins with ``#`` is a comment; the first one names the fields. After a line
+    ``NAME = text``, ``{NAME}`` stands for that text.
+    """
+    first, *lines = (DATA / name).read_text("utf-8").splitlines()
+    names: dict[str, str] = {}
+    rows = []
+    for line in lines:
+        text = _NAME.sub(lambda found: names[found[1]], line)
+        if named := _NAMED.fullmatch(text):
+            names[named[1]] = named[2]
+        elif not line.startswith("#"):
+            rows.append(tuple(text.split(" | ", first.count(" | "))))
+    return tuple(rows)
+
+
+def read_yaml(name: str) -> Any:
+    """The content of a file."""
+    return parse_yaml((DATA / name).read_bytes())
+
+
+def parse_yaml(text: str | bytes) -> Any:
+    """Decode text with the loader in C, which is ten times faster; not every build has it."""
+    import yaml  # noqa: PLC0415 - only a process that needs such a file pays for it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, loader)  # noqa: S506 - both are safe ones
+
+
+def compile_expression(_: type, text: str) -> re.Pattern[str]:
+    """For the fields of a declared structure that are regular expressions."""
+    return re.compile(text)
