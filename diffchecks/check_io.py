@@ -123,9 +123,6 @@ BASE_DOES_NOT_PARSE = "the base version does not parse: line"
 """Begins the gap of a comparison where base's version of a Python file has a syntax error."""
 
 
-CANNOT_PARSE = frozenset({"python", "json", "yaml", "toml"})
-"""Codes of ``parse_check`` for a file that does not parse."""
-
 NOTHING_TO_COMPARE = "nothing_to_compare"
 """The fact with the reason why a comparison of both sides had nothing to compare."""
 

@@ -29,8 +29,9 @@ def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
+@cache
 def read_yaml(name: str) -> Any:
-    """The content of a file."""
+    """The content of a file, which nobody may alter."""
     return parse_yaml((DATA / name).read_bytes())
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, convert, field
 
 from diffchecks import DATA, Severity
 from diffchecks.check_io import RawFinding, ReportedRule
+from diffchecks.data_files import parse_yaml
 from diffchecks.path_kinds import Kind, path_kinds
 
 MALICIOUS_CODE = 506
@@ -181,9 +182,5 @@ class RuleTable:
 @cache
 def shipped_rules() -> RuleTable:
     """The rules in ``data/rules``."""
-    import yaml  # noqa: PLC0415 - a review reads them in layers
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     texts = (file.read_bytes() for file in sorted((DATA / "rules").glob("*.yaml")))
-    loaded = (yaml.load(text, loader) for text in texts)  # noqa: S506 - both of them are safe
-    return RuleTable(rule for data in loaded for rule in convert(data, RuleFile).rules)
+    return RuleTable(rule for text in texts for rule in convert(parse_yaml(text), RuleFile).rules)

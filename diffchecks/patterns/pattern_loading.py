@@ -25,7 +25,8 @@ A file holds:
     patterns   the defects, see ``Pattern``
 
 A part of a node is one of its fields, a kind of child, or a child's number: 0 for the first, -1
-for the last. Only ``grammars`` and ``patterns`` are required; ``DEFAULTS`` has the rest.
+for the last. Only ``grammars`` and ``patterns`` are required; the rest has defaults in
+``data/pattern_defaults.yaml``.
 
 A file with only ``extends: <name>`` and ``patterns`` adds to the language of another file; the name
 is that of the file or of one of its grammars.
@@ -42,10 +43,13 @@ from typing import Any, Literal
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from diffchecks.data_files import parse_yaml, read_yaml
+
 Part = str | int
 Asked = Literal["varies", "built", "request"]
 NOTHING = "(?!)"
 EXTENDS = "extends"
+DEFAULTS = "pattern_defaults.yaml"
 _WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no pattern variable, and not too common
 
 # What may hold a ``\w`` in an expression of ast-grep: an escape, or a class, but none inside one.
@@ -132,49 +136,6 @@ class PatternFile(Struct, frozen=True):
     patterns: tuple[Pattern, ...]
 
 
-# Node names that most grammars share; names that a grammar lacks are ignored.
-DEFAULTS: Mapping[str, Any] = {
-    "prefilter": False,
-    "tolerant": False,
-    "scopes": [
-        *("function_definition", "function_declaration", "method_declaration", "lambda_expression"),
-        *("function_item", "closure_expression", "constructor_declaration", "class_declaration"),
-    ],
-    "names": ["identifier", "simple_identifier"],
-    "unpacks": [],
-    "bindings": {
-        "assignment_expression": "left",
-        "variable_declarator": "name",
-        "parameter": None,
-        "formal_parameter": None,
-        "parameter_declaration": None,
-    },
-    "binds_with": [],
-    "literals": [
-        *("string", "string_literal", "string_content", "escape_sequence", "char_literal"),
-        *("character_literal", "number_literal", "integer", "float", "integer_literal"),
-        *("float_literal", "boolean", "boolean_literal", "true", "false", "null", "null_literal"),
-    ],
-    "inserts": NOTHING,
-    "values": {
-        "assignment_expression": ["right"],
-        "variable_declarator": ["value"],
-        "binary_expression": ["left", "right"],
-        "parenthesized_expression": [],
-        "conditional_expression": ["consequence", "alternative"],
-        "argument": [-1],
-    },
-    "lookups": {},
-    "calls": {"call_expression": "arguments"},
-    "joined_by": ["+", "+="],
-    "known": r"(\w+(\.|::))*[A-Z][A-Z0-9_]+",
-    "pure": NOTHING,
-    "methods": NOTHING,
-    "safe": "[eE]scape|[sS]aniti[sz]e|[qQ]uote|[eE]ncode",
-    "request": NOTHING,
-}
-
-
 @cache
 def read_text(file: str) -> str:
     """Read the text of a file of definitions."""
@@ -184,11 +145,7 @@ def read_text(file: str) -> str:
 @cache
 def read_definitions(file: str) -> dict[str, Any]:
     """Read and decode a file of pattern definitions."""
-    import yaml  # noqa: PLC0415 - only a job with such files needs it
-
-    # The loader in C is ten times faster; not every build has it.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load(read_text(file), loader))  # noqa: S506 - both are safe ones
+    return dict(parse_yaml(read_text(file)))
 
 
 @cache
@@ -227,7 +184,7 @@ def find_language(name: Any, documents: Mapping[str, Mapping[str, Any]]) -> str 
 def build_language(data: Mapping[str, Any]) -> PatternFile:
     """Build a language from a file's content."""
     language = convert(
-        {**DEFAULTS, **data, "patterns": ()}, PatternFile, dec_hook=_compile_expression
+        {**read_yaml(DEFAULTS), **data, "patterns": ()}, PatternFile, dec_hook=_compile_expression
     )
     return replace(language, patterns=build_patterns(data))
 

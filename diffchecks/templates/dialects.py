@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert
 
 from diffchecks import DATA
+from diffchecks.data_files import parse_yaml
 
 PAGES = ("*.html", "*.htm", "*.xhtml")
 EXTENDS = "extends"
@@ -103,11 +104,8 @@ Dialects = Mapping[str, Dialect]
 @cache
 def load_dialects() -> Dialects:
     """Load the shipped dialects by name; read once by the process that forks the workers."""
-    import yaml  # noqa: PLC0415 - only a job with templates needs it
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents: dict[str, dict[str, Any]] = {
-        file.stem: yaml.load(file.read_text("utf-8"), loader)  # noqa: S506 - both are safe ones
+        file.stem: parse_yaml(file.read_text("utf-8"))
         for file in sorted((DATA / "templates").glob("*.yaml"))
     }
     found = {}

@@ -8,22 +8,30 @@ calls, depend on chance, time or the machine, or raise the expected error itself
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from diffchecks.check_io import Gap, Source, read
+from diffchecks.data_files import read_yaml
 
 MAX_BYTES = 8 << 10
-LOOKS = "looks at how the code is written, not at what it does"
-CALLS = "asserts on calls instead of effects"
-CHANCE = "depends on chance or time"
-MACHINE = "depends on the machine or a version"
-SKIPS = "can skip, or end, or excuse itself"
-RAISES = "raises or fails by itself, without an assertion"
-MOCKS = "uses a mock without a specification; use a real object, autospec or spec"
-REPLACES = "replaces what the change defines"
-CONSTANT = "asserts a constant"
+
+
+class Why(StrEnum):
+    """Why a test proves nothing."""
+
+    LOOKS = "looks at how the code is written, not at what it does"
+    CALLS = "asserts on calls instead of effects"
+    CHANCE = "depends on chance or time"
+    MACHINE = "depends on the machine or a version"
+    SKIPS = "can skip, or end, or excuse itself"
+    RAISES = "raises or fails by itself, without an assertion"
+    MOCKS = "uses a mock without a specification; use a real object, autospec or spec"
+    REPLACES = "replaces what the change defines"
+    CONSTANT = "asserts a constant"
 
 
 class ProofTestJob(Struct, frozen=True):
@@ -103,37 +111,22 @@ def _names_of(tree: ast.Module) -> Iterator[str]:
             )
 
 
-_CALLED: Mapping[str, str] = {
-    **dict.fromkeys(("hasattr", "dir", "vars", "getsource", "getsourcelines", "signature"), LOOKS),
-    **dict.fromkeys(("exec", "eval", "compile", "__import__", "globals", "locals"), LOOKS),
-    **dict.fromkeys(("getcwd", "cwd", "listdir", "scandir", "os.walk", "glob.glob"), LOOKS),
-    **dict.fromkeys(("urandom", "uuid1", "uuid4", "monotonic", "perf_counter", "id"), CHANCE),
-    **dict.fromkeys(("now", "utcnow", "today", "time.time", "time_ns", "hash", "getpid"), CHANCE),
-    **dict.fromkeys(("pytest.skip", "pytest.xfail", "importorskip", "skipTest"), SKIPS),
-    **dict.fromkeys(("sys.exit", "exit", "quit", "_exit", "os.abort", "os.kill"), SKIPS),
-    **dict.fromkeys(("pytest.fail", "self.fail", "pytest.exit"), RAISES),
-}
-"""Called name, or the end of its dotted name -> what is wrong with calling it in a proof."""
-_ATTRIBUTES: Mapping[str, str] = {
-    **dict.fromkeys(("called", "call_count", "call_args", "call_args_list"), CALLS),
-    **dict.fromkeys(("mock_calls", "method_calls", "await_count", "await_args"), CALLS),
-    **dict.fromkeys(("__code__", "__doc__", "__dict__", "__annotations__", "__defaults__"), LOOKS),
-    **dict.fromkeys(("__file__", "__path__", "__module__", "__qualname__", "__wrapped__"), LOOKS),
-    **dict.fromkeys(("__version__", "version_info", "environ", "getenv", "platform"), MACHINE),
-}
 _WRITTEN: tuple[type[ast.AST], ...] = (
     *(ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.UnaryOp),
     *(ast.unaryop, ast.expr_context),
 )
 _BUILTINS = frozenset({"exec", "eval", "compile", "dir", "vars", "id", "hash", "exit", "quit"})
 """Names that mean something else as a method, such as ``session.exec`` or ``re.compile``."""
-_MODULES: Mapping[str, str] = {
-    **dict.fromkeys(("inspect", "ast", "dis", "tokenize", "linecache", "pkgutil"), LOOKS),
-    **dict.fromkeys(("importlib", "symtable", "runpy", "git", "pydoc", "zipimport"), LOOKS),
-    **dict.fromkeys(("secrets", "uuid", "timeit"), CHANCE),
-    **dict.fromkeys(("platform", "sysconfig", "pkg_resources", "socket"), MACHINE),
-    **dict.fromkeys(("atexit", "signal", "faulthandler"), SKIPS),
-}
+_DATA = "proof_tests.yaml"
+
+
+@cache
+def _named(kind: str) -> Mapping[str, Why]:
+    """Name in Python → what is wrong with it: ``calls``, ``attributes`` or ``modules``."""
+    groups = read_yaml(_DATA)["python"][kind]
+    return {name: Why[why.upper()] for why, names in groups.items() for name in names}
+
+
 _CALL_ASSERTIONS = re.compile(r"assert_(?:not_)?(?:called|any_call|has_calls|awaited)")
 _DECORATORS = frozenset({"skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure"})
 _REPEATS = frozenset({"flaky", "repeat", "rerun", "retry"})
@@ -188,11 +181,11 @@ class _PythonTest:
             case ast.Attribute():
                 yield from self._of_attribute(node)
             case ast.Name(id="__file__"):
-                yield LOOKS
+                yield Why.LOOKS
             case ast.Raise():
-                yield RAISES
+                yield Why.RAISES
             case ast.Assert(test=ast.Constant()):
-                yield CONSTANT
+                yield Why.CONSTANT
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from _of_decorators(node)
             case ast.Try() if any(_catches_all(one) for one in node.handlers):
@@ -201,19 +194,19 @@ class _PythonTest:
     def _of_attribute(self, node: ast.Attribute) -> Iterator[str]:
         if _is_stored(node):
             yield from self._of_replacement(self._dotted(node))
-        elif why := _ATTRIBUTES.get(node.attr):
+        elif why := _named("attributes").get(node.attr):
             yield why
         elif _CALL_ASSERTIONS.match(node.attr):
-            yield CALLS
+            yield Why.CALLS
 
     def _of_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         names = [one.name for one in node.names]
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else names
         for module in modules:
-            if why := _MODULES.get(module.partition(".")[0]):
+            if why := _named("modules").get(module.partition(".")[0]):
                 yield why
             if module == "random" and isinstance(node, ast.ImportFrom) and "Random" not in names:
-                yield CHANCE
+                yield Why.CHANCE
 
     def _of_call(self, node: ast.Call) -> Iterator[str]:
         dotted = self._dotted(node.func)
@@ -221,16 +214,17 @@ class _PythonTest:
         qualified = ".".join(dotted.split(".")[-2:])
         if isinstance(node.func, ast.Attribute) and name in _BUILTINS:
             name = ""  # a method
-        if why := _CALLED.get(name) or (_CALLED.get(qualified) if "." in qualified else None):
+        called = _named("calls")
+        if why := called.get(name) or (called.get(qualified) if "." in qualified else None):
             yield why
         if dotted.startswith("random.") and not (name in {"Random", "seed"} and node.args):
-            yield CHANCE
+            yield Why.CHANCE
         if name == "sleep" and not _is_zero(node.args):
-            yield CHANCE
+            yield Why.CHANCE
         if name == "getattr" and len(node.args) == 3:
-            yield LOOKS
+            yield Why.LOOKS
         if name in {"open", "read_text", "read_bytes"} and not self._names & _OWN_FILES:
-            yield LOOKS
+            yield Why.LOOKS
         yield from _of_mock(dotted, node)
         if name in {"setattr", "delattr", "patch", "object", "delitem", "setitem"} and node.args:
             yield from self._of_replacement(self._target(node.args))
@@ -241,7 +235,7 @@ class _PythonTest:
         for end in range(len(parts) - 1, 0, -1):
             names = self._defined.get(".".join(parts[:end]))
             if names is not None and parts[end] in names:
-                yield REPLACES
+                yield Why.REPLACES
                 return
 
     def _target(self, arguments: Sequence[ast.expr]) -> str:
@@ -272,11 +266,11 @@ def _of_mock(dotted: str, node: ast.Call) -> Iterator[str]:
     name = dotted.rpartition(".")[2]
     specified = bool({word.arg for word in node.keywords} & _SPECIFIED)
     if name in _MOCKS and not (specified or node.args):
-        yield MOCKS
+        yield Why.MOCKS
     if name in {"patch", "object"} and "patch" in dotted:
         replaced = node.args[2:] if name == "object" else node.args[1:]
         if not (replaced or specified):
-            yield MOCKS
+            yield Why.MOCKS
 
 
 def _of_decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[str]:
@@ -284,9 +278,9 @@ def _of_decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) 
         called = one.func if isinstance(one, ast.Call) else one
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
         if name in _DECORATORS:
-            yield SKIPS
+            yield Why.SKIPS
         if name in _REPEATS:
-            yield CHANCE
+            yield Why.CHANCE
         if name == "parametrize":
             yield "holds several cases; write one test for one claim"
 
@@ -312,60 +306,21 @@ def _catches_all(handler: ast.ExceptHandler) -> bool:
 
 
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_PATTERNS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "javascript": (
-        (r"\b(?:readFile(?:Sync)?|readdir\w*|createReadStream|require\.resolve)\b", LOOKS),
-        (r"\bimport\.meta\b|\b__(?:file|dir)name\b|\bprocess\.cwd\b|\bchild_process\b", LOOKS),
-        (r"\.toString\(\)\s*\.\s*(?:includes|match|indexOf)|\bFunction\(|\beval\(", LOOKS),
-        (r"\bin\s+(?:mod|module|exports)\b|\btypeof\s+[\w.]+\s*[!=]==?\s*['\"]undefined", LOOKS),
-        (r"\btoHaveBeenCalled|\btoHaveBeenNthCalled|\btoHaveBeenLastCalled|\.mock\b", CALLS),
-        (r"\b(?:called|calledOnce|calledWith|callCount|notCalled)\b", CALLS),
-        (r"\b(?:jest|vi|sinon|mock)\.(?:fn|stub|mock|spy|doMock)\(\s*\)", MOCKS),
-        (r"\b(?:jest|vi|mock)\.(?:mock|doMock|module)\(\s*['\"`][./]", REPLACES),
-        (r"\bMath\.random\b|\bDate\.now\b|\bnew Date\(\s*\)|\bperformance\.now\b", CHANCE),
-        (r"\brandomUUID\b|\brandomBytes\b|\bsetTimeout\(|\bsetInterval\(|\bhrtime\b", CHANCE),
-        (r"\bprocess\.(?:env|version|versions|platform|arch|pid)\b|\bnode:os\b", MACHINE),
-        (r"\.(?:skip|todo|failing|skipIf|runIf|only)\b|\bprocess\.(?:exit|kill|abort)\b", SKIPS),
-        (r"\b(?:it|test)\.each\b|\bretry:", CHANCE),
-        (r"\bthrow\b|\bassert\.fail\(|\bexpect\.unreachable\(", RAISES),
-        (r"\btoMatch(?:Inline)?Snapshot\b|\btoMatchFileSnapshot\b", LOOKS),
-        (
-            r"\bassert(?:\.ok)?\(\s*(?:false|0|true|1)\s*[,)]|\bexpect\(\s*(?:true|false|\d+)\s*\)",
-            CONSTANT,
-        ),
-    ),
-    "go": (
-        (r"\bos\.(?:ReadFile|Open|OpenFile|ReadDir|Getwd)\b|\bgo/(?:ast|parser|build)\b", LOOKS),
-        (
-            r"\bexec\.Command\b|\bruntime\.(?:Caller|FuncForPC)\b|//go:embed|\bdebug\.ReadBuildInfo",
-            LOOKS,
-        ),
-        (r"\brand\.|\btime\.(?:Now|Sleep|Since|After|Tick)\b|\buuid\.New\b", CHANCE),
-        (
-            r"\bos\.(?:Getenv|LookupEnv|Environ|Hostname|Getpid)\b|\bruntime\.(?:Version|GOOS|GOARCH)\b",
-            MACHINE,
-        ),
-        (r"\bt\.Skip|\bos\.Exit\b|\bruntime\.Goexit\b|\bTestMain\b", SKIPS),
-        (r"\bpanic\(", RAISES),
-    ),
-}
-_TESTS: Mapping[str, str] = {
-    "javascript": r"(?<![.\w])(?:it|test)\s*\(",
-    "go": r"(?m)^func Test\w*\(",
-}
-_ASSERTS: Mapping[str, str] = {
-    "javascript": r"\bexpect\(|\bassert\b",
-    "go": r"\bt\.(?:Error|Fatal)|\b(?:assert|require)\.",
-}
 
 
 def _check_by_patterns(text: str, language: str) -> list[str]:
     """The same for languages that are read as text, without their comments."""
     code = _COMMENTS.sub(" ", text) if "//go:embed" not in text else text
-    found = [why for pattern, why in _PATTERNS[language] if re.search(pattern, code)]
-    tests = len(re.findall(_TESTS[language], code))
+    table = read_yaml(_DATA)[language]
+    found: list[str] = [
+        Why[name.upper()]
+        for problem in table["problems"]
+        for name, pattern in problem.items()
+        if re.search(pattern, code)
+    ]
+    tests = len(re.findall(table["tests"], code))
     if tests != 1:
         found.insert(0, f"holds {tests} tests; write one for one claim")
-    if not re.search(_ASSERTS[language], code):
+    if not re.search(table["asserts"], code):
         found.append("asserts nothing")
     return list(dict.fromkeys(found))
