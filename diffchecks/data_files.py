@@ -35,6 +35,12 @@ def read_yaml(name: str) -> Any:
     return parse_yaml((DATA / name).read_bytes())
 
 
+@cache
+def read_names(kind: str) -> frozenset[str]:
+    """A set of names in ``data/names.yaml``."""
+    return frozenset(read_yaml("names.yaml")[kind].split())
+
+
 def parse_yaml(text: str | bytes) -> Any:
     """Decode text with the loader in C, which is ten times faster; not every build has it."""
     import yaml  # noqa: PLC0415 - only a process that needs such a file pays for it

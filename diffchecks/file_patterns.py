@@ -23,18 +23,6 @@ GITHUB_WORKFLOWS = tuple(
     for name in (".github/workflows/*", "*/.github/workflows/*", "action")
     for end in ("yml", "yaml")
 )
-JSON_WITH_COMMENTS = (
-    "*.jsonc",
-    *("tsconfig*.json", "jsconfig*.json", "pyrightconfig*.json", "tslint*.json", "typedoc*.json"),
-    *("cspell*.json", "knip.json", "babel.config.json", "tsdoc.json", "jsdoc*.json", "biome.json"),
-    *("deno*.json", "import_map.json", "angular.json", "angular-cli.json", "turbo.json", "nx.json"),
-    *("project.json", "workspace.json", "rush.json", "*/config/rush/*.json", "heft.json"),
-    *("api-extractor*.json", "firebase.json", "wrangler.json", "devcontainer.json"),
-    *("appsettings*.json", "global.json", "host.json", "local.settings.json", "docfx.json"),
-    *("launchSettings.json", "omnisharp.json", "stylecop.json", "xunit.runner.json"),
-    *("azuredeploy*.json", "bsconfig.json", "rescript.json", "language-configuration.json"),
-)
-"""JSON whose programs accept comments; so do those of files and directories with a dot first."""
 PARSED_DATA = (*PYTHON, *DATA)
 MANIFESTS = (
     "*requirements*.txt",

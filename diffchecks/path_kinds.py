@@ -8,26 +8,12 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from diffchecks.data_files import read_names
+
 Kind = Literal[
     "tests", "samples", "documents", "vendored", "generated", "lock_files", "ci", "tooling",
     "migrations", "init", "stubs", "sphinx", "code",
 ]  # fmt: skip
-
-_VENDOR_DIRECTORIES = frozenset(
-    [
-        "3rdparty",
-        "_vendor",
-        "_vendored",
-        "bower_components",
-        "node_modules",
-        "site-packages",
-        "third-party",
-        "third_party",
-        "thirdparty",
-        "vendor",
-        "vendored",
-    ]
-)
 
 _CODE = re.compile(
     r"\.(?:py[iwx]?|ipynb|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|clj|rb|rake"
@@ -68,41 +54,6 @@ _PROSE_NAME = re.compile(
 )
 _DATA = re.compile(r"\.(?:json[5c]?|ya?ml|toml|xml|ini|cfg|conf|env|pem|key|crt|csv|tsv|db|html?)")
 
-_LOCK_NAMES = frozenset(
-    [
-        ".terraform.lock.hcl",
-        "Cargo.lock",
-        "Cartfile.resolved",
-        "Chart.lock",
-        "Gemfile.lock",
-        "MODULE.bazel.lock",
-        "Package.resolved",
-        "Pipfile.lock",
-        "Podfile.lock",
-        "bun.lock",
-        "bun.lockb",
-        "composer.lock",
-        "conda-lock.yml",
-        "deno.lock",
-        "flake.lock",
-        "go.sum",
-        "go.work.sum",
-        "gradle.lockfile",
-        "mix.lock",
-        "npm-shrinkwrap.json",
-        "package-lock.json",
-        "packages.lock.json",
-        "paket.lock",
-        "pdm.lock",
-        "pixi.lock",
-        "pnpm-lock.yaml",
-        "poetry.lock",
-        "pubspec.lock",
-        "pylock.toml",
-        "uv.lock",
-        "yarn.lock",
-    ]
-)
 _LOCK_NAME = re.compile(r"pylock\..+\.toml")
 _GENERATED_DIRECTORIES = frozenset({"generated", "__generated__", "_generated"})
 _GENERATED_NAME = re.compile(
@@ -110,55 +61,15 @@ _GENERATED_NAME = re.compile(
     r"|.*\.pb\.(?:cc|h)|.*\.(?:g|freezed)\.dart|.*\.designer\.cs|.*\.g\.cs|.*[._]generated\.\w+"
     r"|.*\.snap"
 )
-_CI_DIRECTORIES_AT_TOP = frozenset(
-    {
-        ".github",
-        ".gitlab",
-        ".circleci",
-        ".buildkite",
-        ".woodpecker",
-        ".azure-pipelines",
-        "ci",
-        ".ci",
-    }
-)
 _CI_NAME = re.compile(
     r"\.gitlab-ci.*\.ya?ml|\.travis\.ya?ml|\.?appveyor\.ya?ml|azure-pipelines.*\.ya?ml"
     r"|bitbucket-pipelines\.ya?ml|\.drone\.ya?ml|cloudbuild\.ya?ml|jenkinsfile.*"
     r"|(?:docker|container)file(?:[._-].*)?|.*\.(?:docker|container)file"
 )
 
-_TOOLING_DIRECTORIES_AT_TOP = frozenset(
-    ["bin", "build", "contrib", "hack", "scripts", "tools", "typings"]
-)
-_TOOLING_NAMES = frozenset(
-    [
-        "dodo.py",
-        "fabfile.py",
-        "hatch_build.py",
-        "manage.py",
-        "noxfile.py",
-        "pdm_build.py",
-        "setup.py",
-        "toxfile.py",
-        "versioneer.py",
-    ]
-)
 # Deeper in a tree these are ordinary modules: Celery tasks, ASGI middleware.
 _TOOLING_NAMES_BY_DEPTH = {"build.py": 0, "tasks.py": 0, "asgi.py": 1, "wsgi.py": 1}
-_NOT_SHIPPED: frozenset[Kind] = frozenset(
-    {
-        "tests",
-        "samples",
-        "documents",
-        "vendored",
-        "lock_files",
-        "ci",
-        "tooling",
-        "migrations",
-        "sphinx",
-    }
-)
+_SHIPPED: frozenset[Kind] = frozenset({"code", "generated", "init", "stubs"})
 _ILLUSTRATIVE: frozenset[Kind] = frozenset({"tests", "samples", "documents"})
 
 
@@ -204,7 +115,7 @@ def is_illustrative(path: str) -> bool:
 def is_product(path: str) -> bool:
     """Whether a file is part of the product: not a test, sample, script, CI or hidden file."""
     hidden = any(part.startswith(".") for part in path.split("/"))
-    return not hidden and _NOT_SHIPPED.isdisjoint(path_kinds(path))
+    return not hidden and path_kinds(path) <= _SHIPPED
 
 
 def is_public_module(path: str) -> bool:
@@ -225,7 +136,7 @@ def vendored_directory(path: str) -> str | None:
     """The outermost directory above a path that is named like one for vendored code."""
     directories = path.split("/")[:-1]
     for depth, directory in enumerate(directories, 1):
-        if directory.lower() in _VENDOR_DIRECTORIES:
+        if directory.lower() in read_names("vendor_directories"):
             return "/".join(directories[:depth])
     return None
 
@@ -243,10 +154,11 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
         "code": code,
         "documents": prose or _PROSE.fullmatch(lower),
         "samples": _SAMPLE_NAME.fullmatch(lower),
-        "lock_files": name in _LOCK_NAMES or _LOCK_NAME.fullmatch(name),
+        "lock_files": name in read_names("lock_files") or _LOCK_NAME.fullmatch(name),
         "generated": _GENERATED_NAME.fullmatch(lower),
         "ci": not code and _CI_NAME.fullmatch(lower),
-        "tooling": name in _TOOLING_NAMES or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),
+        "tooling": name in read_names("tooling_files")
+        or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),
         "init": name in {"__init__.py", "__init__.pyi"},
         "stubs": name.endswith(".pyi"),
     }
@@ -263,10 +175,10 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
         "samples": _SAMPLE_DIRECTORY_AT_TOP.fullmatch(top)
         or any(map(_SAMPLE_DIRECTORY.fullmatch, lower)),
         "documents": any(map(_DOCUMENT_DIRECTORY.fullmatch, lower)),
-        "vendored": not _VENDOR_DIRECTORIES.isdisjoint(lower),
+        "vendored": not read_names("vendor_directories").isdisjoint(lower),
         "generated": not _GENERATED_DIRECTORIES.isdisjoint(lower),
-        "ci": top in _CI_DIRECTORIES_AT_TOP,
-        "tooling": top in _TOOLING_DIRECTORIES_AT_TOP,
+        "ci": top in read_names("ci_directories"),
+        "tooling": top in read_names("tooling_directories"),
         "migrations": "migrations" in lower,
     }
     return {kind for kind, answer in answers.items() if answer}

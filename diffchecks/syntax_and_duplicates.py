@@ -19,7 +19,8 @@ from diffchecks.check_io import (
     check_files,
     load_toml,
 )
-from diffchecks.file_patterns import JSON_WITH_COMMENTS, matches
+from diffchecks.data_files import read_names
+from diffchecks.file_patterns import matches
 from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.source_encoding import HiddenTextError
@@ -82,7 +83,9 @@ def _json(source: Source) -> Iterator[RawFinding]:
         twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
     text = source.text
-    commented = matches(source.path, JSON_WITH_COMMENTS) or "/." in f"/{source.path}"
+    commented = (
+        matches(source.path, tuple(read_names("json_with_comments"))) or "/." in f"/{source.path}"
+    )
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:

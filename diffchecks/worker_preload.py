@@ -21,6 +21,7 @@ from diffchecks.active_content.settings import load_settings
 from diffchecks.check_io import Source
 from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
 from diffchecks.imports import import_graph_changes  # noqa: F401
+from diffchecks.path_kinds import path_kinds
 from diffchecks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
 from diffchecks.removed_controls.unsafe_replacements import load_replacements
 from diffchecks.secrets.secret_scan import find_secrets
@@ -32,3 +33,4 @@ list(find_secrets(Source("a.txt", b"")))  # compiles its patterns
 make_hints(load(sorted(map(str, (DATA / "taint").glob("*.yaml")))))
 load_settings()
 load_replacements()
+path_kinds("a.txt")  # reads the names

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding, Source
+from diffchecks.data_files import read_names
 from diffchecks.dependencies.lock_entry import LockEntry
 
 # Default hosts of the package managers, grouped by registry.
@@ -21,18 +22,6 @@ PUBLIC = (
     ("index.crates.io", "static.crates.io", "github.com"),
     ("rubygems.org",),
 )
-# Composer downloads from the code host of each package.
-CODE_HOSTS = frozenset(
-    [
-        "github.com",
-        "api.github.com",
-        "codeload.github.com",
-        "gitlab.com",
-        "bitbucket.org",
-        "repo.packagist.org",
-    ]
-)
-
 ENTRY_LINES = 12
 """The maximum number of lines between an entry's name and its version."""
 
@@ -125,7 +114,7 @@ def _known(was: Sequence[LockEntry], now: Sequence[LockEntry], composer: bool) -
     if not was or composer or not used:
         hosts |= {host for registry in PUBLIC for host in registry}
     return Known(
-        hosts | CODE_HOSTS if composer else hosts,
+        hosts | read_names("code_hosts") if composer else hosts,
         {_host(url) for entry in was for url in _urls(entry) if _UNENCRYPTED.match(url)},
         by_name,
         bool(was) and all(entry.digests or entry.exempt for entry in was),

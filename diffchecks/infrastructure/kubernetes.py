@@ -4,27 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_names
 from diffchecks.infrastructure.images import is_floating
 from diffchecks.infrastructure.literal_secrets import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 
-# Schemas, policies about other objects, and data: their content configures nothing by itself.
-_DESCRIPTIONS = frozenset(
-    [
-        "CustomResourceDefinition",
-        "ConfigMap",
-        "Secret",
-        "SealedSecret",
-        "PodSecurityPolicy",
-        "SecurityContextConstraints",
-        "ConstraintTemplate",
-        "ClusterPolicy",
-        "Policy",
-        "ValidatingAdmissionPolicy",
-        "Kustomization",
-    ]
-)
 _ROLES = frozenset(["Role", "ClusterRole"])
 _BINDINGS = frozenset(["RoleBinding", "ClusterRoleBinding"])
 _ANONYMOUS = frozenset(["system:anonymous", "system:unauthenticated"])
@@ -45,7 +30,7 @@ def find_objects(document: TreeNode) -> Iterator[InfrastructureObject]:
     if kind.endswith("List") and items is not None:
         for item in items.items:
             yield from find_objects(item)
-    elif kind not in _DESCRIPTIONS:
+    elif kind not in read_names("kubernetes_descriptions"):
         parts = tuple(_parts(document))
         name = document.get_text("metadata", "name")
         yield InfrastructureObject(kind, name, document, parts=parts)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_names
 from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
 from diffchecks.python.source_encoding import decode_python
@@ -21,24 +22,6 @@ MAX_BYTES = 1 << 20  # a tree needs about a hundred times the bytes of its text
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef
-
-_SAME_SIGNATURE = frozenset(
-    [
-        "abstractmethod",
-        "asynccontextmanager",
-        "cache",
-        "classmethod",
-        "contextmanager",
-        "deprecated",
-        "final",
-        "lru_cache",
-        "no_type_check",
-        "override",
-        "singledispatch",
-        "staticmethod",
-        "wraps",
-    ]
-)
 
 
 class NotParsedError(Exception):
@@ -264,7 +247,8 @@ def keeps_signature(node: FunctionNode) -> bool:
     An unknown decorator with arguments (a command's options, a route) may change it.
     """
     return all(
-        not isinstance(decorator, ast.Call) or name.rpartition(".")[2] in _SAME_SIGNATURE
+        not isinstance(decorator, ast.Call)
+        or name.rpartition(".")[2] in read_names("decorators_same_signature")
         for decorator, name in zip(node.decorator_list, read_decorator_names(node), strict=True)
     )
 

@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from diffchecks.data_files import read_names
+
 
 class Hit(NamedTuple):
     """A secret found in a text.
@@ -65,26 +67,6 @@ _MADE_UP = re.compile(
     r"|(.)\1{5}|x{4}|01234567|12345678|23456789|87654321|abcdefg|bcdefgh|qwerty|(?:abc){3}"
     r"|(?:123){3}|(?:1234){2}|fake|not.?real|a1b2c3",
     re.IGNORECASE,
-)
-
-# Common placeholder passwords.
-_PLAIN = frozenset(
-    """
-    123 1234 12345 123456 1234567 12345678 123456789 1234567890 abc abc123 abc1234 abcd
-    admin admin123 administrator anonymous api-key api_key apikey auth bar baz changeit
-    changeme correct credentials default demo developer django example example123 foo foobar
-    ftp guest hello hunter2 incorrect invalid key letmein login me minioadmin mongo
-    my-password my-secret my-token mypass mypassword mysecret mysql mytoken name new newpass
-    newpassword nobody nopass nopassword nothing old oldpassword oracle p4ssw0rd p@ss
-    p@ssw0rd p@ssword pass pass1 pass12 pass123 pass1234 passphrase passw0rd passwd password
-    password! password1 password1! password12 password123 password1234 password1234!
-    password2 password3 passwort postgres postgresql private public pw pwd qwerty rabbitmq
-    redis root s3cr3t s3cret secret secret1 secret12 secret123 secret1234 secret2 secret_key
-    secretkey secretpassword sekret sesame supersecret test test1 test12 test123 test1234
-    test2 tester testing testpass testpass1 testpass123 testpassword testuser token token1
-    token123 unknown user user1 user123 username value welcome welcome1 wordpress wrong
-    wrongpass wrongpassword xxx yes
-    """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 
 # The only values in a credentials file that are not credentials.
@@ -156,14 +138,21 @@ def is_set(value: str) -> bool:
         len(value) >= 5
         and not is_template(value)
         and not _EXAMPLE.search(value)
-        and (value.lower() not in _PLAIN or any(c.isdigit() for c in value))
+        and (
+            value.lower() not in read_names("placeholder_passwords")
+            or any(c.isdigit() for c in value)
+        )
         and not _reads_as_code(value)
     )
 
 
 def looks_chosen(value: str) -> bool:
     """The test for passwords in ordinary code: it mixes kinds of characters and is not a name."""
-    if not 6 <= len(value) <= 128 or not value.isascii() or value.lower() in _PLAIN:
+    if (
+        not 6 <= len(value) <= 128
+        or not value.isascii()
+        or value.lower() in read_names("placeholder_passwords")
+    ):
         return False
     if is_template(value) or _EXAMPLE.search(value) or _reads_as_code(value):
         return False

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_names
 from diffchecks.templates.dialects import Dialect
 from diffchecks.templates.page_scanner import Attribute, Element, Tag, TagPlace, TemplatePage
 from diffchecks.templates.typed_text import is_typed
@@ -17,12 +18,6 @@ _ASSIGNED_IN = 1 << 18  # characters of a page that are searched for assigned va
 _NAMED = 60  # maximum characters of a value in a message
 
 _ADDRESSES = frozenset({"href", "src", "action", "formaction", "xlink:href"})
-_NUMERIC = frozenset(
-    [
-        *("width", "height", "colspan", "rowspan", "tabindex", "maxlength", "minlength", "min"),
-        *("max", "size", "rows", "cols", "step", "border", "cellpadding", "cellspacing", "start"),
-    ]
-)
 _IN_SCRIPT = frozenset({"script", "string", "template"})
 _OWN_ADDRESS = re.compile(
     r"(?i)refer|(?<!args|form)(?<!query|param)(?<!params)(?<!get|all)(?:\.|->|::)"
@@ -184,7 +179,11 @@ class _Judge:
             where = self._where_in_handler(attribute, tag)
         if where:
             return self._kind_in_script(value, where, requested=requested)
-        if place.where != "unquoted" or attribute is None or attribute.name in _NUMERIC:
+        if (
+            place.where != "unquoted"
+            or attribute is None
+            or attribute.name in read_names("numeric_attributes")
+        ):
             return ""
         if attribute.name in _ADDRESSES and self._is_all_of(attribute.start, attribute.end, tag):
             return ""  # a URL that the program builds has no spaces
