@@ -41,6 +41,15 @@ def read_names(kind: str) -> frozenset[str]:
     return frozenset(read_yaml("names.yaml")[kind].split())
 
 
+@cache
+def vocabulary(kind: str) -> re.Pattern[str]:
+    """One expression for all of a kind in ``data/vocabulary.yaml``."""
+    any_case, exact = map(read_yaml("vocabulary.yaml").get, ("any_case", "exact"))
+    if kind in exact:
+        return re.compile("|".join(exact[kind]))
+    return re.compile("|".join(any_case[kind]), re.IGNORECASE)
+
+
 def parse_yaml(text: str | bytes) -> Any:
     """Decode text with the loader in C, which is ten times faster; not every build has it."""
     import yaml  # noqa: PLC0415 - only a process that needs such a file pays for it

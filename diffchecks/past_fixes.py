@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from diffchecks.data_files import vocabulary
+
 Statement = Literal["security", "stricter"]
 """``security``: names an advisory or a security defect; ``stricter``: adds a restriction."""
 
@@ -49,16 +51,6 @@ CANDIDATES = (
 _IDENTIFIERS = re.compile(
     r"\b(?:CVE-\d{4}-\d{4,}|GHSA(?:-[23456789cfghjmpqrvwx]{4}){3}|(?:PYSEC|RUSTSEC|GO)-\d{4}-\d+)\b"
 )
-_DEFECT = re.compile(
-    r"(?i)vulnerab|\b(?:xss|csrf|xsrf|xxe|ssrf|re-?dos|rce|idor)\b|cross[ -]site|(?-i:\bD[oO]S\b)"
-    r"|denial[ -]of[ -]service|travers(?:al|e)\b|zip[ -]?slip|open[ -]redirect|clickjack|smuggl"
-    r"|(?<!dependency )(?<!constructor )injection\b|(?:header|response)[ -]splitting"
-    r"|arbitrary (?:code|file|command|path|html|sql|script)|remote code|code execution"
-    r"|\bbypass|privilege|session fixation|timing[ -](?:attack|leak)|prototype pollution"
-    r"|disclos|\bleak\w* (?:of )?(?:\w+ )?(?:token|secret|password|credential|key|header|cookie)"
-    r"|unauthori[sz]ed|untrusted|malicious|attackers?\b|attacks\b|exploit|insecure|spoof"
-    r"|\bsecurity\b|\bsensitive\b"
-)
 _MENDS = re.compile(
     r"(?i)\b(?:fix|prevent|protect|disallow|block|reject|refus|validat|saniti|escap|restrict|enforc"
     r"|avoid|address|resolv|mitigat|harden|limit|forbid|prohibit|guard|ensur|check|require|verif|deny"
@@ -99,12 +91,14 @@ def classify_message(message: str) -> Statement | None:
         return None
     if _LABELED.search(subject) or find_identifiers(message[:MAX_MESSAGE]):
         return "security"
-    if _DEFECT.search(subject) and (_MENDS.search(subject) or subject.startswith("Merge")):
+    if vocabulary("defect").search(subject) and (
+        _MENDS.search(subject) or subject.startswith("Merge")
+    ):
         return "security"
     stricter = _STRICTER.search(subject) is not None
     # A longer body lists the work of many commits, one of which may be such a fix.
     short = len(body) <= MAX_BODY
-    if short and (stricter or _MENDS.search(subject)) and _DEFECT.search(body):
+    if short and (stricter or _MENDS.search(subject)) and vocabulary("defect").search(body):
         return "security"
     return "stricter" if stricter else None
 

@@ -19,6 +19,7 @@ from diffchecks import (  # noqa: F401 - imported for the workers
 )
 from diffchecks.active_content.settings import load_settings
 from diffchecks.check_io import Source
+from diffchecks.data_files import read_yaml, vocabulary
 from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
 from diffchecks.imports import import_graph_changes  # noqa: F401
 from diffchecks.path_kinds import path_kinds
@@ -34,3 +35,6 @@ make_hints(load(sorted(map(str, (DATA / "taint").glob("*.yaml")))))
 load_settings()
 load_replacements()
 path_kinds("a.txt")  # reads the names
+for kinds in read_yaml("vocabulary.yaml").values():
+    for kind in kinds:
+        vocabulary(kind)

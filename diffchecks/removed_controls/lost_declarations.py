@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import vocabulary
 from diffchecks.python.source_definitions import find_definitions
 from diffchecks.python.syntax_tree_cache import walk
 from diffchecks.removed_controls.lost_wrapping import (
@@ -30,17 +31,6 @@ GRAMMARS: Mapping[str, str] = {
 
 SHOWN = 90  # characters of a declaration in a message
 
-_ACCESS = re.compile(
-    r"(?i)login_?required|permission|authori[sz]|authenticate|\bauth\b|requires?_(?!lib|py|pack)|_required$"
-    r"|csrf|xsrf|(?-i:(?:require|ensure)\w*(?:Auth|Log|Admin|Owner|User|Role))"
-    r"|role|staff|superuser|admin|protected\b|access_control|rate_?limit|throttle"
-    r"|require_(?:POST|GET|http|safe)|never_cache|sensitive_|current_user|verify_|\bjwt|LoginRequired"
-    r"|UserPasses|RequirePOST|Secured|UseGuards|IsGranted|ensureLogged|restricted|guard|enforce|policy"
-)
-_NO_ACCESS = re.compile(
-    r"(?i)csrf_exempt|deprecat|skip|mock|patch|fixture|mark\.|require[sd]?_(?:lib|version)"
-    r"|\bvalidat(?:ion|ed)\b"
-)
 _SETTING = re.compile(r"(?:authentication|permission|throttle)_classes|permission_required")
 _DEPENDS = re.compile(r"\b(?:Depends|Security)$")
 _STACK = re.compile(r"MIDDLEWARE(?:_CLASSES)?")
@@ -155,13 +145,13 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         return not came and (not stack or _STACKED.search(one.text) is not None)
     if one.kind == "middleware":
         passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
-        if passed or _ACCESS.search(file.head.owners[one.owner]):
+        if passed or vocabulary("access").search(file.head.owners[one.owner]):
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
     return bool(
-        _ACCESS.search(written)
-        and not _NO_ACCESS.search(written)
-        and not any(_ACCESS.search(new.text) for new in came)
+        vocabulary("access").search(written)
+        and not vocabulary("no_access").search(written)
+        and not any(vocabulary("access").search(new.text) for new in came)
     )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import vocabulary
 
 
 def find_lost_wrapping(files: Sequence["ChangedText"]) -> Iterator[RawFinding]:
@@ -26,17 +27,6 @@ LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
 OTHERS = 5  # further places of a finding that a message names
 
-_ESCAPES = re.compile(
-    r"[eE]scape|ESCAPE|[sS]aniti[sz]|[pP]urif|[qQ]uote|encodeURIComponent|htmlspecialchars"
-    r"|htmlentities|encodeURI|\b(?:intval|absint|addslashes)\b|\besc_\w+|[hH]tml_?[eE]ncode"
-    r"|[uU]rl_?[eE]ncode|QueryEscape|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
-)
-# Calls that undo it, that only check, and that build a pattern, which may not need it.
-_ANOTHER = re.compile(
-    r"(?i)un_?escape|unquote|de_?sanit|(?:escaped|quoted|redacted)$|\b(?:is|has|needs)_?[a-z_]*$"
-    r"|\b(?:file)?path\.clean|pattern\.quote|quote_?meta|\b(?:re|regexp?)\.escape"
-    r"|escape_?(?:string_?)?reg_?exp?"
-)
 _REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
 # A pattern for one character or a class, and the special characters.
 _ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
@@ -44,21 +34,8 @@ _SUBSTITUTES = re.compile(r"\bre\.sub|\bpreg_replace")
 _LITERAL_TEXT = re.compile(r"[rb]*[\"']")
 VALUE = 2  # the argument of those that is searched
 _MEANS = re.compile(r"[\"'`<>&]|^\\\\$")
-_CONSTANT_TIME = re.compile(
-    r"(?i)compare_digest|hash_equals|timing_?safe_?equal|constant_?time_?\w*|secure_?compare"
-    r"|\bhmac\.equal|\b(?:messagedigest|utf8)\.isequal"
-)
 _COMPARES = re.compile(r"[!=]==?|\.equals\(|\bbytes\.Equal\(")
 _BYTES = re.compile(r"^\[\]byte\((.*)\)$|^Buffer\.from\((.*)\)$|^(.*?)\.(?:encode|getBytes)\(.*\)$")
-_SECURE = re.compile(
-    r"\bsecrets\.(?:token|choice|rand)|os\.urandom|SystemRandom|\bgetRandomValues\(|SecureRandom"
-    r"|\brandom_(?:bytes|int)\(|openssl_random|crypto\.random\w+|\brandom(?:Bytes|UUID)\(|crypto/rand"
-)
-_PREDICTABLE = re.compile(
-    r"Math\.random\(|\brandom\.(?:random|choice|choices|randint|randrange|sample|getrandbits)\("
-    r"|\bnew Random\(|\bmt_rand\(|\buniqid\("
-    r"|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
-)
 _NAME_BEFORE = re.compile(r"(?:[\w$@.:]|->)*\Z")
 _NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
 _PARTS = re.compile(r"[.:>]+")
@@ -88,12 +65,13 @@ def find_lost_protections(
     yield from _unwrapped(file, hunk, added)
     yield from _unreplaced(file, hunk, added)
     yield from _unsubstituted(file, hunk, added)
-    if _CONSTANT_TIME.search(was) and not _CONSTANT_TIME.search(file.added_text):
+    constant_time, secure = vocabulary("constant_time"), vocabulary("secure_random")
+    if constant_time.search(was) and not constant_time.search(file.added_text):
         yield from _compared_plainly(file, hunk, was)
-    secure, predictable = _SECURE.search(was), _PREDICTABLE.search(now)
-    if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
-        line = hunk.head.start + now.count("\n", 0, predictable.start())
-        says = f"{predictable.group().rstrip('(')} in place of {secure.group().rstrip('(')}"
+    before, after = secure.search(was), vocabulary("predictable").search(now)
+    if before and after and not (secure.search(now) or vocabulary("predictable").search(was)):
+        line = hunk.head.start + now.count("\n", 0, after.start())
+        says = f"{after.group().rstrip('(')} in place of {before.group().rstrip('(')}"
         yield RawFinding("random-weakened", file.path, line, f"Predictable random numbers: {says}")
 
 
@@ -113,10 +91,14 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[WrittenCall]:
 def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values that base escapes with a call and that head uses without it."""
     was = file.was(hunk)
-    for call in find_calls(was, _ESCAPES):
+    for call in find_calls(was, vocabulary("escapes")):
         value = strip_whitespace(call.arguments[0])
         last = _PARTS.split(call.name)[-1]
-        if _ANOTHER.search(call.name) or _LITERAL.fullmatch(value) or not file.loses_calls(last):
+        if (
+            vocabulary("not_escaping").search(call.name)
+            or _LITERAL.fullmatch(value)
+            or not file.loses_calls(last)
+        ):
             continue
         line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
         if line and f"{call.name}({value}" not in added:
@@ -176,7 +158,7 @@ def _line_with(file: "ChangedText", hunk: "LineRange", begins: str, goes_on: str
 
 def _compared_plainly(file: "ChangedText", hunk: "LineRange", was: str) -> Iterator[RawFinding]:
     """A constant-time comparison that became an ordinary one."""
-    for call in find_calls(was, _CONSTANT_TIME):
+    for call in find_calls(was, vocabulary("constant_time")):
         values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
         for number in hunk.head:
             line = file.squeezed_head[number - 1]

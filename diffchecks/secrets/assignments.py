@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from diffchecks.data_files import vocabulary
 from diffchecks.secrets.keyword_prefilter import SearchableText, value_of
 from diffchecks.secrets.secret_plausibility import (
     Hit,
@@ -24,16 +25,6 @@ _WORD = (
 )
 # Parts after the word which show that the value is about a secret, and is not one.
 _TAIL = r"(?P<tail>\w{0,24})"
-_ABOUT = re.compile(
-    r"field|name|label|hint|hash|ur[il]|path|file|dir|type|kind|length|len$|min|max|polic|header"
-    r"|prefix|suffix|regex|pattern|param|_?id$|expir|ttl|time|age|error|msg|message|text|prompt"
-    r"|placeholder|title|input|column|attr|env|var|arn|ref|format|count|limit|provider|algorithm"
-    r"|alg$|class|endpoint|scope|method|valid|check|reset|form|view|page|manager|store|version"
-    r"|mode|strength|score|rule|help|desc|key_?name|list|re$|size|iz|ify|less$|char|map|index|pos"
-    r"|_at$|created|updated|public|parser|stream|schem|group|role|enabled|required|link|button"
-    r"|info|status|state|event|action|mismatch|^(?:ed|es|ing|enger|port|thr|able|ive)",
-    re.IGNORECASE,
-)
 _ABOUT_BEFORE = re.compile(
     r"(?:public(?:[-_ ]?key)?[-_ ]?|next[-_]?|page[-_]?|continuation[-_]?|csrf\w{0,8}|sync[-_]?"
     r"|no[-_]|encrypted[-_]?|sealed[-_]?|::\w{0,20})$",
@@ -147,7 +138,11 @@ def is_password_word(word: str) -> bool:
 def find_secret_word(name: str) -> str:
     """The lower-case word in a name that says that its value is a secret; empty: none."""
     match = _NAME.search(name[:120])
-    if not match or _ABOUT.search(match["tail"]) or _ABOUT_BEFORE.search(match["before"]):
+    if (
+        not match
+        or vocabulary("about_secret").search(match["tail"])
+        or _ABOUT_BEFORE.search(match["before"])
+    ):
         return ""
     return match["word"].lower()
 
@@ -166,7 +161,7 @@ def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
     ):
         word, tail = match["word"], match["tail"]
         before = searched.text[max(0, match.start("word") - 24) : match.start("word")]
-        if _ABOUT.search(tail) or _ABOUT_BEFORE.search(before):
+        if vocabulary("about_secret").search(tail) or _ABOUT_BEFORE.search(before):
             continue
         value, start, end = value_of(match)
         if _judge(path, word)(value):

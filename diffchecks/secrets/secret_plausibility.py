@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, vocabulary
 
 
 class Hit(NamedTuple):
@@ -38,36 +38,6 @@ PASSWORDS = frozenset(
 )
 """Codes of values that people choose, for samples as well; several checks report them."""
 
-# Substituted elsewhere: a variable, a format field, a call, a reference to a secret store.
-_TEMPLATE = re.compile(
-    r"^\$\w|\$[{(]|\{\{|\}\}|\{%|<%|^\{[^}]*\}$|\{[\w.!:]*\}|%\(\w+\)s|%[sdr](?!\w)|^%\w+%$|^@\w+@$"
-    r"|^<[^>]*>$|^\[[^\]]*\]$|#\{|\*{3}|•{3}|\.{3}|…"
-    r"|^(?:process\.env|os\.environ|os\.getenv|env|getenv|config|settings|secrets?|vars?|self"
-    r"|data|local|module|aws_\w+|random_\w+)[.(\[]"
-    # sealed: useless without a key that is kept elsewhere
-    r"|^ENC\[|^ENC\([A-Za-z0-9+/=_-]{16,}\)$|^Ag[A-D][A-Za-z0-9+/=]{40,}$|^AQICA[HI][A-Za-z0-9+/=]{40,}$"
-    r"|^\$ANSIBLE_VAULT;|^(?:encrypted|enc|crypt|cipher|secure|aes|kms)[:=]"
-    r"|^(?:null|none|nil|true|false|undefined|yes|no|on|off|default|empty|unset|required"
-    r"|optional|string|str|bytes|object|any|void|prompt|keyring|inherit|disabled|enabled)$"
-    r"|^(?:vault|op|arn|ssm|sops|env|file|keychain|secretsmanager|ref|gcpkms)(?::|\+)",
-    re.IGNORECASE,
-)
-
-# Meant to be replaced, or meant to be seen.
-_EXAMPLE = re.compile(
-    r"change[-_ ]?(?:me|it|this)|replace|your[-_. ]|^your|put[-_ ]your|insert[-_ ]|placeholder"
-    r"|example|redacted|x{4}|^x{3}$|to[-_]?do\b|fix[-_]?me|here$|obfuscated|masked|^[*.x_-]+$"
-    r"|not[-_]?(?:a|the|real|secure)|\bdummy|sample|\bfake|\bmock|lorem|^foo|foobar|bar$|\bsome[-_]",
-    re.IGNORECASE,
-)
-
-# These do not occur in random tokens; ``example`` and similar words are in the list above.
-_MADE_UP = re.compile(
-    r"example|sample|dummy|placeholder|redacted|your[-_]|change.?me|replace|insert|foobar|deadbeef"
-    r"|(.)\1{5}|x{4}|01234567|12345678|23456789|87654321|abcdefg|bcdefgh|qwerty|(?:abc){3}"
-    r"|(?:123){3}|(?:1234){2}|fake|not.?real|a1b2c3",
-    re.IGNORECASE,
-)
 
 # The only values in a credentials file that are not credentials.
 _STAND_IN = re.compile(
@@ -100,12 +70,12 @@ def compute_entropy(text: str) -> float:
 
 def is_template(value: str) -> bool:
     """Whether it is substituted at run time."""
-    return bool(_TEMPLATE.search(value))
+    return bool(vocabulary("template").search(value))
 
 
 def is_made_up(token: str) -> bool:
     """Whether a token with a service's format obviously only demonstrates the format."""
-    return bool(_MADE_UP.search(token)) or not (
+    return bool(vocabulary("made_up").search(token)) or not (
         any(c.isdigit() for c in token) or _is_letters_at_random(token)
     )
 
@@ -119,7 +89,7 @@ def _is_letters_at_random(token: str) -> bool:
 
 def reads_as_example(value: str) -> bool:
     """Whether its words say that it is a placeholder or an example."""
-    return bool(_EXAMPLE.search(value))
+    return bool(vocabulary("example").search(value))
 
 
 def _reads_as_code(value: str) -> bool:
@@ -137,7 +107,7 @@ def is_set(value: str) -> bool:
     return (
         len(value) >= 5
         and not is_template(value)
-        and not _EXAMPLE.search(value)
+        and not vocabulary("example").search(value)
         and (
             value.lower() not in read_names("placeholder_passwords")
             or any(c.isdigit() for c in value)
@@ -154,7 +124,7 @@ def looks_chosen(value: str) -> bool:
         or value.lower() in read_names("placeholder_passwords")
     ):
         return False
-    if is_template(value) or _EXAMPLE.search(value) or _reads_as_code(value):
+    if is_template(value) or vocabulary("example").search(value) or _reads_as_code(value):
         return False
     if _UUID.fullmatch(value):
         return False
@@ -198,7 +168,7 @@ def looks_generated(value: str) -> bool:
         return False
     if not _TOKEN.fullmatch(value):
         return _is_noise(value)
-    if _UUID.fullmatch(value) or _reads_as_code(value) or _EXAMPLE.search(value):
+    if _UUID.fullmatch(value) or _reads_as_code(value) or vocabulary("example").search(value):
         return False
     core = max(re.split(r"[-_.~%]+", value), key=len)
     digits = sum(c.isdigit() for c in core)
