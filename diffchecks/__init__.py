@@ -2,8 +2,9 @@
 
 ``check_trees`` compares two directories and returns what the second one introduces. A check reads
 files below a directory and returns its findings as JSON, so that a caller can run it in a process
-of its own. What is data lies in ``data``: rules, patterns of defects, models of libraries for taint
-tracking, dialects of templates, dangerous values of infrastructure files, templates of fixes.
+of its own. What is data lies in ``data``: the checks' declarations, rules, patterns of defects,
+models of libraries for taint tracking, dialects of templates, dangerous values of infrastructure
+files, templates of fixes, formats of secrets, names and vocabularies.
 """
 
 from collections.abc import Sequence
