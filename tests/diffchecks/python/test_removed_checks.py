@@ -10,6 +10,7 @@ from diffchecks import removed_controls as check
 Compare = Callable[..., Any]
 
 CONDITION, ALTERED, OTHER = "removed-condition", "altered-condition", "removed-protection"
+DENIAL = "denial-removed"
 GUARD = """\
 def send(name, value):
     if "\\r" in value or "\\n" in value:
@@ -21,14 +22,14 @@ BREAK = (
     '    if "\\r" in value or "\\n" in value:\n        raise ValueError("line break in a header")\n'
 )
 ADMIN = "def drop(user, doc):\n    if not user.is_admin:\n        raise Denied\n    doc.delete()\n"
-# A file, the code before, what of it goes, what comes, and the code of the lead.
+# A file, the code before, what of it goes, what comes, and its code.
 LOST = [
     ("a.py", GUARD, BREAK, "", CONDITION),
-    ("a.py", ADMIN, "    if not user.is_admin:\n        raise Denied\n", "", CONDITION),
+    ("a.py", ADMIN, "    if not user.is_admin:\n        raise Denied\n", "", DENIAL),
     ("a.py", ADMIN, "not user.is_admin", "user.is_admin", ALTERED),
     ("a.py", ADMIN, "not user.is_admin", "not user.is_admin and not user.is_active", ALTERED),
     ("a.py", ADMIN, "user.is_admin", "user.is_active", ALTERED),
-    ("a.py", "def f(a):\n    assert a.is_staff\n    return g(a)\n", "    assert a.is_staff\n", "", CONDITION),
+    ("a.py", "def f(a):\n    assert a.is_staff\n    return g(a)\n", "    assert a.is_staff\n", "", DENIAL),
     ("a.py", "def f(a):\n    if len(a) > MAX:\n        raise Error\n    g(a)\n", "    if len(a) > MAX:\n        raise Error\n", "", CONDITION),
     ("a.py", "def f(a):\n    check_owner(a)\n    g(a)\n", "    check_owner(a)\n", "", OTHER),
     ("a.py", "def f(a):\n    revoke_tokens(a)\n    g(a)\n", "    revoke_tokens(a)\n", "", OTHER),
@@ -36,10 +37,10 @@ LOST = [
     ("a.py", "def f(a):\n    with self.lock:\n        a.n += 1\n", "    with self.lock:\n        a", "    a", OTHER),
     ("a.py", "del headers['Authorization']\nsend(headers)\n", "del headers['Authorization']\n", "", OTHER),
     ("a.py", "return user.active and doc.owner == user\n", " and doc.owner == user", "", OTHER),
-    ("a.js", "function f(a) {\n  if (!isOwner(a)) throw new Error();\n  g(a);\n}\n", "  if (!isOwner(a)) throw new Error();\n", "", CONDITION),
+    ("a.js", "function f(a) {\n  if (!isOwner(a)) throw new Error();\n  g(a);\n}\n", "  if (!isOwner(a)) throw new Error();\n", "", DENIAL),
     ("a.js", "res.setHeader('X-Frame-Options', 'DENY');\nend();\n", "res.setHeader('X-Frame-Options', 'DENY');\n", "", OTHER),
     ("a.go", "func f(r R) error {\n\tif r.Host != trusted {\n\t\treturn ErrHost\n\t}\n\treturn g(r)\n}\n", "\tif r.Host != trusted {\n\t\treturn ErrHost\n\t}\n", "", CONDITION),
-    ("a.rb", "def f(u)\n  raise Forbidden unless u.admin?\n  g(u)\nend\n", "  raise Forbidden unless u.admin?\n", "", CONDITION),
+    ("a.rb", "def f(u)\n  raise Forbidden unless u.admin?\n  g(u)\nend\n", "  raise Forbidden unless u.admin?\n", "", DENIAL),
     ("a.rs", "fn f(u: U) -> R {\n    if !u.allowed() { return Err(Denied); }\n    g(u)\n}\n", "    if !u.allowed() { return Err(Denied); }\n", "", CONDITION),
 ]  # fmt: skip
 
