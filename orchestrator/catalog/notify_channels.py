@@ -25,19 +25,14 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class Channel(Strict, frozen=True, kw_only=True):
-    """One channel: a command, a webhook, e-mail, or a service that Apprise knows.
+    """One channel: a command, a webhook, or a service that Apprise knows.
 
     Attributes:
         command: a program and its arguments, which gets the message as JSON on standard input.
         webhook: address to post the message to, as JSON.
         webhook_env: the environment variable that holds that address, where it is a secret.
         secret_env: the variable of the key that signs the webhook's messages; None: not signed.
-        email: whom a mail goes to.
-        sender: of the mail.
-        server: ``HOST:PORT`` of the mail server.
-        tls: ``starttls``, ``tls`` from the first byte, or ``none``.
-        user_env, password_env: the variables of the mail server's user and password.
-        apprise_env: the variable that holds an Apprise address.
+        apprise_env: the variable that holds an Apprise address, of a mail server too.
         events: those that the channel is told of.
         timeout: seconds for one attempt.
     """
@@ -46,24 +41,16 @@ class Channel(Strict, frozen=True, kw_only=True):
     webhook: NonEmptyStr | None = None
     webhook_env: Variable | None = None
     secret_env: Variable | None = None
-    email: tuple[NonEmptyStr, ...] = ()
-    sender: str = ""
-    server: str = ""
-    tls: Literal["starttls", "tls", "none"] = "starttls"
-    user_env: Variable | None = None
-    password_env: Variable | None = None
     apprise_env: Variable | None = None
     events: Annotated[tuple[EventName, ...], Meta(min_length=1)] = EVENTS
     timeout: PositiveFloat = 10.0
 
     def __post_init__(self) -> None:
-        kinds = [self.command, self.webhook, self.webhook_env, self.email, self.apprise_env]
+        kinds = [self.command, self.webhook, self.webhook_env, self.apprise_env]
         if sum(map(bool, kinds)) != 1:
             raise ValueError(
-                "needs one of command, webhook, webhook_env, email and apprise_env, and only one"
+                "needs one of command, webhook, webhook_env and apprise_env, and only one"
             )
-        if self.email and not (self.sender and self.server):
-            raise ValueError("has email, which needs sender and server as well")
         if self.webhook is not None:
             parts = urlsplit(self.webhook)
             local = parts.scheme == "http" and parts.hostname in LOOPBACK
@@ -73,8 +60,8 @@ class Channel(Strict, frozen=True, kw_only=True):
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that it reads."""
-        named = (self.webhook_env, self.secret_env, self.user_env, self.password_env)
-        return tuple(name for name in (*named, self.apprise_env) if name)
+        named = (self.webhook_env, self.secret_env, self.apprise_env)
+        return tuple(name for name in named if name)
 
 
 class NotifyFile(Strict, frozen=True):

@@ -7,11 +7,9 @@ from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
 from orchestrator.app.memory.past_reviews import load_reviews
-from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
+from orchestrator.app.memory.patch import propose_entries
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.web.site import SitePage, SitePart, Visit
-
-WHICH = {"": propose_entries, "prune": prune_entries}
 
 
 class Proposal(Struct, frozen=True):
@@ -31,26 +29,24 @@ class MemoryPage:
 
     def show(self, visit: Visit) -> Response:
         """The patches, one for each repository."""
-        which = visit.query.get("which", "")
-        found = [self._propose(repo, which) for repo in self._repos]
-        return visit.render("memory.html", title="Memory", found=found, which=which)
+        found = [self._propose(repo) for repo in self._repos]
+        return visit.render("memory.html", title="Memory", found=found)
 
     def download(self, visit: Visit) -> Response:
         """One patch as a file."""
         number = visit.values["number"]
         if not (number.isascii() and number.isdigit() and int(number) < len(self._repos)):
             raise InputError("there is no such repository")
-        found = self._propose(self._repos[int(number)], visit.query.get("which", ""))
+        found = self._propose(self._repos[int(number)])
         headers = {"Content-Disposition": 'attachment; filename="memory.patch"'}
         return PlainTextResponse(found.patch, headers=headers)
 
-    def _propose(self, repo: Path, which: str) -> Proposal:
+    def _propose(self, repo: Path) -> Proposal:
         try:
-            change = WHICH.get(which, propose_entries)(repo, load_reviews(repo, ()))
-            patch = make_patch(change.before, change.after)
+            change = propose_entries(repo, load_reviews(repo, ()))
         except DiffcourtError as error:
             return Proposal(repo, problem=str(error))
-        return Proposal(repo, patch, change.notes)
+        return Proposal(repo, change.patch, change.notes)
 
 
 def make_memory_part(repos: Sequence[Path]) -> SitePart:

@@ -60,30 +60,6 @@ def webhook(*statuses: int) -> Iterator[Inbox]:
 
 
 @contextmanager
-def mail_server(*statuses: int) -> Iterator[Inbox]:
-    """A mail server; its answers to RCPT are ``statuses``, then 250."""
-    inbox = Inbox(*statuses)
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            self.wfile.write(b"220 here\r\n")
-            while line := self.rfile.readline():
-                word = line.split()[0].upper() if line.split() else b""
-                if word == b"DATA":
-                    self.wfile.write(b"354 go on\r\n")
-                    mail = b""
-                    while (part := self.rfile.readline()) != b".\r\n":
-                        mail += part
-                    inbox.got.append(({}, mail))
-                status = inbox.statuses.pop(0) if word == b"RCPT" and inbox.statuses else 250
-                self.wfile.write(f"{221 if word == b'QUIT' else status} said\r\n".encode())
-
-    with _serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as port:
-        inbox.url = f"127.0.0.1:{port}"
-        yield inbox
-
-
-@contextmanager
 def _serving(server: socketserver.TCPServer) -> Iterator[int]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -145,7 +121,7 @@ def test_a_webhook_gets_a_signed_message_once_with_the_command_that_answers(
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it
-def test_a_mail_a_command_and_apprise_get_the_same_message(
+def test_a_command_and_apprise_get_the_same_message(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("apprise", reason="apprise is not installed")
@@ -155,24 +131,19 @@ def test_a_mail_a_command_and_apprise_get_the_same_message(
         "-c",
         f"import sys; open({str(seen)!r}, 'w').write(sys.stdin.read())",
     ]
-    with mail_server(451) as mails, webhook() as inbox:
+    with webhook() as inbox:
         monkeypatch.setenv("CHAT", inbox.url.replace("http:", "json:"))
-        mail = {"email": ["team@example.org"], "sender": "me@example.org", "server": mails.url}
         mine(
-            mail={**mail, "tls": "none"},
             bell={"command": command},
             chat={"apprise_env": "CHAT"},
             quiet={"command": ["/bin/false"], "events": ["question"]},
         )
         verdict = reviewed(repo, *LIMIT)
-    ((_, raw),) = mails.got
-    assert b"Subject: Diffcourt: A review stopped at a limit" in raw
-    assert f"diffcourt resume {verdict['run_id']} --max-tool-calls N".encode() in raw.replace(
-        b"=\r\n", b""
-    )
     assert json.loads(seen.read_text())["event"] == "budget"
     ((_, posted),) = inbox.got
-    assert json.loads(posted)["title"] == "Diffcourt: A review stopped at a limit"
+    told = json.loads(posted)
+    assert told["title"] == "Diffcourt: A review stopped at a limit"
+    assert f"diffcourt resume {verdict['run_id']} --max-tool-calls N" in told["message"]
 
 
 def test_a_dead_channel_is_a_note_and_changes_neither_run_nor_digest(
@@ -181,14 +152,11 @@ def test_a_dead_channel_is_a_note_and_changes_neither_run_nor_digest(
     alone = reviewed(repo, *LIMIT)
     capsys.readouterr()
     monkeypatch.setenv("HOOK", f"http://127.0.0.1:9/{SECRET}")
-    with webhook(404) as gone, mail_server(550) as mails:
-        mail = {"email": ["a@example.org"], "sender": "b@example.org", "server": mails.url}
+    with webhook(404) as gone:
         mine(
             gone={"webhook": gone.url},
             down={"webhook_env": "HOOK"},
             unset={"webhook_env": "NOT_SET"},
-            mail={**mail, "tls": "none"},
-            tls={**mail, "tls": "starttls"},
             bell={"command": ["no-such-program"]},
         )
         told = reviewed(repo, *LIMIT)
@@ -196,7 +164,7 @@ def test_a_dead_channel_is_a_note_and_changes_neither_run_nor_digest(
     assert (told["digest"], told["exit_code"]) == (alone["digest"], alone["exit_code"])
     said = capsys.readouterr().err
     lines = [line for line in said.splitlines() if "was not notified" in line]
-    assert len(lines) == 6
+    assert len(lines) == 4
     assert "the channel gone was not notified (budget): it answered 404" in said
     assert "the channel unset was not notified (budget): the environment variable NOT_SET" in said
     assert "the channel bell was not notified (budget): no-such-program cannot be started" in said
@@ -268,7 +236,7 @@ def test_only_base_configures_channels(
         ({"command": ["sh", "-c", "id"]}, "has a command, which only a user's own file may have"),
         ({"webhook_env": "AWS_SECRET_ACCESS_KEY"}, "must begin with DIFFCOURT_NOTIFY_"),
         ({"webhook": "http://example.org/x"}, "must begin with https://"),
-        ({"webhook": "https://a.example", "email": ["x@y"]}, "and only one"),
+        ({"webhook": "https://a.example", "apprise_env": "DIFFCOURT_NOTIFY_X"}, "and only one"),
     ):
         repo.commit({name: json.dumps({"channels": {"team": wrong}})})
         repo.commit({"app.py": SHELL + f"# {why}\n"})

@@ -13,7 +13,6 @@ from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.document_parts import MemoryEffect, MemoryUse
 from orchestrator.code_review.verdict.model import Rejected, Verdict, VerdictStop
 from tests.cli.test_waive_and_override import REVIEW, RULE, SHELL, repo
 from tests.review.memory_kit import FILE, commit_to_base
@@ -23,7 +22,6 @@ __all__ = ["repo"]
 
 CONVENTIONS = ".diffcourt/memory/conventions.md"
 FAILURES = ".diffcourt/memory/failures.md"
-PREFERENCES = ".diffcourt/memory/preferences.md"
 
 
 def remembered(repo: Repo, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
@@ -128,69 +126,15 @@ def test_rejected_findings_and_stagnation_are_proposed_in_one_harmless_line_each
     assert remembered(repo, capsys, file)[0] == ""
 
 
-def aged(path: Path, verdict: Verdict, day: str, *uses: tuple[str, str, MemoryEffect]) -> str:
-    memory = tuple(MemoryUse(file=file, entry=entry, effect=how) for file, entry, how in uses)
-    run = f"{day.replace('-', '')}-101500-ab"
-    return write_verdict(path / f"{day}.json", verdict, run_id=run, memory=memory)
-
-
-def test_entries_unused_for_180_days_are_listed_and_removed_by_a_patch(
-    repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    repo.write({
-        CONVENTIONS: "# Conventions\n\nWe test.\n\n- Names are nouns.\n- Steps\n  are small.\n",
-        FAILURES: "- Seen late (2026-06-20).\n",
-        PREFERENCES: f"---\nrules:\n  # ours\n  - rule: {RULE}\n    severity: low\n    why: x\n"
-        "---\n\n- Short titles.\n",
-        FILE: "dismissed:\n  # one\n  - {fingerprint: 0123456789abcdef, why: x}\n"
-        "  - fingerprint: fedcba9876543210\n    why: y\n",
-    })  # fmt: skip
-    verdict = load_verdict(None, "latest")
-    runs = [
-        aged(tmp_path, verdict, "2026-01-01", (CONVENTIONS, "Names are nouns.", "cited")),
-        aged(
-            tmp_path, verdict, "2026-06-29",
-            (CONVENTIONS, "are small.", "cited"), (FILE, "fedcba9876543210", "reopened"),
-            (FILE, "0123456789abcdef", "unmatched"), (PREFERENCES, RULE, "expired"),
-        ),
-    ]  # fmt: skip
-    _, summary = remembered(repo, capsys, *runs)
-    assert ": not used since" not in summary  # 179 days
-    runs.append(aged(tmp_path, verdict, "2026-06-30"))
-    listed = [
-        f"{CONVENTIONS}:5: - Names are nouns.: last used 2026-01-01",
-        f"{PREFERENCES}:9: - Short titles.: not used since 2026-01-01",
-        f"{PREFERENCES}:3: {RULE}: not used since 2026-01-01",
-        f"{FILE}:2: 0123456789abcdef: not used since 2026-01-01",
-    ]
-    _, summary = remembered(repo, capsys, *runs)
-    assert [line for line in summary.splitlines() if line.startswith(".diffcourt")] == listed
-    patch, summary = remembered(repo, capsys, "--prune", *runs)
-    assert summary.startswith("4 entries not used for 180 days, by 3 reviews.\n")
-    assert patch.count("\n+") - patch.count("\n+++") == 1  # rules: []
-    assert (repo.path / CONVENTIONS).read_text() == (
-        "# Conventions\n\nWe test.\n\n- Steps\n  are small.\n"
-    )
-    assert (repo.path / PREFERENCES).read_text() == "---\nrules: []\n---\n\n"
-    assert (repo.path / FILE).read_text() == (
-        "dismissed:\n  - fingerprint: fedcba9876543210\n    why: y\n"
-    )
-    assert main(["catalog"]) == 0
-
-
 def test_an_invalid_request_is_one_line_and_writes_nothing(
     repo: Repo, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    old = aged(tmp_path, load_verdict(None, "latest"), "2020-01-01")
-    shared = "dismissed: [{fingerprint: 0123456789abcdef, why: x}, {rule: qa.syntax, why: x, on: 2999-01-01}]\n"
     cases: list[tuple[list[str], dict[str, str | bytes], str]] = [
         (["gone"], {}, "there is no run gone"),
         (["--out", "no/such/file"], {}, "--out: "),
         (["--repo", str(tmp_path)], {}, "is not a git repository"),
         ([], {CONVENTIONS: b"\xff\n"}, f"{CONVENTIONS} is not UTF-8"),
         ([], {FILE: "dismissed: 3\n"}, f"{FILE}:1: "),
-        ([], {PREFERENCES: "---\nrules: [{}]\n---\n"}, f"{PREFERENCES}:2: "),
-        (["--prune", old, "latest"], {FILE: shared}, "entries share lines with others"),
     ]
     for words, files, error in cases:
         repo.write(files)

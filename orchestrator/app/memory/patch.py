@@ -15,13 +15,6 @@ import anyio
 from msgspec import Struct
 
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.app.memory.ages import (
-    UNUSED_DAYS,
-    UnusedEntry,
-    find_unused,
-    list_entries,
-    remove_entries,
-)
 from orchestrator.app.memory.dismissals import (
     DISMISSAL_FILE,
     Reason,
@@ -42,9 +35,6 @@ from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict
 from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY_FILES, OVERLAY
 from orchestrator.errors import InputError
-
-MAX_NAME = 100
-"""Characters of an entry that are shown of it."""
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -172,20 +162,14 @@ def _code(text: str) -> str:
 
 
 class MemoryChange(Struct, frozen=True):
-    """A proposed change of the memory.
+    """A proposed change of the memory, as a patch for ``git apply``, and notes for the user."""
 
-    Attributes:
-        before, after: name of a file → text; empty for one that is not there.
-        notes: for the user.
-    """
-
-    before: Mapping[str, str]
-    after: Mapping[str, str]
+    patch: str
     notes: Sequence[str]
 
 
 def propose_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
-    """The entries that past reviews suggest to add.
+    """The entries that past reviews suggest to add; the patch is empty without any.
 
     Raises:
         InputError: a file of the memory cannot be read or extended.
@@ -193,38 +177,11 @@ def propose_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
     """
     before = read_memory(repo)
     outcomes, why = anyio.run(find_outcomes, repo or Path(), reviews.verdicts)
-    after = add_proposals(before, propose(reviews.verdicts, outcomes))
-    had, has = list_entries(before), list_entries(after)
-    notes = [f"{_count(len(has) - len(had), 'entry', 'entries')} proposed from {_of(reviews)}."]
+    after, count = add_proposals(before, propose(reviews.verdicts, outcomes))
+    notes = [f"{_count(count, 'entry', 'entries')} proposed from {_of(reviews)}."]
     if why:
         notes.append(f"What became of findings in the base branch is not known: {why}.")
-    unused = find_unused(before, reviews.verdicts)
-    notes += map(_describe, unused)
-    if unused:
-        notes.append("diffcourt remember --prune writes the patch that removes what is not used.")
-    return MemoryChange(before, after, notes)
-
-
-def prune_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
-    """The memory without entries that no review has used for long.
-
-    Raises:
-        InputError: a file of the memory cannot be read, or an entry must be removed by hand.
-        ConfigError: one has an error.
-    """
-    before = read_memory(repo)
-    unused = find_unused(before, reviews.verdicts)
-    after = remove_entries(before, [one.entry for one in unused])
-    found = _count(len(unused), "entry", "entries")
-    notes = [f"{found} not used for {UNUSED_DAYS} days, by {_of(reviews)}."]
-    return MemoryChange(before, after, [*notes, *map(_describe, unused)])
-
-
-def _describe(unused: UnusedEntry) -> str:
-    entry = unused.entry
-    name = entry.name.split("\n")[0][:MAX_NAME]
-    used = "last used" if unused.ever_used else "not used since"
-    return f"{entry.file}:{entry.first}: {name}: {used} {unused.since}"
+    return MemoryChange(make_patch(before, after), notes)
 
 
 def _of(reviews: PastReviews) -> str:
@@ -251,8 +208,8 @@ def read_memory(repo: Path | None) -> dict[str, str]:
     return found
 
 
-def add_proposals(before: Mapping[str, str], proposals: Proposals) -> dict[str, str]:
-    """The files, extended by proposals that they do not contain yet.
+def add_proposals(before: Mapping[str, str], proposals: Proposals) -> tuple[dict[str, str], int]:
+    """The files, extended by proposals that they do not contain yet, and how many those are.
 
     Args:
         before: name → text, of all files of the memory.
@@ -260,21 +217,25 @@ def add_proposals(before: Mapping[str, str], proposals: Proposals) -> dict[str, 
     Raises:
         InputError: the file of dismissals cannot be extended.
     """
-    after = dict(before)
+    after, count = dict(before), 0
     for name, lines in ((CONVENTIONS, proposals.conventions), (FAILURES, proposals.failures)):
         path = f"{OVERLAY}/{name}"
         new = [line for what, line in lines.items() if f"- {what}" not in before[path]]
+        new = new[:MAX_LINES]
+        count += len(new)
         if new:
             text = before[path] or f"# {TITLES[name]}\n\n"
             text = text if text.endswith("\n") else f"{text}\n"
-            after[path] = text + "".join(f"- {line}\n" for line in new[:MAX_LINES])
+            after[path] = text + "".join(f"- {line}\n" for line in new)
     path = DISMISSAL_FILE.name
+    known = list(DISMISSAL_FILE.read(before[path].strip().encode() and before[path].encode()))
     for dismissal, entry in proposals.dismissals:
-        data = after[path].encode()
-        known = DISMISSAL_FILE.read(data.strip() and data)
         if not any(is_same_dismissal(one, dismissal) for one in known):
+            data = after[path].encode()
             after[path] = extend_file(DISMISSAL_FILE, data, dismissal, entry)
-    return after
+            known.append(dismissal)
+            count += 1
+    return after, count
 
 
 def make_patch(before: Mapping[str, str], after: Mapping[str, str]) -> str:

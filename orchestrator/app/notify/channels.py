@@ -1,15 +1,11 @@
-"""Send a message over a channel: a command, a webhook, e-mail, or Apprise."""
+"""Send a message over a channel: a command, a webhook, or Apprise."""
 
 import base64
 import hashlib
 import hmac
 import json
 import os
-import smtplib
-import ssl
 from collections.abc import Mapping
-from email.message import EmailMessage
-from email.utils import make_msgid
 
 import anyio
 from anyio import to_thread
@@ -69,8 +65,6 @@ async def _send_once(
 ) -> None:
     if channel.command:
         await _run_command(channel, message, environment)
-    elif channel.email:
-        await to_thread.run_sync(_mail, channel, message, environment, abandon_on_cancel=True)
     elif channel.apprise_env:
         address = environment[channel.apprise_env]
         await to_thread.run_sync(_apprise, address, message, abandon_on_cancel=True)
@@ -132,50 +126,6 @@ def sign(secret: str, id_: str, at: str, body: bytes) -> str:
     key = base64.b64decode(coded) if coded != secret else secret.encode()
     mac = hmac.new(key, f"{id_}.{at}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(mac.digest()).decode()}"
-
-
-def _mail(channel: Channel, message: Notification, environment: Mapping[str, str]) -> None:
-    mail = EmailMessage()
-    mail["From"], mail["To"] = channel.sender, ", ".join(channel.email)
-    mail["Subject"] = " ".join(f"Diffcourt: {message.title}".split())
-    mail["Message-ID"] = make_msgid(hashlib.sha256(message.id.encode()).hexdigest()[:32])
-    mail["Auto-Submitted"] = "auto-generated"
-    mail.set_content(message.body)
-    host, _, port = channel.server.rpartition(":")
-    try:
-        _deliver(channel, mail, host or channel.server, port if host else "", environment)
-    except smtplib.SMTPRecipientsRefused as error:
-        raise _refused_mail(min(code for code, _ in error.recipients.values())) from None
-    except smtplib.SMTPResponseException as error:
-        raise _refused_mail(error.smtp_code) from None
-    except smtplib.SMTPNotSupportedError as error:
-        raise NotSent(f"the mail server {channel.server}: {error}") from None
-    except ssl.SSLError as error:
-        raise NotSent(f"the mail server's TLS cannot be trusted: {error.reason}") from None
-    except (OSError, smtplib.SMTPException, ValueError) as error:
-        raise NotSentYet(f"the mail server {channel.server}: {error}") from None
-
-
-def _refused_mail(code: int) -> NotSent:
-    """The error of a mail server's answer: one below 500 is temporary."""
-    return (NotSentYet if code < 500 else NotSent)(f"the mail server answered {code}")
-
-
-def _deliver(
-    channel: Channel, mail: EmailMessage, host: str, port: str, environment: Mapping[str, str]
-) -> None:
-    context, seconds = ssl.create_default_context(), channel.timeout
-    number = int(port) if port else {"tls": 465, "starttls": 587, "none": 25}[channel.tls]
-    with (
-        smtplib.SMTP_SSL(host, number, timeout=seconds, context=context)
-        if channel.tls == "tls"
-        else smtplib.SMTP(host, number, timeout=seconds)
-    ) as server:
-        if channel.tls == "starttls":
-            server.starttls(context=context)
-        if channel.user_env and channel.password_env:
-            server.login(environment[channel.user_env], environment[channel.password_env])
-        server.send_message(mail)
 
 
 def _apprise(address: str, message: Notification) -> None:

@@ -23,27 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="-", metavar="FILE", help="where the patch goes; default: standard output"
     )
-    parser.add_argument(
-        "--prune",
-        action="store_true",
-        help="instead write a patch that removes entries that no review has used for 180 days",
-    )
     add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the patch, and say on standard error what it holds."""
     from orchestrator.app.memory.past_reviews import load_reviews
-    from orchestrator.app.memory.patch import make_patch, propose_entries, prune_entries
+    from orchestrator.app.memory.patch import propose_entries
 
     target = OutputTarget(args.out, "--out")
     reviews = load_reviews(args.repo, args.runs)
-    change = (prune_entries if args.prune else propose_entries)(args.repo, reviews)
-    patch = make_patch(change.before, change.after)
-    if patch or not target.to_stdout:
-        target.write(patch)
+    change = propose_entries(args.repo, reviews)
+    if change.patch or not target.to_stdout:
+        target.write(change.patch)
     lines = [*change.notes]
-    if patch:
+    if change.patch:
         lines.append("Read the patch, change what is wrong, git apply it, and commit it to base.")
     for line in lines:
         emit_line(line, sys.stderr)
