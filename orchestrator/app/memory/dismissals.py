@@ -94,7 +94,8 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
         by=reason.by,
         on=on or datetime.now(UTC).date(),
         until=read_last_day(reason.until),
-        recorded_by=_without_machine(reason.recorded_by or current_user()),
+        # Without the machine: everybody who has the repository reads it.
+        recorded_by=(reason.recorded_by or current_user()).partition(" on ")[0],
         about=_about(finding) if one else None,
     )
 
@@ -107,11 +108,6 @@ def _require_rule(finding: Finding, scope: Scope, repo: Path | None) -> None:
             f"--scope {scope}: {finding.id} has no known rule ({finding.rule}), which "
             "diffcourt catalog --rules lists; dismiss the finding alone"
         )
-
-
-def _without_machine(user: str) -> str:
-    """``maintainer`` of ``maintainer on build-7``: everybody who has the repository reads it."""
-    return user.partition(" on ")[0]
 
 
 def _about(finding: Finding) -> DismissedFinding:

@@ -93,7 +93,8 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
         finding
         for finding in verdict.findings
         if finding.state != "rejected"
-        and (finding.standing != "proved" or _is_shown_by_test(finding))
+        # A test of theirs may show what only agents report.
+        and (finding.standing != "proved" or any(proof.is_reproduced for proof in finding.proofs))
         and finding.reported_by
         and (finding.carried_over or not same_head)
     ]
@@ -105,11 +106,6 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
         return replace(handed, why_unsettled=NONE_COMPLETE)
     changed, unknown = await find_changed_since(change, passed.base, passed.head)
     return replace(handed, changed=changed, why_unsettled=unknown)
-
-
-def _is_shown_by_test(finding: Finding) -> bool:
-    """Whether only agents report it, and a test of theirs shows it."""
-    return any(proof.is_reproduced for proof in finding.proofs)
 
 
 def _bounded(claim: Finding) -> Finding:

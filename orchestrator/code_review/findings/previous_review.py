@@ -179,7 +179,7 @@ def _match(
         if finding.fingerprint in earlier:
             since, first = "open", earlier[finding.fingerprint].first_fingerprint
         elif moved[same]:
-            found = _first(rest, same)
+            found = next(one for one in rest if (one.finding.rule, one.text) == same)
             since, first = "open", found.first_fingerprint or found.finding.fingerprint
             moved[same] -= 1
             rest.remove(found)
@@ -210,10 +210,6 @@ def _edited(finding: Finding, rest: Iterable[RememberedFinding]) -> RememberedFi
     ratios = [SequenceMatcher(None, one.text[:COMPARED], text).ratio() for one in near]
     best = max(ratios, default=0.0)
     return near[ratios.index(best)] if best >= SIMILAR else None
-
-
-def _first(rest: Iterable[RememberedFinding], same: tuple[str, str]) -> RememberedFinding:
-    return next(one for one in rest if (one.finding.rule, one.text) == same)
 
 
 async def _still_there(earlier: RememberedFinding, verdict: Verdict, read_head: ReadHead) -> bool:

@@ -282,7 +282,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
     spans = sorted(
         (offset(edit.start_line, edit.start_column), offset(edit.end_line, edit.end_column), edit)
-        for edit in _distinct(edits)
+        for edit in dict.fromkeys(edits)
     )
     if any(end < start for start, end, _ in spans) or any(
         first[1] > second[0] for first, second in pairwise(spans)
@@ -293,10 +293,6 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
         parts += [text[done:start], edit.text]
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _distinct(edits: Iterable[Edit]) -> list[Edit]:
-    return list(dict.fromkeys(edits))
 
 
 def write_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:

@@ -256,7 +256,8 @@ class ProveFinding:
         end = await call_check(
             self._inputs.pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd
         )
-        return end, _without_tree(printed, tree)
+        # The name of a scratch directory differs in each run.
+        return end, printed.replace(f"{tree}/", "").replace(str(tree), ".")
 
 
 def _is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
@@ -291,8 +292,3 @@ def _edited(parts: Sequence[SideFiles], tree: Path) -> str:
             except OSError:
                 return path
     return ""
-
-
-def _without_tree(printed: str, tree: Path) -> str:
-    """The output without the name of a scratch directory, which differs in each run."""
-    return printed.replace(f"{tree}/", "").replace(str(tree), ".")
