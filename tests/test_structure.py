@@ -24,7 +24,6 @@ MAY_OPEN_PATHS = {
     "report/page_templates.py": "our own styles and script",
     "report/terminal_escaping.py": "/dev/null, in place of a broken stream",
     "report/statistics/grafana_dashboard.py": "our own data",
-    "app/review_inputs/advisory_copies.py": "a copy under our own name",
     "app/review_inputs/advisory_dump.py": "a dump that a person or the configuration in base names",
     "app/ci_files.py": "CI files that a person asks for, in their checkout",
     "posting/github.py": "the event file of the CI runner",

@@ -50,7 +50,6 @@ def add_serving_options(parser: argparse.ArgumentParser) -> None:
 def serve_parts(
     args: argparse.Namespace,
     make_parts: Callable[[Access], Sequence[SitePart]],
-    name: str = "Diffcourt",
     user: str = "",
     metrics_token: str = "",
 ) -> int:
@@ -82,7 +81,7 @@ def serve_parts(
         proxy=_read_proxy(args),
         metrics_token=metrics_token,
     )
-    site = Site(access, make_parts(access), name=name)
+    site = Site(access, make_parts(access))
     serve(site, args.port, lambda: _tell(args, access))
     return EXIT_OK
 

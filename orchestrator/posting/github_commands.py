@@ -46,17 +46,8 @@ class GitHubCommands(GitHub):
         workflow: name of its file.
     """
 
-    def __init__(
-        self,
-        token: str,
-        url: str,
-        project: str,
-        number: int,
-        workflow: str,
-        *,
-        seconds_between_writes: float | None = None,
-    ) -> None:
-        super().__init__(token, url, project, number, seconds_between_writes=seconds_between_writes)
+    def __init__(self, token: str, url: str, project: str, number: int, workflow: str) -> None:
+        super().__init__(token, url, project, number)
         self._workflow = workflow
 
     @calling_github("read the comment")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.providers.api_model import ApiModel
     from orchestrator.providers.openai import OpenAIModel
     from orchestrator.providers.openai_compatible import CompatibleModel
-    from orchestrator.providers.retry import Retrier
 
 CONNECT_SECONDS = 10.0
 PLACEHOLDER_KEY = "none"
@@ -56,7 +55,6 @@ def make_model(
     env: Mapping[str, str],
     base_url: str | None = None,
     on_event: CallListener | None = None,
-    retrier: Retrier | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
     """Open a provider's model; all agents share it and its one HTTP client.
 
@@ -66,7 +64,6 @@ def make_model(
         env: environment variables, for the key and the URL.
         base_url: overrides the URL of the environment and of the configuration.
         on_event: called with each failed attempt and each change of the circuit breaker.
-        retrier: makes the attempts of a call; None: by the configuration, in real time.
 
     Raises:
         ConfigError: no provider of that name.
@@ -86,7 +83,7 @@ def make_model(
             f"{provider.base_url_env} must be a URL such as https://host/v1, not {url[:60]!r}"
         )
     connection = _Connection(name, provider, key, url, env, config.calls.timeout)
-    return _open_model(connection, prices, retrier or config.calls, on_event)
+    return _open_model(connection, prices, config.calls, on_event)
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,7 @@ class _Connection:
 
 @asynccontextmanager
 async def _open_model(
-    connection: _Connection,
-    prices: Prices,
-    retrier: Retrier | CallPolicy,
-    on_event: CallListener | None,
+    connection: _Connection, prices: Prices, calls: CallPolicy, on_event: CallListener | None
 ) -> AsyncIterator[ApiModel]:
     # These and the SDKs take up to two seconds to import, which no other provider should wait for.
     from orchestrator.providers.api_model import ignore  # noqa: PLC0415
@@ -112,7 +106,7 @@ async def _open_model(
 
     settings: dict[str, Any] = {
         "prices": prices,
-        "retrier": system_retrier(retrier) if isinstance(retrier, CallPolicy) else retrier,
+        "retrier": system_retrier(calls),
         "name": connection.name,
         "secret": connection.key,
         "on_event": on_event or ignore,

@@ -181,7 +181,6 @@ class ModelServer:
         key: the only accepted API key.
         lacks: missing features of Chat Completions, see ``ChatApi``.
         by_hand: folder where a person reads requests and writes replies, instead of a script.
-        least_cached: tokens of the shortest prompt that is cached.
 
     Attributes:
         url: base URL, without the API's path.
@@ -194,7 +193,6 @@ class ModelServer:
         key: str = KEY,
         lacks: frozenset[str] = frozenset(),
         by_hand: Path | None = None,
-        least_cached: int = 0,
     ) -> None:
         seals = Signer()
         self._script = ServerScript(script)
@@ -204,7 +202,7 @@ class ModelServer:
             responses_api.PATH: ResponsesApi(key, seals),
             chat_api.PATH: ChatApi(key, lacks),
         }
-        self._cache = PromptCache(least_cached)
+        self._cache = PromptCache()
         self._counted: dict[int, Usage] = {}
         self.url = ""
         self.requests: list[ReceivedRequest] = []

@@ -39,14 +39,9 @@ class Counted(Struct, frozen=True):
 
 
 class PromptCache:
-    """The entries that earlier requests have written; none expires.
+    """The entries that earlier requests have written; none expires."""
 
-    Args:
-        least: tokens of the shortest entry.
-    """
-
-    def __init__(self, least: int = 0) -> None:
-        self._least = least
+    def __init__(self) -> None:
         self._entries: set[bytes] = set()
 
     def count(self, prompt: Prompt) -> Counted:
@@ -60,9 +55,8 @@ class PromptCache:
             at for end in prompt.breakpoints for at in range(max(1, end - prompt.lookback), end + 1)
         }
         read = max((tokens[at] for at in within if digests[at] in self._entries), default=0)
-        long_enough = [end for end in prompt.breakpoints if tokens[end] >= self._least]
-        self._entries |= {digests[end] for end in long_enough}
-        stored = max((tokens[end] for end in long_enough), default=0)
+        self._entries |= {digests[end] for end in prompt.breakpoints}
+        stored = max((tokens[end] for end in prompt.breakpoints), default=0)
         return Counted(tokens[-1], read, max(0, stored - read))
 
 

@@ -135,10 +135,8 @@ class SitePart(Struct, frozen=True):
 class Site:
     """The pages of some parts, for people whom ``access`` admits."""
 
-    def __init__(
-        self, access: Access, parts: Sequence[SitePart], *, name: str = "Diffcourt"
-    ) -> None:
-        self.access, self.parts, self.name = access, parts, name
+    def __init__(self, access: Access, parts: Sequence[SitePart]) -> None:
+        self.access, self.parts = access, parts
         self._static = load_static()
         self._templates = new_templates(url=self.url, static=self.static, site=self)
         for part in parts:

@@ -16,9 +16,9 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Request, Response, Usage
-from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import judged, looks, plan, report, sums
+from tests.scripted_model import ScriptedModel, ScriptedReply
 
 HEAD = {"app.py": "import os\n\n\ndef run(x):\n    os.system('ls ' + x)\n"}
 

@@ -44,11 +44,11 @@ from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.review.memory_kit import dismiss, named
 from tests.review.push_kit import Branch, claims, said, together
 from tests.review.review_kit import Repo, change, options, review
 from tests.review.team_kit import TEAM, looks, plan, report, script, sums
+from tests.scripted_model import ScriptedModel
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 META: dict[str, object] = {"options": {}}

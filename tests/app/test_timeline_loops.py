@@ -6,7 +6,6 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
 from orchestrator.report.runs_text import render_timeline
-from orchestrator.testing.scripted_model import tool_call_reply
 from tests.engine.engine_kit import (
     RUN,
     Echo,
@@ -17,6 +16,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import tool_call_reply
 
 
 async def test_both_are_shown_with_their_reason() -> None:

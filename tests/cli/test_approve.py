@@ -26,9 +26,9 @@ from orchestrator.engine.types import Level, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending, InputError, StoreError
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.used_approvals import UsedApprovalsLog
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, make_runtime, spec
 from tests.review.review_kit import Repo, change
+from tests.scripted_model import ScriptedModel
 
 T = TypeVar("T")
 CALL = "1/act/a/turn1/tool1/deploy"

@@ -35,7 +35,6 @@ from orchestrator.engine.types import (
 from orchestrator.engine.untrusted_text import NONCE
 from orchestrator.providers.token_bounds import max_input_tokens
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     RUN,
@@ -47,6 +46,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 GOOD = text_reply('{"answer": 1}')
 SKILLS = (

@@ -12,7 +12,6 @@ from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, ToolResult, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     RUN,
@@ -24,6 +23,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 GOOD = text_reply('{"answer": 1}')
 

@@ -25,7 +25,6 @@ from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending, Denied, InputError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     Echo,
@@ -37,6 +36,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)
 NOBODY = ScriptedModel({})

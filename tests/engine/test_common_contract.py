@@ -11,8 +11,8 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json
 from orchestrator.providers.request_normalization import to_strict_schema
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.engine.engine_kit import Echo, account, make_runtime, open_memory_journal, spec
+from tests.scripted_model import ScriptedModel, text_reply
 
 
 def form(name: str) -> Json:

@@ -16,12 +16,6 @@ from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import (
-    ScriptedModel,
-    ScriptedReply,
-    text_reply,
-    tool_call_reply,
-)
 from tests.engine.engine_kit import (
     REPORT,
     account,
@@ -30,6 +24,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
 
 STAGES = (
     Stage("fast", min_score=0.5),

@@ -11,7 +11,6 @@ from orchestrator.engine.tool_call_guards import RateGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.errors import InputError, ProviderRefused
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     Echo,
     Scopes,
@@ -21,6 +20,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel
 
 NOBODY = ScriptedModel({})
 WIDE = ToolPolicy(max_level=Level.WRITE)

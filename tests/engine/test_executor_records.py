@@ -20,7 +20,6 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.errors import InputError
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     Echo,
     Scopes,
@@ -29,6 +28,7 @@ from tests.engine.engine_kit import (
     make_runtime,
     open_memory_journal,
 )
+from tests.scripted_model import ScriptedModel
 
 NOBODY = ScriptedModel({})
 WIDE = ToolPolicy(max_level=Level.WRITE)

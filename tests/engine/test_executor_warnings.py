@@ -21,7 +21,6 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     RUN,
     Echo,
@@ -33,6 +32,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel
 
 NOBODY = ScriptedModel({})
 ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)

@@ -26,8 +26,8 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_runtime, spec
+from tests.scripted_model import text_reply, tool_call_reply
 
 AGENTS, LATENCY = 60, 0.03
 

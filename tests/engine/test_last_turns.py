@@ -10,7 +10,6 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import Bounds, Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
-from orchestrator.testing.scripted_model import text_reply
 from tests.engine.engine_kit import (
     REPORT,
     TurnModel,
@@ -20,6 +19,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import text_reply
 
 GOOD = text_reply('{"answer": 1}')
 BETTER = text_reply('{"answer": 2}')

@@ -11,7 +11,6 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.types import Bounds, Json, Observation, Request, Response, Text, ToolCall
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     Echo,
     TurnModel,
@@ -21,6 +20,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import text_reply, tool_call_reply
 
 Answer = Callable[[Request, int], Response]
 

@@ -11,7 +11,6 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Json, Level, Observation, ToolCall
 from orchestrator.errors import InputError
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     Echo,
     Person,
@@ -21,6 +20,7 @@ from tests.engine.engine_kit import (
     open_memory_journal,
     spec,
 )
+from tests.scripted_model import ScriptedModel
 
 POLICY = ToolPolicy(failures={"*": 3, "sturdy": 5}, pause={"*": 2})
 

@@ -19,7 +19,7 @@ from orchestrator import (
     tool,
 )
 from orchestrator.engine.types import ToolResult
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 DONE: list[str] = []
 

@@ -22,7 +22,7 @@ from orchestrator import (
 from orchestrator.app.audit.verification import load_trail
 from orchestrator.cli.main import main
 from orchestrator.engine.tool_registry import ToolPolicy
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 DONE: list[str] = []
 

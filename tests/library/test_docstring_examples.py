@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 import orchestrator
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change
+from tests.scripted_model import ScriptedModel, text_reply
 
 CENTRAL = [
     "Agent", "Bounds", "Flow", "Guard", "Harness", "ModelCall", "ToolPolicy", "review", "Tool",

@@ -11,8 +11,8 @@ import pytest
 import orchestrator
 from orchestrator import Harness, tool
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 pytestmark = pytest.mark.either_loop
 PAGE = (Path(__file__).parents[2] / "docs/library.md").read_text(encoding="utf-8")

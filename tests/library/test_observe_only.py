@@ -20,8 +20,8 @@ from orchestrator import (
 )
 from orchestrator.app.audit.audit_entries import build_entries
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 ONCE: Mapping[str, int] = {"*": 1}
 

@@ -11,10 +11,10 @@ import pytest
 from orchestrator.app import run_review
 from orchestrator.cli.main import main
 from orchestrator.code_review.review_setup import OpenModel
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue
 from tests.mcp.test_reviews import REPORT, config, generalist
 from tests.review.review_kit import Repo, in_ci
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 ARGUMENTS = {"text": "deploy \x1b[2J"}
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

@@ -8,9 +8,9 @@ import yaml
 from orchestrator.cli.main import main
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.test_reviews import REPORT, generalist, review
 from tests.review.review_kit import Repo
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 SERVERS = {
     "git": {"command": ["mcp-server-git", "--repository", "{repo}"], "tools": {"git_log": {}}},

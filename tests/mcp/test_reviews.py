@@ -30,9 +30,9 @@ from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue
 from tests.review.review_kit import Repo
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 AGENT = (data_root() / "agents/generalist.md").read_text()
 REPORT = json.dumps({"summary": "Looked.", "findings": [], "checked": [], "gaps": []})

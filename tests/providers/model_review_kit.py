@@ -17,7 +17,6 @@ from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import ServerReply
 from tests.providers.whole_kit import (
     NO_FIXER,
@@ -31,6 +30,7 @@ from tests.providers.whole_kit import (
     serving,
 )
 from tests.review.review_kit import change
+from tests.scripted_model import tool_call_reply
 
 PER_FILE = 10
 SETTINGS = f"{NO_FIXER}judge: false\nbounds: {{usd: 50, tokens: 50000000, tool_calls: 5000}}\n"

@@ -21,10 +21,10 @@ from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import ReceivedRequest
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.providers.whole_kit import POLICY, TEAM, reports, review, says, serving, sums_up
 from tests.review.review_kit import change, options
 from tests.review.review_kit import review as review_in_process
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 DEFAULTS = ".diffcourt/config/defaults.yaml"
 AUTO = "fixes: {agent: null}\njudge: false\nauto: {tokens_per_agent: 1200, max_agents: %d}\n"

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     MODELS,
@@ -25,6 +24,7 @@ from tests.providers.provider_kit import (
     shipped_models,
     unmarked,
 )
+from tests.scripted_model import text_reply, tool_call_reply
 
 pytestmark = pytest.mark.either_loop
 

@@ -17,10 +17,10 @@ from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import Cut, Refuse, ServerReply
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
+from tests.scripted_model import tool_call_reply
 
 NAME = "openai-compatible"
 REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1", "--quiet")

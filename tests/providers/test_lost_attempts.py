@@ -8,7 +8,6 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Usage
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import text_reply
 from orchestrator.testing.server_script import Cut, Garble, Refuse
 from tests.providers.provider_kit import (
     PROVIDERS,
@@ -17,6 +16,7 @@ from tests.providers.provider_kit import (
     open_session,
     run_test_agent,
 )
+from tests.scripted_model import text_reply
 
 pytestmark = pytest.mark.either_loop
 

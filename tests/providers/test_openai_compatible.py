@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
 from orchestrator.testing.model_server import ModelServer, start_server
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     FULL,
@@ -23,6 +22,7 @@ from tests.providers.provider_kit import (
     run_test_agent,
     shipped_models,
 )
+from tests.scripted_model import text_reply, tool_call_reply
 
 pytestmark = pytest.mark.either_loop
 

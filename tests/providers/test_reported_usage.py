@@ -4,8 +4,8 @@ import pytest
 
 from orchestrator.engine.types import Message, Text, Usage
 from orchestrator.providers.token_bounds import max_input_tokens, min_input_tokens
-from orchestrator.testing.scripted_model import text_reply
 from tests.providers.provider_kit import PROVIDERS, open_session, request
+from tests.scripted_model import text_reply
 
 pytestmark = pytest.mark.either_loop
 WORDS = "the quick brown fox jumps over the lazy dog\n" * 1000  # 10,000 tokens of 44,000 bytes

@@ -13,7 +13,6 @@ import pytest
 from orchestrator.engine.types import Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import (
     Cut,
     Refuse,
@@ -24,6 +23,7 @@ from orchestrator.testing.server_script import (
 )
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
+from tests.scripted_model import text_reply, tool_call_reply
 
 pytestmark = pytest.mark.either_loop
 

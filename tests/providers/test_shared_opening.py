@@ -9,7 +9,6 @@ from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.testing.model_server import ReceivedRequest
-from orchestrator.testing.scripted_model import tool_call_reply
 from tests.providers.whole_kit import (
     HEAD,
     POLICY,
@@ -22,6 +21,7 @@ from tests.providers.whole_kit import (
     sums_up,
 )
 from tests.review.review_kit import change
+from tests.scripted_model import tool_call_reply
 
 TEAM = ("security", "qa", "docs", "architecture")
 LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))

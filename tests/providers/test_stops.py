@@ -5,7 +5,6 @@ import json
 import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking_block
 from tests.providers.provider_kit import (
     PROVIDERS,
@@ -16,6 +15,7 @@ from tests.providers.provider_kit import (
     request,
     run_test_agent,
 )
+from tests.scripted_model import text_reply, tool_call_reply
 
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 GOOD = text_reply(REPORTED)

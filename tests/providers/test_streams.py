@@ -15,7 +15,6 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
-from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Cut, Raw, ServerReply, Trickle, thinking_block
 from tests.providers.provider_kit import (
     FULL,
@@ -26,6 +25,7 @@ from tests.providers.provider_kit import (
     request,
     shipped_models,
 )
+from tests.scripted_model import text_reply, tool_call_reply
 
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)

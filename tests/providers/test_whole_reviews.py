@@ -18,7 +18,6 @@ from orchestrator.errors import ScriptError
 from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import Cut, Garble, Refuse, ServerReply, Slow, Trickle
 from tests.providers.whole_kit import (
     FINDING,
@@ -35,6 +34,7 @@ from tests.providers.whole_kit import (
     team,
 )
 from tests.review.review_kit import change, options
+from tests.scripted_model import tool_call_reply
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
 

@@ -14,9 +14,9 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import ServerReply
 from tests.review.review_kit import change, options
+from tests.scripted_model import tool_call_reply
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
 ADDRESS = {

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Request, Text
-from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
 from tests.review.review_kit import Repo, review, templates
 from tests.review.team_kit import plan, report, sums
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 
 def said(*findings: Mapping[str, object], **more: object) -> ScriptedReply:

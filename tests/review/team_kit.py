@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.engine.types import Json, Request, Response, Text, ToolResult
 from orchestrator.engine.untrusted_text import parse_framed
-from orchestrator.testing.scripted_model import ScriptedReply, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedReply, text_reply, tool_call_reply
 
 TEAM = ("security", "qa", "docs", "architecture")
 

@@ -11,9 +11,9 @@ from orchestrator.errors import ModelError
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.markdown import describe_finding
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedReply
 from tests.review.push_kit import TEAM, Branch, claims, disputes, open_titles, said, together
 from tests.review.team_kit import plan, report, sums
+from tests.scripted_model import ScriptedReply
 
 CODE = '''"""Averages."""
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.testing.scripted_model import ScriptedReply
 from tests.review.push_kit import TEAM, Branch, claims, said
 from tests.review.team_kit import report
+from tests.scripted_model import ScriptedReply
 
 LIB = '"""Rates."""\n\n\ndef rate(x):\n    return x\n'
 APP = '"""An app."""\n\nimport lib\n\n\ndef go():\n    return lib.rate(1)\n'

@@ -14,9 +14,9 @@ from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 HEAD = '"""An app."""\n\nNAME = "app"\n'
 

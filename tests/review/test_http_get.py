@@ -15,8 +15,8 @@ from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import CallContext
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.testing.model_server import HttpReply, HttpRequest, serve_http
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.torture.own_secrets import alone
 
 HOST = "127.0.0.1"

@@ -8,9 +8,9 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json
 from orchestrator.report.review_gaps_text import describe_depth
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.providers.whole_kit import reports
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 OLD = [f"VALUE_{n} = {n}\n" for n in range(400)]
 NEW = [f"VALUE_{n} = {n + (n in {9, 199, 399})}\n" for n in range(400)]

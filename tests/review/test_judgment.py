@@ -11,12 +11,6 @@ from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import (
-    ScriptedModel,
-    ScriptedReply,
-    text_reply,
-    tool_call_reply,
-)
 from tests.review.review_kit import bounded, change, partial, review
 from tests.review.team_kit import (
     TEAM,
@@ -31,6 +25,7 @@ from tests.review.team_kit import (
     seen_findings,
     sums,
 )
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
 
 SHELL = '''\
 """An app."""

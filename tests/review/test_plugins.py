@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.engine.observer_events import Event
 from orchestrator.errors import ConfigError
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import Repo, change, review
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.torture.own_secrets import alone
 
 CODE = """

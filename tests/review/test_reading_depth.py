@@ -13,10 +13,10 @@ from orchestrator.code_review.verdict.document_parts import DepthCounts
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.providers.whole_kit import reports
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import scores
+from tests.scripted_model import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 LOCK = '{"packages": {"node_modules/x": {"resolved": "http://evil.example/x.tgz"}}}\n'

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.engine.types import Message, Response, Text
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import bounded, change, review
 from tests.review.team_kit import judged, looks, plan, script, sums
+from tests.scripted_model import ScriptedModel, text_reply
 
 CODE = "def rate(items):\n    total = 0\n    return total / len(items)\n"
 

@@ -24,9 +24,9 @@ from orchestrator.engine.types import Text
 from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import claim, judged, looks, report, scores, script, sums
+from tests.scripted_model import ScriptedModel, ScriptedReply
 
 CODE = {"app.py": 'X = 1\n\nNAME = "app"\n'}
 HOSTILE = (

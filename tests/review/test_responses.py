@@ -19,11 +19,11 @@ from orchestrator.code_review.verdict.decision import decide
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.types import Request, Response, Text
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
 from tests.review.test_escalation_in_reviews import CHOOSE
 from tests.review.test_merging import POLICY
+from tests.scripted_model import ScriptedModel, text_reply
 
 CODE = '"""An app."""\n\nNAME = "app"\nSIZE = 4\nEMPTY = not NAME\n'
 SEEN = {"source": "file", "name": "app.py", "quote": "SIZE = 4"}

@@ -17,10 +17,10 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.review.review_kit import bounded, change, options, review
 from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 LOW = RunBounds(iterations=3, tool_calls=500, tokens=10**9, usd=0.75, minutes=30)
 

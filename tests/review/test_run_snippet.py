@@ -16,10 +16,10 @@ from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, plan, report, script
 from tests.review.test_responses import CODE, response
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 pytestmark = pytest.mark.attack("a snippet that reaches out of its sandbox")
 

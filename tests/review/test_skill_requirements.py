@@ -11,9 +11,9 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.providers.whole_kit import reports
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 FILL = "".join(f"LINE_{n} = {n}\n" for n in range(600))
 BASE = {"web.py": "import shop\n", "shop.py": FILL, "notes.txt": "Notes.\n"}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.types import Request, Response, Text, ToolResult
-from orchestrator.testing.scripted_model import ScriptedModel, tool_call_reply
 from tests.review.review_kit import Repo, review
 from tests.review.team_kit import TEAM, claim, facts, plan, report, script
+from tests.scripted_model import ScriptedModel, tool_call_reply
 
 pytestmark = pytest.mark.attack("text of the change that addresses the model")
 

@@ -15,8 +15,8 @@ from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox import file_rollback
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, created, make_runtime, open_memory_journal, spec
+from tests.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.either_loop
 CALL = "1/act/a/turn1/tool1/write"

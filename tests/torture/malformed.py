@@ -12,7 +12,6 @@ import anyio
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
-from orchestrator.testing.scripted_model import text_reply
 from orchestrator.testing.server_script import Raw, ServerReply
 from tests.providers.provider_kit import (
     PROVIDERS,
@@ -23,6 +22,7 @@ from tests.providers.provider_kit import (
     open_session,
     run_test_agent,
 )
+from tests.scripted_model import text_reply
 from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000

@@ -26,8 +26,8 @@ from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json, Response
 from orchestrator.errors import ScriptError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 FULL = 20_000
 REVIEW_EVERY = 1000

@@ -15,7 +15,6 @@ from orchestrator.app.tracing.spans import MAX_CONTENT, MessageWriter, SpanBuild
 from orchestrator.cli.main import main
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Response, Text
-from orchestrator.testing.scripted_model import tool_call_reply
 from orchestrator.testing.server_script import ServerReply
 from orchestrator.web.access import Access
 from orchestrator.web.runs import make_runs_part
@@ -27,6 +26,7 @@ from tests.providers.test_escalation_over_the_wire import NAME, NOTHING, REFUSED
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, serving
 from tests.report.browser import Browser, needs_axe, needs_chromium
 from tests.review.review_kit import change
+from tests.scripted_model import tool_call_reply
 from tests.web.view_kit import HOSTILE
 
 SECRET = "qwertz-lorem-9471-ipsum"

@@ -79,17 +79,15 @@ DETAIL = 4_000
 """Characters of a finding's reason. All bounds together leave room for the findings."""
 
 
-def render_markdown(verdict: Verdict, _: FormatInputs, most: int = MAX_CHARACTERS) -> str:
+def render_markdown(verdict: Verdict, _: FormatInputs) -> str:
     """The outcome, open findings with their evidence, and what was not reviewed.
 
-    Verified patches are shown in the room that the findings leave.
-
-    Args:
-        most: characters; findings that do not fit are counted.
+    Verified patches are shown in the room that the findings leave; findings that do not fit are
+    counted.
     """
     bottom = [*_describe_gaps(verdict), *_describe_waived(verdict)]
     parts = _describe_outcome(verdict)
-    room = most - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
+    room = MAX_CHARACTERS - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
     findings = open_findings(verdict)
     shown: list[tuple[Finding, str]] = []
     for finding in findings:

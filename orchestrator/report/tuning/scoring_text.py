@@ -2,7 +2,6 @@
 
 import difflib
 import time
-from collections.abc import Callable
 from typing import TextIO
 
 from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
@@ -57,15 +56,9 @@ class ScoringProgress:
         name: what every line begins with.
     """
 
-    def __init__(
-        self,
-        stream: TextIO | None,
-        name: str = "",
-        lines: int = 10,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream, self._name, self._clock = stream, name, clock
-        self._began, self._part, self._lines = clock(), 0, lines
+    def __init__(self, stream: TextIO | None, name: str = "", lines: int = 10) -> None:
+        self._stream, self._name = stream, name
+        self._began, self._part, self._lines = time.monotonic(), 0, lines
         self._live = stream is not None and stream.isatty()
 
     def __call__(self, progress: Progress) -> None:
@@ -88,7 +81,7 @@ class ScoringProgress:
             parts.append(f"{progress.failed:,} failed")
         left = progress.total - progress.done
         if left and progress.asked:
-            seconds = (self._clock() - self._began) / progress.done * left
+            seconds = (time.monotonic() - self._began) / progress.done * left
             parts.append(f"about {format_duration(seconds)} left")
         return ", ".join(parts)
 

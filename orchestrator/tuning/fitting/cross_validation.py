@@ -31,19 +31,13 @@ class HeldOutPredictions(Struct, frozen=True):
     probability: Floats
 
 
-def cross_validate(
-    sample: Sample,
-    plan: FitPlan,
-    rng: np.random.Generator,
-    folds: int = FOLDS,
-    repeats: int = REPEATS,
-) -> HeldOutPredictions:
+def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> HeldOutPredictions:
     """Nested cross-validation: every training part runs the whole procedure, penalty included."""
-    fold = np.stack([assign_group_folds(sample.group, folds, rng) for _ in range(repeats)])
-    held_out = (fold[:, None, :] == np.arange(folds)[None, :, None]).reshape(-1, sample.y.size)
+    fold = np.stack([assign_group_folds(sample.group, FOLDS, rng) for _ in range(REPEATS)])
+    held_out = (fold[:, None, :] == np.arange(FOLDS)[None, :, None]).reshape(-1, sample.y.size)
     rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
-    accept = (rules.decide(sample) & held_out).reshape(repeats, folds, -1).any(axis=1)
-    probability = _predict_held_out(sample, plan, rules, held_out[:folds])
+    accept = (rules.decide(sample) & held_out).reshape(REPEATS, FOLDS, -1).any(axis=1)
+    probability = _predict_held_out(sample, plan, rules, held_out[:FOLDS])
     return HeldOutPredictions(accept, probability)
 
 

@@ -38,13 +38,12 @@ class RaterAgreement(Struct, frozen=True):
 
 
 def measure_rater_agreement(
-    labels: Sequence[Label], groups: Mapping[str, str], rater: str, accept_at: float | None = None
+    labels: Sequence[Label], groups: Mapping[str, str], rater: str
 ) -> list[RaterAgreement]:
     """Agreement of a rater with each other one, on the items that have a group.
 
     Args:
         groups: item id → its group.
-        accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
 
     Raises:
         InputError: the labels mix scales.
@@ -52,7 +51,7 @@ def measure_rater_agreement(
     known = [label for label in labels if label.item in groups]
     if not known:
         return []
-    scale = infer_scale(known, accept_at)
+    scale = infer_scale(known, None)
     accepts = {
         (x.rater, x.item): scale.category(x.label) >= scale.cut
         for x in known

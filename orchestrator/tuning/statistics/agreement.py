@@ -4,7 +4,7 @@ Categories are integers ``0..k-1`` in ascending order. A statistic that is undef
 (a single class, no item rated twice) is None, never 0: "unknown" is not "no agreement".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import combinations
 from typing import Literal
 
@@ -48,20 +48,14 @@ def cohen_kappa(table: Floats, scheme: Scheme = "nominal") -> float | None:
     return None if expected <= 0 else 1.0 - float((table * cost).sum()) / expected
 
 
-def mean_pairwise_kappa(
-    ratings: Floats,
-    levels: int,
-    scheme: Scheme = "nominal",
-    pairs: Iterable[tuple[int, int]] | None = None,
-) -> float | None:
+def mean_pairwise_kappa(ratings: Floats, levels: int, scheme: Scheme = "nominal") -> float | None:
     """Mean kappa over pairs of raters, weighted by the number of items they share.
 
     Args:
         ratings: (raters, items) categories, NaN for a missing rating.
-        pairs: of raters; None for all.
     """
     total, mass = 0.0, 0.0
-    for i, j in combinations(range(ratings.shape[0]), 2) if pairs is None else pairs:
+    for i, j in combinations(range(ratings.shape[0]), 2):
         both = ~np.isnan(ratings[i]) & ~np.isnan(ratings[j])
         if not both.any():
             continue

@@ -59,11 +59,9 @@ def format_statistic(value: float | None, digits: int = 2) -> str:
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
-def format_change(value: float, digits: int = 2) -> str:
+def format_change(value: float) -> str:
     """A signed difference: ``+0.05``; ``n/a`` for NaN."""
-    if math.isnan(value):
-        return "n/a"
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+    return "n/a" if math.isnan(value) else f"{round(value, 2) + 0.0:+.2f}"
 
 
 def t_quantile(df: float, level: float = CONFIDENCE_LEVEL) -> float:

@@ -1,17 +1,80 @@
-"""The part of a site that shows runs."""
+"""The part of a site that shows runs, and how its pages write numbers, times and names."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec.structs import asdict
 
 from orchestrator.app.runs.run_index import CachedRunIndex
+from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.comparison import Comparison
-from orchestrator.web.runs.decisions import Decisions
-from orchestrator.web.runs.filters import FILTERS
-from orchestrator.web.runs.finding_actions import FindingActions
-from orchestrator.web.runs.run_list import RunListPage
-from orchestrator.web.runs.run_pages import RunPages
+from orchestrator.web.runs.decisions import Decisions, FindingActions
+from orchestrator.web.runs.run_list import Filter, RunListPage
+from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
+
+_VERDICTS = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
+_CONSEQUENCES = {
+    "READ": "it changes nothing",
+    "WRITE": "it changes files, which are restored where it fails",
+    "ADMIN": "it changes what others rely on, and may not be undone",
+    "IRREVERSIBLE": "what it does cannot be undone",
+}
+
+
+def write_when(seconds: float) -> str:
+    """A time of day here, with its date."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _severities(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(name, counts[name]) for name in SEVERITIES if counts.get(name)]
+
+
+def _write_used(one: Meter) -> str:
+    return f"${one.used:.4f}" if one.money else _write_number(one.used)
+
+
+def _write_limit(one: Meter) -> str:
+    return f"${one.limit:,.2f}" if one.money else _write_number(one.limit or 0)
+
+
+def _write_number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
+
+
+def _write_clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+
+
+def _write_query(values: Mapping[str, Any]) -> str:
+    return urlencode({name: value for name, value in values.items() if value not in {"", None}})
+
+
+def _fields(chosen: Filter) -> dict[str, str]:
+    return {name: value for name, value in asdict(chosen).items() if value}
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "clock": _write_clock,
+    "consequence": lambda level: _CONSEQUENCES.get(level, "nobody knows what it changes"),
+    "duration": format_duration,
+    "fields": _fields,
+    "limit": _write_limit,
+    "live_meters": live_meters,
+    "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+    "query": _write_query,
+    "severities": _severities,
+    "used": _write_used,
+    "verdict_name": lambda name: _VERDICTS.get(name, name),
+    "when": write_when,
+}
 
 
 def make_runs_part(repos: Sequence[Path]) -> SitePart:

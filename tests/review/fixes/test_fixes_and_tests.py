@@ -8,10 +8,10 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.testing.scripted_model import ScriptedModel
 from tests.review.fixes.test_proven_fixes import MODULE, SHELL, claim, mend
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, options, review
+from tests.scripted_model import ScriptedModel
 
 RULE = "security.subprocess-shell"
 CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"

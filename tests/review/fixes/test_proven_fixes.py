@@ -17,10 +17,10 @@ from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.diffchecks.secret_samples import rand
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import Repo, change, review
+from tests.scripted_model import ScriptedModel, text_reply
 
 MODULE = '"""Lists files."""\n\nimport subprocess\n\n\ndef run(name: str) -> None:\n'
 SHELL = "    subprocess.run(name, shell=True, check=True, timeout=9)\n"

@@ -16,9 +16,9 @@ from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, review
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 BASE = "def total(prices):\n    return sum(prices)\n\n\ndef label(name):\n    return name.upper()\n"
 HEAD = BASE.replace("sum(prices)", "sum(prices[1:])")
