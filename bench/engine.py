@@ -32,7 +32,7 @@ from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 NUMBER = {
     "type": "object",
