@@ -10,7 +10,7 @@ from orchestrator.engine.tool_registry import ToolAccess
 from orchestrator.engine.types import ToolResult
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.providers.tool_formats import ToolFormat
-from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 
 class Sum(BaseModel):
