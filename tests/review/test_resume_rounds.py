@@ -20,7 +20,7 @@ from orchestrator.stores.memory import MemoryStore
 from tests.review.review_kit import bounded, change, options, review
 from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of
-from tests.scripted_model import ScriptedModel, tool_call_reply
+from tests.scripted_model import ScriptedModel, ScriptedReply, tool_call_reply
 
 LOW = RunBounds(iterations=3, tool_calls=500, tokens=10**9, usd=0.75, minutes=30)
 
@@ -127,7 +127,7 @@ async def test_analyzers_that_a_limit_cut_off_run_when_it_is_raised_and_replay_a
             limits = RunBounds(iterations=9, tool_calls=before, tokens=10**9, usd=9.0, minutes=30)
             async with open_journal("run", store, SystemClock(), holder="test") as journal:
                 await record_grant(journal, limits, {"max_tool_calls": float(most)})
-        lead = [plan(*TEAM)] if most == calls[0] else [plan(), sums()]
+        lead: list[ScriptedReply] = [plan(*TEAM)] if most == calls[0] else [plan(), sums()]
         limited = partial(bounded, tool_calls=most)
         model = ScriptedModel(script(lead=lead))
         verdict = await review(repo, model, store=store, adjust=limited)
