@@ -172,6 +172,10 @@ class Clock(Protocol):
         """Seconds since the epoch."""
 
 
+BEFORE_ALL = -(1 << 63)
+"""A number before that of every row, also of one that somebody put before the first."""
+
+
 class Row(Struct, frozen=True):
     """One row of a journal, as a store keeps it.
 
@@ -212,7 +216,7 @@ class JournalStore(Protocol):
             StoreError: the token is no longer the run's, or the rows could not be written.
         """
 
-    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+    async def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
         """The rows of a run after a number, all of them by default, in order."""
 
     async def release(self, run_id: str, fence: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from anyio import to_thread
 from msgspec import Struct
 
-from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.ports import BEFORE_ALL, Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
 from orchestrator.stores.writer_identity import display_name, is_gone
@@ -190,7 +190,7 @@ class RunStore(ABC):
 
         await self._in_thread(work)
 
-    async def rows(self, run_id: str, after: int = 0) -> list[Row]:
+    async def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
         """The rows of a run behind a number, in order."""
 
         def work() -> list[Row]:

@@ -51,6 +51,17 @@ def rows(*numbers: int) -> list[Row]:
     return [Row(n, "note", f"k{n}", n + 0.1 + 0.2, b'{"n":"\\u0000"}', f"h{n}") for n in numbers]
 
 
+@pytest.mark.attack("a row put before the first of a journal")
+async def test_a_row_before_the_first_is_read_too(store: RunStore) -> None:
+    """What ``find`` finds, the audit sees."""
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    await store.append("r", fence, rows(0, 1, 2), 30)
+    assert await store.find("r", "k0") == rows(0)[0]
+    assert await store.rows("r") == rows(0, 1, 2)
+    assert await store.rows("r", 1) == rows(2)
+
+
 async def test_rows_come_back_in_order_and_to_the_last_bit(store: RunStore) -> None:
     await store.create("r", 1.0, {"what": "x"})
     fence = await store.acquire("r", "me", 30)

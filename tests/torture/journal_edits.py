@@ -95,6 +95,7 @@ class Bench:
         for row in self.rows:
             yield from self._bytes(row)
         yield from self._moved()
+        yield from self._before()
         yield from self._cut()
         yield from self._rewritten()
 
@@ -165,6 +166,17 @@ class Bench:
         noted = self.rows[self.noted - 1]
         edited = replace(noted, body=canonical({**self.verdict, "verdict": "merge"}))
         yield Case("rewritten, verdict known", partial(self._forge, edited, "kept"), "verdict")
+
+    def _before(self) -> Iterator[Case]:
+        """A row made up at a number before the first, as it is or with the chain put right."""
+        made = replace(chained([], "note", "verdict", b"{}", 1.0), seq=0)
+        yield Case("row put before the first", partial(self._put, [made, *self.rows]), row=1)
+        hashed = row_hash(GENESIS, 0, made.kind, made.key, made.at, made.body)
+        yield Case(
+            "row put before the first",
+            partial(self._put, [replace(made, hash=hashed), *self.rows]),
+            row=1,
+        )
 
     def _numbered(self, kind: str, rows: Sequence[Row], given: str = "nothing") -> Case:
         return Case(kind, partial(self._renumber, rows), given)
