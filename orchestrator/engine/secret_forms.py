@@ -14,6 +14,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from html.entities import html5
 from typing import NamedTuple
 
 # --- folding --------------------------------------------------------------------------------------
@@ -134,6 +135,11 @@ def _of_url(found: re.Match[str]) -> str:
     return fold(bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "ignore"))
 
 
+def _of_html(found: re.Match[str]) -> str:
+    number = f"x{found[1]}" if found[1] else found[2]
+    return fold(html.unescape(f"&#{number};" if number else found[0]))
+
+
 def _of_source(found: re.Match[str]) -> str:
     unit, low, byte, long, braced, octal, name, control = found.groups()
     if low:
@@ -161,10 +167,13 @@ _CSS = Step(
     r"\\(?:0000([2-7]H)|0{0,3}([2-7]H)(?!H))[ \t\r\n\f]?",
     lambda found: _char(found, found[1] or found[2]),
 )
+_WITHOUT_END = "|".join(sorted((name for name in html5 if name[-1] != ";"), key=len, reverse=True))
 _HTML = Step(
     "&",
-    r"&(?:#(?:[xX]H{1,12}|[0-9]{1,12});?|[A-Za-z][A-Za-z0-9]{1,31};)",
-    lambda found: fold(html.unescape(found[0])),
+    r"&(?:#(?:[xX]0*(H{1,12})|0*([0-9]{1,12}));?|[A-Za-z][A-Za-z0-9]{1,31};|(?:"
+    + _WITHOUT_END.replace("H", r"\x48")
+    + "))",
+    _of_html,
 )
 _CODE_POINT = Step("U+", r"U\+(H{2,6})(?!H)", lambda found: _char(found, found[1]))
 _CALL = Step("hr(", r"[Cc]hr\((?:0[xX]|&.)(?=H{2}\))")
@@ -211,6 +220,8 @@ MAIN = (_URL, _SOURCE, _HTML, _CODE_POINT, _CALL, *_HEX_SIGN, _TERMINAL)
 
 READINGS = (
     Reading(True, None, (), (LETTERS, PRINTED)),
+    # As it stands: a secret's first letters may look like the end of a notation before it.
+    Reading(False, re.compile(r"[%&\\\x1b]|U\+"), (), (LETTERS, PRINTED)),
     Reading(False, None, (), (NUMBERS,)),
     Reading(False, _CSS.pattern, (_URL, _CSS, _HTML, _CODE_POINT), (LETTERS, PRINTED)),
     Reading(True, _TAG.pattern, (_TAG,), (LETTERS, PRINTED)),
@@ -221,6 +232,24 @@ READINGS = (
         (LETTERS, PRINTED, NUMBERS),
     ),
 )
+
+_OPEN = (_HTML, _CSS, _CODE_POINT)
+_OPEN_END = re.compile(r"(?:&#?\w+|\\[0-9A-Fa-f]+|U\+[0-9A-Fa-f]+)\Z")
+_MAY_BE_OPEN = re.compile(r"[&+\\%]|[^\x00-\x7f]")
+_TAIL = 64
+
+
+def ends_open(text: str, end: int) -> bool:
+    """Whether a notation without its end mark ends there, so that it would run into what follows."""
+    if not _MAY_BE_OPEN.search(tail := text[max(end - _TAIL, 0) : end]):
+        return False
+    tail = fold(tail)
+    for read in (tail, _SOURCE(_URL(tail))):
+        if found := _OPEN_END.search(read):
+            shown = next((s for step in _OPEN if (s := step(found[0])) != found[0]), "")
+            # A part of a notation, such as that of a number's first digit, cannot be printed.
+            return bool(shown.strip()) and shown.isprintable()
+    return False
 
 
 # --- forms of a secret ----------------------------------------------------------------------------

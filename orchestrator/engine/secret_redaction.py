@@ -10,10 +10,11 @@ whole. Parts of any size are found across neighboring strings of a document.
 
 import json
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, reduce
-from itertools import product
+from itertools import accumulate, pairwise, product
 
 from orchestrator.engine.secret_forms import (
     KINDS,
@@ -23,6 +24,7 @@ from orchestrator.engine.secret_forms import (
     PRINTED,
     READINGS,
     Step,
+    ends_open,
     fold,
     forms,
     number_forms,
@@ -198,13 +200,15 @@ class Redactor:
             for number in number_forms(secret):
                 self._sought[NUMBERS].add(number.encode())
             for form in forms(secret):
-                shown = _resolve(fold(form), MAIN)
-                # A secret of few letters and digits is distinguished by its punctuation.
-                for kind in (LETTERS, PRINTED):
-                    if len(left := _left(shown, kind)) >= MIN_CHARACTERS:
-                        for part in _parts(left):
-                            self._sought[kind].add(part)
-                        break
+                folded = fold(form)
+                # Of a text, only what follows the notation that hides it is resolved once more.
+                for shown in {_resolve(folded, MAIN[at:]) for at in range(len(MAIN) + 1)}:
+                    # A secret of few letters and digits is distinguished by its punctuation.
+                    for kind in (LETTERS, PRINTED):
+                        if len(left := _left(shown, kind)) >= MIN_CHARACTERS:
+                            for part in _parts(left):
+                                self._sought[kind].add(part)
+                            break
         self._has_any = bool(self._filters) or any(self._sought)
 
     def __bool__(self) -> bool:
@@ -225,7 +229,7 @@ class Redactor:
         """A JSON value with every secret in its strings, numbers and keys replaced."""
         if isinstance(value, str):
             return self(value)
-        if self and (number := _number_text(value)) and self._spans(number):
+        if self and (number := _number_text(value)) and self._spans([number]):
             return REDACTED
         if not self or not isinstance(value, (dict, list, tuple)):
             return value
@@ -237,22 +241,30 @@ class Redactor:
         """Neighboring texts without secrets, including those that span several texts."""
         if self._filters and (filtered := list(map(self._filtered, texts))) != texts:
             texts = filtered
-        spans = self._spans("".join(texts))
+        spans = self._spans(texts)
         if not spans:
             return texts
         shown = [_without(text, ours) for text, ours in _shared_out(texts, spans)]
         # If the result still holds a secret, nothing of it is shown.
-        while spans := self._spans("".join(shown)):
+        while spans := self._spans(shown):
             held = shown
             shown = [REDACTED if ours else text for text, ours in _shared_out(held, spans)]
             if shown == held:
                 break  # a secret that looks like the replacement itself
         return shown
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
-        """The spans of secrets, in order and without overlaps."""
-        merged: list[tuple[int, int]] = []
-        for start, end in sorted(_find(text, self._sought)):
+    def _spans(self, texts: Sequence[str]) -> list[tuple[int, int]]:
+        """The spans of secrets in texts that are joined, in order and without overlaps."""
+        whole, merged = "".join(texts), list[tuple[int, int]]()
+        found = list(_find(whole, self._sought))
+        ends = [end for end in accumulate(map(len, texts)) if ends_open(whole, end)]
+        if ends:
+            pieces = (whole[start:end] for start, end in pairwise((0, *ends, len(whole))))
+            marks = [end + before for before, end in enumerate(ends)]
+            for span in _find("\0".join(pieces), self._sought):
+                start, end = (at - bisect_left(marks, at) for at in span)
+                found.append((start, end))
+        for start, end in sorted(found):
             if merged and start <= merged[-1][1] + 1:
                 merged[-1] = merged[-1][0], max(end, merged[-1][1])
             else:

@@ -254,6 +254,57 @@ def test_entities_by_name_are_what_they_stand_for() -> None:
     assert Redactor(["p@ss&w0rd<12>"])("<p@ss&amp;w0rd&lt;12&gt;>").startswith(f"<{REDACTED}")
 
 
+OPEN_ENDED = {
+    "hexadecimal entities": lambda s: "".join(f"&#x{ord(c):X}" for c in s),
+    "decimal entities": lambda s: "".join(f"&#{ord(c)}" for c in s),
+    "padded entities": lambda s: "".join(f"&#x{ord(c):020x}" for c in s),
+    "code points": lambda s: "".join(f"U+{ord(c):04X}" for c in s),
+    "CSS": lambda s: "".join(f"\\{ord(c):x} " for c in s)[:-1],
+    "escaped entities": lambda s: "".join(f"\\u0026#x{ord(c):x}" for c in s),
+    "entities in a URL": lambda s: "".join(f"%26%23{ord(c)}" for c in s),
+}
+
+
+@pytest.mark.attack("own secret in a notation without its end mark")
+@pytest.mark.parametrize("after", ["a", "12 more", "beef", "0"])
+@pytest.mark.parametrize("encode", OPEN_ENDED.values(), ids=OPEN_ENDED)
+@pytest.mark.parametrize("secret", ["p4!cU&rCGPp", SECRET])
+def test_a_notation_without_an_end_mark_ends_with_its_text(
+    secret: str, encode: Callable[[str], str], after: str
+) -> None:
+    redact, encoded = Redactor([secret]), encode(secret)
+    assert redact.json({encoded: {after: 1}}) == {REDACTED: {after: 1}}
+    assert redact.json([encoded, after]) == [REDACTED, after]
+    for at in range(len(encoded) - 22, len(encoded), 2 if after == "a" else 11):
+        shown = redact.json([encoded[:at], encoded[at:], after])
+        assert leaks("".join(shown[:2]), secret) == []
+        assert shown[2] == after
+
+
+@pytest.mark.attack("own secret behind the beginning of a notation")
+@pytest.mark.parametrize(
+    "before", ["100%", "&#x", "&", "\\", "\\x", "%u", "U+", "\x1b]0;", "\x1b["]
+)
+@pytest.mark.parametrize(
+    "secret", ["4af1c2d3e4b5a6978877", "lt4-af1c2dw", "41Bf-xyz!qW", "nrt9-qz!x7"]
+)
+def test_a_secret_is_not_the_end_of_a_notation_before_it(secret: str, before: str) -> None:
+    redact = Redactor([secret])
+    assert secret[1:] not in redact(f"{before}{secret}")
+    assert redact.json([before, secret])[1] == REDACTED
+
+
+@pytest.mark.parametrize("name", sorted(ENCODINGS))
+def test_a_secret_that_looks_like_a_notation_is_found_in_another(name: str) -> None:
+    secret = "q7&lt9z&#65x%41-\\x42&shyW8"
+    assert leaks(Redactor([secret])(f"<{ENCODINGS[name](secret)}>"), secret) == []
+
+
+@pytest.mark.parametrize("text", ["AT&T", "R&D", "C:\\ab", "C++", "&c", "a&b=1&copy=2", "100%"])
+def test_neighboring_texts_that_end_like_a_notation_stay(text: str) -> None:
+    assert Redactor([SECRET]).json([text, "12", {text: "ab"}]) == [text, "12", {text: "ab"}]
+
+
 def test_a_text_alone_is_a_document_too() -> None:
     assert Redactor([SECRET]).json(f"x {SECRET}") == f"x {REDACTED}"
 

@@ -97,6 +97,9 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "source": lambda s: "".join(f"\\x{ord(c):02x}" for c in s),
     "html": lambda s: "".join(f"&#{ord(c)};" for c in s),
     "html open": lambda s: "".join(f"&#{ord(c)} " for c in s),
+    "html decimal": lambda s: "".join(f"&#{ord(c)}" for c in s),
+    "html padded": lambda s: "".join(f"&#x{ord(c):020x}" for c in s),
+    "html soft hyphens": "&shy".join,
     "html hex": lambda s: "".join(f"&#x{ord(c):X}" for c in s),
     "octal": lambda s: "".join(f"\\{ord(c):o}" for c in s),
     "long unicode": lambda s: "".join(f"\\U{ord(c):08x}" for c in s),
@@ -233,6 +236,7 @@ def in_document(draw: random.Random, secret: str, encoded: str) -> str:
             {"kept": BEFORE, "items": [first, second]},
             {"items": [{"text": first}, {"text": second}], "kept": BEFORE},
             {"kept": BEFORE, encoded: {"a": encoded}},
+            {"items": [encoded, "4beef"], "kept": BEFORE},
         ]
     )
     shown = Redactor([secret]).json(document)
