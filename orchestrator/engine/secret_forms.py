@@ -240,7 +240,7 @@ _TAIL = 64
 
 
 def ends_open(text: str, end: int) -> bool:
-    """Whether a notation without its end mark ends there, so that it would run into what follows."""
+    """Whether a notation ends there without its end mark, and would run into what follows."""
     if not _MAY_BE_OPEN.search(tail := text[max(end - _TAIL, 0) : end]):
         return False
     tail = fold(tail)

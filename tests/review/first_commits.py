@@ -12,13 +12,18 @@ Files = Mapping[str, str | bytes | None]
 
 
 def can_commit(path: Path, commits: Iterable[tuple[str, Files]]) -> bool:
-    """Whether ``git add`` would take these files as they are, and no others."""
+    """Whether ``git add`` would take these files as they are, and no others, at the time of now."""
     names = [name for _, files in commits for name in files]
-    return os.listdir(path) == [".git"] and all(
-        name == str(PurePosixPath(name))
-        and not name.startswith(("/", "../"))
-        and ".git" not in name
-        for name in names
+    dated = not {"GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"}.isdisjoint(os.environ)
+    return (
+        not dated
+        and os.listdir(path) == [".git"]
+        and all(
+            name == str(PurePosixPath(name))
+            and not name.startswith(("/", "../"))
+            and ".git" not in name
+            for name in names
+        )
     )
 
 

@@ -1,7 +1,8 @@
 """Everything that is too long for the suite: ``python -m tests.torture [MODULE ...] [--count N]``.
 
-A module of this folder takes part by having ``run(count) -> (passed, failed)`` and ``FULL``, the
-count of a full run; the first line of its docstring says what it is.
+A module of this folder takes part by having ``run(count) -> (passed, failed)``, perhaps with what
+was not tried (``Figures``), and ``FULL``, the count of a full run; the first line of its docstring
+says what it is. The exit code is 1 if anything failed, was not tried, or nothing was compared.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import time
 import traceback
 from importlib import import_module
 from types import ModuleType
+
+from tests.torture.processes import Figures
 
 PACKAGE = "tests.torture"
 
@@ -40,17 +43,20 @@ def _imported(name: str) -> ModuleType | None:
         return None
 
 
-def measure(module: ModuleType | None, count: int | None) -> tuple[int, int, float]:
-    """Run one; a crash counts as one failure."""
+def measure(module: ModuleType | None, count: int | None) -> tuple[Figures, float]:
+    """Run one; a crash counts as one failure, and so does it that nothing was compared."""
     if module is None:
-        return 0, 1, 0.0
+        return Figures(0, 1), 0.0
     start = time.monotonic()
     try:
-        passed, failed = module.run(module.FULL if count is None else count)
+        figures = Figures(*module.run(module.FULL if count is None else count))
     except Exception:
         traceback.print_exc()
-        passed, failed = 0, 1
-    return passed, failed, time.monotonic() - start
+        figures = Figures(0, 1)
+    if not figures.passed + figures.failed and not figures.untried:
+        print("  FAILED: nothing was compared", flush=True)
+        figures = Figures(0, 1)
+    return figures, time.monotonic() - start
 
 
 def main(argv: list[str]) -> int:
@@ -63,17 +69,19 @@ def main(argv: list[str]) -> int:
     if unknown := set(args.module) - known.keys():
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     remove_settings()
-    figures = []
+    measured = []
     for name in args.module or known:
         print(f"{name} ...", flush=True)
         title = (getattr(known[name], "__doc__", None) or name).strip().splitlines()[0]
-        figures.append((title, *measure(known[name], args.count)))
+        measured.append((title, *measure(known[name], args.count)))
     print(f"\n{'passed':>7} {'failed':>7} {'seconds':>8}  what")
-    for title, passed, failed, seconds in figures:
-        print(f"{passed:7} {failed:7} {seconds:8.1f}  {title}")
-    passed, failed = sum(f[1] for f in figures), sum(f[2] for f in figures)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    for title, figures, seconds in measured:
+        print(f"{figures.passed:7} {figures.failed:7} {seconds:8.1f}  {title}")
+    untried = [f"not tried: {title}: {why}" for title, f, _ in measured for why in f.untried]
+    print(*untried, sep="\n", end="\n" if untried else "")
+    passed, failed = (sum(f[at] for _, f, _ in measured) for at in range(2))
+    print(f"{passed} passed, {failed} failed, {len(untried)} not tried")
+    return 1 if failed or untried else 0
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
 from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import ResourceLimits
+from tests.torture.processes import Figures
 from tests.torture.sandbox_probes import TOGETHER
 
 FULL = 300
@@ -285,11 +286,10 @@ async def rounds(count: int, say: Callable[[str], None]) -> int:
     return failed
 
 
-def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
+def run(count: int, say: Callable[[str], None] = print) -> Figures:
     """Run so many hostile suites; returns those that got nowhere, and those that did."""
     if bubblewrap.find_bwrap() is None:
-        say("bubblewrap is not installed, so nothing is tried")
-        return 0, 0
+        return Figures(0, 0, ("bubblewrap is not installed",))
     sandbox, patch = Sandbox(TOGETHER), pytest.MonkeyPatch()
     patch.setattr(isolated_run, "SANDBOX", sandbox)
     begun = time.monotonic()
@@ -300,4 +300,4 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
         sandbox.close()
         patch.undo()
     print(f"{count} suites of hostile tests, {time.monotonic() - begun:.0f} s")
-    return count - failed, failed
+    return Figures(count - failed, failed)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from orchestrator.errors import DiffcourtError
 
@@ -20,6 +20,19 @@ PATIENCE = 60
 
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["__main__", "tests.torture.session"])
+
+
+class Figures(NamedTuple):
+    """What a part came to.
+
+    Attributes:
+        passed, failed: the comparisons that it made; a part that made none has failed.
+        untried: what could not be tried here and why, a line each.
+    """
+
+    passed: int
+    failed: int
+    untried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
 from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
+from tests.torture.processes import Figures
 
 FULL = 3
 """Rounds at each level."""
@@ -322,30 +323,33 @@ async def leaks() -> list[str]:
     return sorted(name for name, stopped in (await probes()).items() if not stopped)
 
 
-def run(count: int) -> tuple[int, int]:
+def run(count: int, say: Callable[[str], None] = print) -> Figures:
     """Probe each level ``count`` times; returns probes that were stopped, and that were not."""
     passed = failed = 0
+    untried: list[str] = []
     for level in ("bubblewrap", "landlock"):
         if level == "bubblewrap" and bubblewrap.find_bwrap() is None:
-            print("bubblewrap is not installed: level one is not probed", file=sys.stderr)
+            untried.append("bubblewrap is not installed, so its level is not probed")
             continue
         sandbox, patch = Sandbox(TOGETHER), pytest.MonkeyPatch()
         patch.setattr(run_program, "SANDBOX", sandbox)
         try:
             sandbox.use(level)
             if sandbox.missing_limits_reason:
-                print(f"not probed, {sandbox.missing_limits_reason}", file=sys.stderr)
+                untried.append(f"limits of {level}: {sandbox.missing_limits_reason}")
             for _ in range(count):
                 begun = time.monotonic()
                 held = anyio.run(probes)
                 got = sorted(name for name, stopped in held.items() if not stopped)
                 passed, failed = passed + len(held) - len(got), failed + len(got)
                 took = time.monotonic() - begun
-                print(f"{level}: {len(held)} probes, leaks: {got or 'none'}, {took:.1f} s")
+                print(f"  {level}: {len(held)} probes, {took:.1f} s")
+                for name in got:
+                    say(f"{level}: got through: {name}")
         except SandboxError as fault:
-            print(f"{level}: {fault}")
+            say(f"{level}: {fault}")
             failed += 1
         finally:
             sandbox.close()
             patch.undo()
-    return passed, failed
+    return Figures(passed, failed, tuple(untried))

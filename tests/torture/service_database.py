@@ -2,9 +2,9 @@
 
 import shutil
 import signal
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,8 @@ import psycopg
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.service.service_kit import Service
-from tests.stores.postgres_server import Server, server
+from tests.stores.postgres_server import NoServer, Server, server
+from tests.torture.processes import Figures
 
 FULL = 20
 STALLED = 30.0
@@ -22,19 +23,23 @@ FIRST_NUMBER = 12
 """The one request that the stand-in for the forge takes posts on."""
 
 
-def run(count: int) -> tuple[int, int]:
+def run(count: int, say: Callable[[str], None] = print) -> Figures:
     """Review as many changes, with three outages of the database; returns (passed, failed)."""
     folder = Path(tempfile.mkdtemp(prefix="torture-"))
     try:
         with server() as postgres, serving(ForgejoServer()) as forge:
             service = Service(postgres.fresh("torture"), folder, forge, stalled=STALLED)
             service.configure("enqueuing: {slots: 64, debounce: 0}")
-            return _reviewed(postgres, service, count)
+            return _reviewed(postgres, service, count, say)
+    except NoServer as why:
+        return Figures(0, 0, (str(why),))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _reviewed(postgres: Server, service: Service, count: int) -> tuple[int, int]:
+def _reviewed(
+    postgres: Server, service: Service, count: int, say: Callable[[str], None]
+) -> Figures:
     for number in range(FIRST_NUMBER, FIRST_NUMBER + count):
         service.repo.git("update-ref", f"refs/pull/{number}/head", service.head)
         service.push(number)
@@ -50,9 +55,9 @@ def _reviewed(postgres: Server, service: Service, count: int) -> tuple[int, int]
         service.wait(lambda: service.forge.comments)
     wrong = _wrong(service, count)
     for line in wrong:
-        print(line, file=sys.stderr)
+        say(line)
     print(f"  {count} reviews and three outages in {time.monotonic() - began:.0f} s")
-    return count - min(len(wrong), count), len(wrong)
+    return Figures(count - min(len(wrong), count), len(wrong))
 
 
 def _restart(postgres: Server, sent: signal.Signals) -> None:

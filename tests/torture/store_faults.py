@@ -17,7 +17,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process
 from tests.torture.faulty_disk import KINDS, FaultyDisk, available
-from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
+from tests.torture.processes import Figures, Outcome, Watched, nothing, report, spread, tally
 from tests.torture.session import Desk, template
 
 FULL = 100_000
@@ -140,6 +140,8 @@ class _Bench:
         self.source = template(folder / "template")
         self.short = short_session(folder / "short", sound)
         self.whole = Desk(self.source, folder / "whole").sit(prepare=sound)
+        for session in (self.short, self.whole):
+            assert session.digest, f"on a sound disk it ended: {session.line}"
 
     def cases(self) -> list[Case]:
         short, whole = self.short.operations, self.whole.operations
@@ -159,11 +161,11 @@ class _Bench:
         return attempt_short(case.fault, place, self.short.digest)
 
 
-def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
+def run(count: int, say: Callable[[str], None] = print) -> Figures:
     """So many cases, spread evenly; returns how many passed and failed."""
     with tempfile.TemporaryDirectory() as name:
         if not available():
-            say("NOT RUN: this Python hides SQLite's functions, so its disk cannot be made to fail")
-            return 0, 1
+            hidden = "this Python hides SQLite's functions, so its disk cannot be made to fail"
+            return Figures(0, 0, (hidden,))
         bench = _Bench(Path(name))
-        return tally(spread(bench.cases(), count), bench.attempt, say)
+        return Figures(*tally(spread(bench.cases(), count), bench.attempt, say))
