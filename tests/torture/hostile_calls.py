@@ -44,7 +44,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolSpec,
 )
-from orchestrator.errors import ApprovalPending
+from orchestrator.errors import ApprovalPending, ReplayMismatch
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -262,6 +262,7 @@ class Session:
         self._work.mkdir(parents=True)
         self.judge = Judge(self._policy)
         self._tried = set[str]()
+        self._spoiled = set[str]()
 
     async def run(self, watch: Watch, listener: Listener, ledger: Ledger) -> tuple[int, list[str]]:
         """Let the model at it; returns how many calls it made, and what should not have happened."""
@@ -335,6 +336,10 @@ class Session:
             try:
                 await run_agent(agent, "go", runtime, Key.parse(key), Account("all", Bounds()))
                 pending = False
+            except ReplayMismatch as fault:
+                if fault.key not in self._spoiled:
+                    raise
+                pending = False  # its place holds another call's refusal: rightly, it ends here
             except ApprovalPending:
                 asked_for = pending_approvals(journal)
                 for call in asked_for.keys() - self._tried:
@@ -364,6 +369,8 @@ class Session:
             wanted = ToolCall("1", asked["tool"], {"text": text})
             try:
                 await runtime.executor.call(agent, wanted, key, account)
+                # Refused by a guard before anybody was asked, such as for its rate: recorded.
+                self._spoiled.add(key)
             except Exception:  # it waits for a person, or is no call that was recorded
                 continue
 

@@ -275,8 +275,8 @@ async def python(
 
 async def probes() -> dict[str, bool]:
     """What was tried → whether it was stopped."""
-    os.environ["DIFFCOURT_PROBE"] = "SECRET"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DIFFCOURT_PROBE", "SECRET")
         root = Path(folder)
         with surroundings(root) as about:
             work = root / "work"

@@ -18,43 +18,60 @@ from tests.torture import (
     malformed_replies,
     own_secrets,
     path_races,
+    sandbox_probes,
+    service_database,
+    service_kills,
     store_faults,
     writers,
     writing_effects,
 )
+from tests.torture.__main__ import modules
 from tests.torture.faulty_disk import available
+from tests.torture.processes import Figures
 
 ROOT = Path(__file__).resolve().parents[2]
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 
 
+SAMPLES: dict[ModuleType, int] = {
+    service_kills: 1,  # the longest first
+    service_database: 2,
+    kill_points: 2,
+    store_faults: 3,
+    writing_effects: 4,
+    writers: 1,
+    budget_sequences: 30,
+    own_secrets: 160,
+    malformed: 16,
+    path_races: 1000,
+    hostile_calls: 150,
+    hostile_tests: 5,
+    journal_edits: 20,
+    sandbox_probes: 1,
+}
+PROBES = 50
+"""At each level of the sandbox, at least."""
+
+
+def test_every_part_has_a_sample() -> None:
+    assert set(SAMPLES) == set(modules().values())
+
+
+@pytest.mark.attack("a sample of `make torture`")
 @pytest.mark.parametrize(
-    ("module", "count"),
-    [
-        (kill_points, 2),
-        (store_faults, 3),
-        (writing_effects, 4),
-        (writers, 1),
-        (budget_sequences, 30),
-        (own_secrets, 160),
-        (malformed, 16),
-        (path_races, 1000),
-        (hostile_calls, 150),
-        (journal_edits, 20),
-    ],
+    ("module", "count"), SAMPLES.items(), ids=lambda given: getattr(given, "__name__", "")
 )
-def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
-    if module is store_faults and not available():
-        pytest.skip("this Python hides SQLite's functions")
+def test_a_sample_of_the_cases_passes(
+    module: ModuleType, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if module in {hostile_tests, sandbox_probes}:
+        monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     said: list[str] = []
-    assert (module.run(count, said.append), said) == ((count, 0), [])
-
-
-@pytest.mark.skipif(FIND() is None, reason="bubblewrap is not installed")
-def test_a_sample_of_hostile_tests_gets_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
-    said: list[str] = []
-    assert (hostile_tests.run(5, said.append), said) == ((5, 0), [])
+    figures = Figures(*module.run(count, said.append))
+    assert (figures.failed, said) == (0, [])
+    if figures.untried:
+        pytest.skip("; ".join(figures.untried))
+    assert figures.passed == count or (module is sandbox_probes and figures.passed > 2 * PROBES)
 
 
 def test_malformed_replies_are_many_and_the_same_each_time() -> None:
@@ -75,11 +92,17 @@ def test_a_disk_that_lies_about_syncing_is_found_out(tmp_path: Path) -> None:
 
 GOOD = "def run(count): return count, 0"
 BAD = ("def run(count): return count - 1, 1", "def run(count): raise OSError", "import no_such")
+NOTHING = "def run(count): return 0, 0"
+UNTRIED = "def run(count): return 0, 0, ('bubblewrap is not installed',)"
+PARTLY = "def run(count): return count, 0, ('no cgroups', 'no netns')"
 
 
 @pytest.mark.parametrize(("bodies", "code", "last"), [
-    ([GOOD], 0, "3 passed, 0 failed"),
-    ([GOOD, *BAD], 1, "5 passed, 3 failed"),
+    ([GOOD], 0, "3 passed, 0 failed, 0 not tried"),
+    ([GOOD, *BAD], 1, "5 passed, 3 failed, 0 not tried"),
+    ([GOOD, NOTHING], 1, "3 passed, 1 failed, 0 not tried"),
+    ([GOOD, UNTRIED], 1, "3 passed, 0 failed, 1 not tried"),
+    ([GOOD, PARTLY], 1, "6 passed, 0 failed, 2 not tried"),
 ])  # fmt: skip
 def test_the_runner_counts_and_a_crash_is_a_failure(
     tmp_path: Path, bodies: list[str], code: int, last: str
@@ -97,3 +120,5 @@ def test_the_runner_counts_and_a_crash_is_a_failure(
     )  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
     assert "3       0      0.0  what more0 is" in done.stdout
+    told = "not tried: what more1 is: bubblewrap is not installed" in done.stdout.splitlines()
+    assert told == (UNTRIED in bodies)
