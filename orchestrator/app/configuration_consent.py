@@ -77,7 +77,7 @@ def _refuse_misspelled(environment: Mapping[str, str], names: Collection[str]) -
         from difflib import get_close_matches  # noqa: PLC0415 - most environments have none
 
         if near := get_close_matches(given, names, n=1, cutoff=0.9):
-            raise InputError(f"there is no variable {given[:60]}; did you mean {near[0]}?")
+            raise InputError(f"there is no variable {given}; did you mean {near[0]}?")
 
 
 def read_answer(variable: str, environment: Mapping[str, str]) -> bool | None:

@@ -73,15 +73,11 @@ class Desk:
         async with self.sit() as (journal, _):
             (call,) = pending_approvals(journal)
             now = self.clock.now()
-            record_decision(
-                journal,
-                call,
-                approved=approved,
-                who="a person",
-                now=now,
-                seconds=seconds,
-                reason=reason,
+            given = {"reason": reason} if reason else {}
+            decision = record_decision(
+                journal, call, approved=approved, who="a person", now=now, seconds=seconds, **given
             )
+            assert decision.reason == reason
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from orchestrator.code_review.findings.quote_location import (
     FileText,
     Place,
     contains_quote,
+    find_whole_lines,
     nearest_place,
 )
 
@@ -102,3 +103,22 @@ def test_a_quotation_is_found_in_the_form_in_which_it_stands(
 ) -> None:
     assert FileText(FILE).find(quote) == places
     assert contains_quote(FILE, quote) is bool(places)
+
+
+@pytest.mark.parametrize(("quote", "places"), [
+    ("call(x)", [(2, 2), (3, 3), (7, 7)]),
+    ("  call(x)\nrest = 1", [(7, 8)]),
+    ("await call(x)", [(1, 1)]),
+    ("call(y)", []),
+    # What is redacted cannot be compared, so a part of a line is enough.
+    ("await[redacted]call(x)", [(1, 1)]),
+    ("call(x)[redacted]call(z)", [(6, 6)]),
+])  # fmt: skip
+def test_whole_lines_hold_nothing_but_the_quotation_and_a_comment(
+    quote: str, places: list[Place]
+) -> None:
+    lines = [
+        "await call(x)", "  call(x)", "call(x)  # as ever", "call(x) and y", "y = call(x)",
+        "return call(x), call(z), w", "call(x)", "rest = 1",
+    ]  # fmt: skip
+    assert find_whole_lines(lines, quote) == places
