@@ -243,7 +243,8 @@ class Executor:
                     await scope.undo(key)
             raise
         if scope:
-            await (scope.commit if seen.ok else scope.undo)(key)
+            with anyio.CancelScope(shield=True):  # what fails beside it may end the run meanwhile
+                await (scope.commit if seen.ok else scope.undo)(key)
         self._breaker.record(spec.name, code)
         content = self._observation(seen, admitted)
         value = {

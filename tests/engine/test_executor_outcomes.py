@@ -1,5 +1,8 @@
 """What becomes of a call that is cut off, declined, odd or replayed; expectations are fixed."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -11,6 +14,7 @@ from orchestrator.engine.tool_call_guards import RateGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.errors import InputError, ProviderRefused
+from orchestrator.sandbox.file_rollback import FileRollback
 from tests.engine.engine_kit import (
     Echo,
     Scopes,
@@ -53,6 +57,29 @@ async def test_a_write_that_is_cancelled_in_the_middle_is_undone() -> None:
             await tool.begun.wait()
             group.cancel_scope.cancel()
     assert scopes.log == [("begin", "k"), ("undo", "k")]
+
+
+@pytest.mark.attack("a write that fails while its run is stopped")
+@pytest.mark.parametrize("ok", [True, False])
+async def test_a_write_that_ends_while_its_run_is_stopped_is_kept_or_undone(
+    ok: bool, tmp_path: Path
+) -> None:
+    """Nobody may ever resume that run: a file of a failed call must not stay."""
+    work = tmp_path / "work"
+    work.mkdir()
+    with anyio.CancelScope() as run:
+
+        def write(arguments: Mapping[str, Json], context: CallContext) -> Observation:
+            (work / "file").write_text(arguments["text"])
+            run.cancel()
+            return Observation("", ok=ok)
+
+        tool, files = Echo(level=Level.WRITE, run=write), FileRollback(work, tmp_path / "vault")
+        async with open_memory_journal() as journal:
+            runtime = make_runtime(journal, NOBODY, tool, policy=WIDE, rollback=files)
+            await runtime.executor.call(spec("worker", "echo"), CALL, "k", account())
+    assert [path.name for path in work.iterdir()] == ["file"] * ok
+    assert [snapshot.state for snapshot in files.snapshots()] == ["committed" if ok else "undone"]
 
 
 async def _outcome(tool: Echo, scopes: Scopes, events: list[Event]) -> ToolResult:
