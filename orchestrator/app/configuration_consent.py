@@ -76,7 +76,7 @@ def _refuse_misspelled(environment: Mapping[str, str], names: Collection[str]) -
             continue
         from difflib import get_close_matches  # noqa: PLC0415 - most environments have none
 
-        if near := get_close_matches(given, names, n=1, cutoff=0.9):
+        if near := get_close_matches(given, names, cutoff=0.9):
             raise InputError(f"there is no variable {given}; did you mean {near[0]}?")
 
 

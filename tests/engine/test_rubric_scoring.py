@@ -1,5 +1,8 @@
-"""A judge's scores: whatever evidence is taken away, the total does not rise."""
+"""A judge's scores: what a card says, and that no evidence taken away raises its total."""
 
+from typing import Any, Literal
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -62,3 +65,52 @@ def test_a_judge_that_was_asked_and_scored_nothing_accepts_nothing() -> None:
     full = {c.id: CriterionMark(1.0, "w") for c in lenient.criteria if c.kind == "measured"}
     assert judge(lenient, full).accepted
     assert not judge(lenient, full, asked=True).accepted
+
+
+def criterion(name: str, kind: Literal["judged", "measured"] = "judged", **more: Any) -> Criterion:
+    return Criterion(id=name, kind=kind, description="d", **{"weight": 1.0, **more})
+
+
+def test_a_card_names_what_was_not_scored_what_blocks_and_what_is_missing() -> None:
+    rubric = Rubric("r", 1, "d", 0.5, (
+        criterion("j", blocker=True), criterion("m", "measured"), criterion("left"),
+        criterion("other", "measured"), criterion("n"),
+    ))  # fmt: skip
+    marks = {
+        "j": CriterionMark(0.0, "bad", missing=("a", "b")),
+        "m": CriterionMark(1.0, "good", missing=("c", "a")),
+        "n": CriterionMark(None, "none", missing=("b", "d"), not_applicable=True),
+    }
+    card = judge(rubric, marks)
+    assert card.marks == {
+        **marks,
+        "left": CriterionMark(None, "not scored: no model judged this review"),
+        "other": CriterionMark(None, "not scored: nothing measured it"),
+    }
+    assert (card.total, card.blocked_by, card.asked) == (0.5, ("j",), False)
+    assert card.missing_of("judged") == ("a", "b", "d")
+    assert card.missing_of("measured") == ("c", "a")
+    assert (card.is_judged, card.accepted) == (True, False)  # the total is enough
+    assert judge(rubric, marks, asked=True).asked
+
+
+@pytest.mark.parametrize(("weight", "worst"), [(1.0, 0.5), (-0.5, 0.5), (3.0, 0.25)])
+def test_only_what_an_asked_judge_left_out_counts_as_its_worst(weight: float, worst: float) -> None:
+    rubric = Rubric("r", 1, "d", 0.5, (
+        criterion("m", "measured"), criterion("lost", "measured", weight=5.0),
+        criterion("j", weight=weight),
+    ))  # fmt: skip
+    marks = {"m": CriterionMark(1.0, "w")}
+    assert judge(rubric, marks).total == 1.0
+    assert judge(rubric, marks, asked=True).total == worst
+    away = {**marks, "j": CriterionMark(None, "w", not_applicable=True)}
+    assert judge(rubric, away, asked=True).total == 1.0
+    assert judge(rubric, {}).total is None
+
+
+def test_the_threshold_itself_is_enough() -> None:
+    rubric = Rubric("r", 1, "d", 0.5, (criterion("j"), criterion("k")))
+    half = {"j": CriterionMark(1.0, "w"), "k": CriterionMark(0.0, "w")}
+    assert judge(rubric, half, asked=True).accepted
+    assert not judge(replace(rubric, threshold=0.51), half, asked=True).accepted
+    assert not judge(rubric, {}).accepted

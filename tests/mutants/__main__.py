@@ -73,7 +73,7 @@ MODULES = {
         "engine/test_signed_head.py",
     ],
     "engine/journal_verification.py": ["engine/test_signed_head.py"],
-    "engine/rubric_scoring.py": ["engine/test_rubric_scoring.py"],
+    "engine/rubric_scoring.py": ["engine/test_rubric_scoring.py", "tuning/test_scoring.py"],
     "engine/secret_redaction.py": ["engine/test_redaction.py"],
     "engine/tool_call_guards.py": [
         "engine/test_executor_records.py",
