@@ -233,9 +233,30 @@ class Redactor:
             return REDACTED
         if not self or not isinstance(value, (dict, list, tuple)):
             return value
-        texts = _texts(value)
-        shown = self._clean(texts)
-        return value if shown is texts else _filled(value, deque(shown))
+        copies = _copy(value)
+        places = [(holder, at, item) for holder in copies for at, item in _entries(holder)]
+        strings = [place for place in places if isinstance(place[2], str)]
+        objects = [holder for holder in copies if isinstance(holder, dict)]
+        numbers = [
+            (holder, at, text) for holder, at, item in places if (text := _number_text(item))
+        ]
+        texts = [text for *_, text in strings]
+        texts += [key for holder in objects for key in holder]
+        texts += [text for *_, text in numbers]
+        if (cleaned := self._clean(texts)) is texts:
+            return value
+        shown = iter(cleaned)
+        for holder, at, _ in strings:
+            holder[at] = next(shown)
+        keys = [[next(shown) for _ in holder] for holder in objects]
+        for holder, at, text in numbers:
+            if next(shown) != text:
+                holder[at] = REDACTED
+        for holder, names in zip(objects, keys, strict=True):
+            items = dict(zip(names, holder.values(), strict=True))
+            holder.clear()
+            holder.update(items)
+        return copies[0][0]
 
     def _clean(self, texts: list[str]) -> list[str]:
         """Neighboring texts without secrets, including those that span several texts."""
@@ -341,25 +362,19 @@ def _in_tokens(
             yield max(first, start), min(last, end), REDACTED
 
 
-def _texts(value: Json) -> list[str]:
-    """The strings, keys and numbers of a value, level by level, at any depth of nesting."""
-    strings: list[str] = []
-    keys: list[str] = []
-    numbers: list[str] = []
-    waiting = deque([value])
-    while waiting:
-        holder = waiting.popleft()
-        if isinstance(holder, dict):
-            keys.extend(holder)
-            holder = holder.values()
-        for item in holder:
-            if isinstance(item, str):
-                strings.append(item)
-            elif isinstance(item, (dict, list, tuple)):
-                waiting.append(item)
-            elif number := _number_text(item):
-                numbers.append(number)
-    return strings + keys + numbers
+def _copy(value: Json) -> list[Json]:
+    """Copies of all objects and arrays, at any depth; the first holds nothing but the value."""
+    copies: list[Json] = [[value]]
+    for holder in copies:  # grows meanwhile
+        for at, item in _entries(holder):
+            if isinstance(item, (dict, list, tuple)):
+                holder[at] = dict(item) if isinstance(item, dict) else list(item)
+                copies.append(holder[at])
+    return copies
+
+
+def _entries(holder: Json) -> list[tuple[Json, Json]]:
+    return list(holder.items() if isinstance(holder, dict) else enumerate(holder))
 
 
 def _number_text(value: Json) -> str:
@@ -370,35 +385,3 @@ def _number_text(value: Json) -> str:
         return ""
     text = repr(value)
     return text if len(text) >= MIN_CHARACTERS else ""
-
-
-def _filled(value: Json, shown: deque[str]) -> Json:
-    """A copy of a value with its texts replaced, in the order of ``_texts``."""
-    top: list[Json] = [value]
-    holders: deque[Json] = deque()
-    numbers: list[tuple[Json, Json]] = []
-    waiting: deque[Json] = deque([top])
-    while waiting:
-        holder = waiting.popleft()
-        holders.append(holder)
-        for at, item in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
-            if isinstance(item, str):
-                holder[at] = shown.popleft()
-            elif isinstance(item, (dict, list, tuple)):
-                holder[at] = dict(item) if isinstance(item, dict) else list(item)
-                waiting.append(holder[at])
-            elif _number_text(item):
-                numbers.append((holder, at))
-    keys = [
-        [shown.popleft() for _ in holder] if isinstance(holder, dict) else None
-        for holder in holders
-    ]
-    for holder, at in numbers:
-        if shown.popleft() != _number_text(holder[at]):
-            holder[at] = REDACTED
-    for holder, names in zip(holders, keys, strict=True):
-        if names is not None:
-            items = list(holder.values())
-            holder.clear()
-            holder.update(zip(names, items, strict=True))
-    return top[0]
