@@ -1,6 +1,6 @@
 """Guards of tool calls: rate limits, repetition, sensitive operations."""
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from inspect import iscoroutinefunction, signature
@@ -31,7 +31,7 @@ class RateGuard:
     ) -> None:
         self._per_run, self._per_minute, self._now = per_run, per_minute, now
         self._count: Counter[str] = Counter()
-        self._recent: dict[str, deque[float]] = {}
+        self._recent: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def check(self, call: GuardedCall) -> Ruling:
         """Block a call over either limit."""
@@ -40,7 +40,7 @@ class RateGuard:
         if limit is not None and self._count[tool] >= limit:
             return Ruling("block", f"{tool} was already called {limit} times in this run")
         limit = self._per_minute.get(tool, self._per_minute.get("*"))
-        recent = self._recent.setdefault(tool, deque())
+        recent = self._recent[tool]
         while recent and recent[0] <= self._now() - 60:
             recent.popleft()
         if limit is not None and len(recent) >= limit:
@@ -51,7 +51,7 @@ class RateGuard:
         """Count a call that goes ahead."""
         self._count[call.tool.name] += 1
         if not call.replayed:
-            self._recent.setdefault(call.tool.name, deque()).append(self._now())
+            self._recent[call.tool.name].append(self._now())
 
     def withdrawn(self, call: GuardedCall) -> None:
         """Uncount a call for the run; the attempt still counts for its minute."""

@@ -76,9 +76,7 @@ MODULES = {
     "engine/rubric_scoring.py": ["engine/test_rubric_scoring.py", "tuning/test_scoring.py"],
     "engine/secret_redaction.py": ["engine/test_redaction.py"],
     "engine/tool_call_guards.py": [
-        "engine/test_executor_records.py",
-        "engine/test_executor_steps.py",
-        "engine/test_loops.py",
+        "engine/test_tool_call_guards.py",
         "library/test_call_guards.py",
     ],
     "sandbox/safe_paths.py": ["sandbox/test_paths.py"],
