@@ -16,7 +16,7 @@ def total(rubric: Rubric, scores: Mapping[str, Given]) -> float | None:
     """The rubric's score, 0 to 1.
 
     A node's score is the weighted mean of those children that count: sum of weight times score
-    over the sum of the positive weights, clipped to 0..1.
+    over the sum of the positive weights, at least 0.
 
     Args:
         scores: by criterion id; a criterion that is not there was not scored.
@@ -73,7 +73,7 @@ def _mean(children: list[tuple[float, float | None]]) -> float | None:
     positive = math.fsum(weight for weight, _ in there if weight > 0)
     if positive <= 0:
         return None
-    return min(max(math.fsum(weight * score for weight, score in there) / positive, 0.0), 1.0)
+    return max(math.fsum(weight * score for weight, score in there) / positive, 0.0)
 
 
 def _inner_first(rubric: Rubric) -> list[str]:

@@ -48,7 +48,7 @@ def test_a_variable_allows_or_forbids_one_thing_and_an_option_goes_before_it(
     assert decided({**CI, variable: "0"}, **{name: True}) == ALL
 
 
-@pytest.mark.parametrize("given", ["DIFFCOURT_RUN_TEST", "DIFFCOURT_RUN_TESTSS"])
+@pytest.mark.parametrize("given", ["DIFFCOURT_RUN_TEST", "DIFFCOURT_RUN_TESTS_"])
 def test_a_misspelled_variable_is_an_error_before_it_allows_anything(given: str) -> None:
     environment = {"HOME": "/", "DIFFCOURT_RUN_TESTS": "1", "DIFFCOURT_STORE": "x", given: "0"}
     with pytest.raises(InputError) as refused:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge, node_scores
 from orchestrator.engine.types import Criterion, Group, Rubric
 
 SHIPPED = read_policy([read_shipped_layer()], environment="local").catalog.rubrics["pr-review"]
@@ -106,6 +106,22 @@ def test_only_what_an_asked_judge_left_out_counts_as_its_worst(weight: float, wo
     away = {**marks, "j": CriterionMark(None, "w", not_applicable=True)}
     assert judge(rubric, away, asked=True).total == 1.0
     assert judge(rubric, {}).total is None
+
+
+def test_a_group_counts_in_its_parent_wherever_the_rubric_names_it() -> None:
+    inner, outer = Group(id="inner", weight=1.0, parent="outer"), Group(id="outer", weight=1.0)
+    criteria = (criterion("in", parent="inner"), criterion("out", parent="outer"))
+    for groups in ((inner, outer), (outer, inner)):
+        scores = node_scores(Rubric("r", 1, "d", 0.5, criteria, groups), {"in": 1.0, "out": 0.0})
+        assert scores == {"in": 1.0, "out": 0.0, "inner": 1.0, "outer": 0.5, None: 0.5}
+
+
+@pytest.mark.parametrize(("na", "score"), [("exclude", None), ("zero", 0.0), ("full", 1.0)])
+def test_what_does_not_apply_has_the_score_that_the_rubric_gives_it(
+    na: str, score: float | None
+) -> None:
+    rubric = Rubric("r", 1, "d", 0.5, (criterion("c", na=na),))
+    assert node_scores(rubric, {"c": "na"})["c"] == score
 
 
 def test_the_threshold_itself_is_enough() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.journal_rows import GuardWarning
-from orchestrator.engine.ports import GuardedCall, Ruling
+from orchestrator.engine.ports import Guard, GuardedCall, Ruling
 from orchestrator.engine.tool_call_guards import (
     RateGuard,
     RepetitionGuard,
@@ -121,7 +121,7 @@ def test_a_guard_needs_a_name_and_a_check(name: object) -> None:
     with pytest.raises(InputError, match="is no guard"):
         SafeGuard(type("Nameless", (), {"check": lambda self, call: ALLOW})())
     with pytest.raises(InputError, match="is no guard"):
-        SafeGuard(type("Unchecked", (), {"name": "n"})())  # type: ignore[arg-type]
+        SafeGuard(type("Unchecked", (), {"name": "n"})())
 
 
 @pytest.mark.parametrize("part", ["check", "admitted", "withdrawn"])
@@ -150,7 +150,7 @@ def test_a_guard_is_told_the_call_and_a_failure_refuses_it_by_its_name() -> None
     SafeGuard(Given(fails="withdrawn")).withdrawn(one)  # it is refused already
 
 
-@pytest.mark.parametrize("odd", [None, True, Ruling("perhaps"), Ruling("modify", "", {"a": {1}})])  # type: ignore[arg-type,dict-item]
+@pytest.mark.parametrize("odd", [None, True, Ruling("perhaps"), Ruling("modify", "", {"a": {1}})])  # type: ignore[arg-type]
 def test_what_is_no_ruling_refuses(odd: object) -> None:
     with pytest.raises(GuardRefused) as refused:
         SafeGuard(Given(odd)).check(call())
@@ -193,7 +193,7 @@ def test_a_block_or_a_failure_ends_it(failing: Any) -> None:
 
 
 def test_of_a_run_that_only_observes_nothing_is_refused_or_changed() -> None:
-    guards = [
+    guards: list[Guard] = [
         Given(Ruling("block", "b")), Given(Ruling("confirm", "c")), Given(Ruling("warn", "w")),
         Given(Ruling("modify", "m", {"text": "y"})), SafeGuard(Given(fails="check")),
     ]  # fmt: skip

@@ -79,7 +79,7 @@ def main(argv: list[str]) -> int:
         print(f"{figures.passed:7} {figures.failed:7} {seconds:8.1f}  {title}")
     untried = [f"not tried: {title}: {why}" for title, f, _ in measured for why in f.untried]
     print(*untried, sep="\n", end="\n" if untried else "")
-    passed, failed = (sum(f[at] for _, f, _ in measured) for at in range(2))
+    passed, failed = sum(f.passed for _, f, _ in measured), sum(f.failed for _, f, _ in measured)
     print(f"{passed} passed, {failed} failed, {len(untried)} not tried")
     return 1 if failed or untried else 0
 
