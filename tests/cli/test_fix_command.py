@@ -1,5 +1,6 @@
 """``diffcourt fix``: what it shows, asks, applies, takes back and proves again."""
 
+import errno
 import json
 import os
 import pty
@@ -7,10 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
+from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
@@ -190,6 +194,46 @@ def test_a_run_without_patches_is_no_error(
         capsys.readouterr()
         assert main(["fix", *options, "--repo", repo]) == 0
         assert "nothing to apply: the run" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_leaves_all_as_before(
+    restored: Repo, fix: Fix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, written = SafeDirectory.write, list[str]()
+
+    def write(tree: SafeDirectory, path: str, data: bytes, mode: int) -> None:
+        written.append(path)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        real(tree, path, data, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SafeDirectory, "write", write)
+        code, _, error = fix("fix", "--yes")
+    assert code != 0
+    assert (
+        f"{written[1]} cannot be written: No space left on device; all files are as before" in error
+    )
+    assert written == [ODD, "src/a.py"]
+    assert restored.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+def test_the_journal_names_who_applied_which_patches_to_what(restored: Repo) -> None:
+    chosen = choose_fixes(restored.path, state_directory.LATEST, ["F1"])
+    applied = apply_fixes(restored.path, chosen)
+    with state_directory.open_run(restored.path, chosen.verdict.run_id) as (store, run):
+        rows = anyio.run(store.rows, run.run_id)
+    notes = [json.loads(row.body) for row in rows if row.key.endswith(f"/{applied.call}")]
+    note = notes[-1]
+    assert (note["paths"], note["findings"]) == (list(applied.paths), ["F1"])
+
+
+def test_a_check_works_from_anywhere(
+    fix: Fix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert fix("fix", "--check")[0] == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_check_proves_again_and_changes_nothing(restored: Repo, fix: Fix) -> None:

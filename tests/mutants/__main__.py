@@ -26,7 +26,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 MODULES = {
-    "app/apply_fixes.py": ["cli/test_fix_command.py"],
+    "app/apply_fixes.py": ["cli/test_fix_command.py", "review/fixes/test_patch_files.py"],
     "app/configuration_consent.py": ["app/test_consent.py", "providers/test_who_may_spend.py"],
     "code_review/agents/judging.py": [
         "review/test_closing.py",
