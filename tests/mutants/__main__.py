@@ -29,9 +29,9 @@ MODULES = {
     "app/apply_fixes.py": ["cli/test_fix_command.py", "review/fixes/test_patch_files.py"],
     "app/configuration_consent.py": ["app/test_consent.py", "providers/test_who_may_spend.py"],
     "code_review/agents/judging.py": [
-        "review/test_closing.py",
+        "review/test_judge_marks.py",
         "review/test_judgment.py",
-        "review/test_reading_depth.py",
+        "review/test_responses.py",
     ],
     "code_review/findings/citations.py": ["review/test_citations.py"],
     "code_review/findings/finding_assembly.py": [

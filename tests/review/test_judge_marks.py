@@ -1,0 +1,82 @@
+"""A judge's report as marks: what is scored, what counts as abstained, and why, in these words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from orchestrator.code_review.agents.judging import read_marks, show_criterion
+from orchestrator.code_review.findings.citations import CitableSources
+from orchestrator.engine.agent_loop import LoopResult
+from orchestrator.engine.rubric_scoring import CriterionMark
+from orchestrator.engine.types import Criterion, ScoredExample, ScoreLevel
+
+LEVELS = (ScoreLevel(score=0.0, description="bad"), ScoreLevel(score=1.0, description="good"))
+CRITERIA = [
+    Criterion(id=name, kind="judged", description=f"is {name}", levels=LEVELS)
+    for name in ("one", "two", "three")
+]
+# Of a tool's answers only, so no workspace is read.
+KNOWN = CitableSources(None, {}, lambda tool: ["all is well here"] if tool == "search" else [])  # type: ignore[arg-type]
+CITED = {"source": "tool", "name": "search", "quote": "all is well"}
+
+
+def said(name: str, score: float | None, **more: Any) -> dict[str, Any]:
+    return {"id": name, "why": f"{name} is so", "score": score, "evidence": [CITED], **more}
+
+
+async def marks(*criteria: Mapping[str, Any]) -> dict[str, CriterionMark]:
+    result = LoopResult("judge", "ok", {"criteria": list(criteria), "marks": []})
+    return await read_marks(CRITERIA, result, KNOWN)
+
+
+async def test_a_score_with_evidence_counts_and_silence_is_not_scored() -> None:
+    found = await marks(said("one", 1.0, missing=["more"]), said("other", 1.0), said("three", 0.0))
+    quoted = ("tool search: all is well",)
+    assert found == {
+        "one": CriterionMark(1.0, "one is so", ("more",), evidence=quoted),
+        "two": CriterionMark(None, "not scored: the judge did not speak of it"),
+        "three": CriterionMark(0.0, "three is so", evidence=quoted),
+    }
+
+
+@pytest.mark.parametrize(("given", "why"), [
+    (said("one", None), "the judge abstained: one is so"),
+    (said("one", 0.5), "counts as abstained: 0.5 is not a level of the rubric"),
+])  # fmt: skip
+async def test_what_does_not_count_says_why_and_keeps_what_is_missing(
+    given: dict[str, Any], why: str
+) -> None:
+    found = await marks({**given, "missing": ["a", "b"]})
+    assert found["one"] == CriterionMark(None, why, ("a", "b"))
+
+
+@pytest.mark.parametrize("evidence", [[], [{**CITED, "quote": "nothing of this"}]])
+async def test_a_score_without_evidence_that_is_found_counts_as_abstained(
+    evidence: list[dict[str, str]],
+) -> None:
+    mark = (await marks(said("one", 1.0, evidence=evidence, missing=["a"])))["one"]
+    assert mark.score is None
+    assert mark.why.startswith("counts as abstained: ")
+    assert mark.missing == ("a",)
+
+
+async def test_criteria_are_scored_in_order_and_once() -> None:
+    found = await marks(said("two", 1.0), said("one", 1.0), said("three", 1.0), said("two", 0.0))
+    why = "counts as abstained: it was scored twice, or out of the rubric's order"
+    assert found["one"] == found["two"] == CriterionMark(None, why)
+    assert found["three"].score == 1.0
+
+
+async def test_a_judge_without_a_report_scores_nothing() -> None:
+    found = await read_marks(CRITERIA, LoopResult("judge", "failed", detail="no reply"), KNOWN)
+    why = "not scored: the judge failed: no reply"
+    assert found == {name: CriterionMark(None, why) for name in ("one", "two", "three")}
+
+
+def test_a_judge_sees_levels_and_examples_of_a_criterion() -> None:
+    shown = {"id": "one", "description": "is one", "levels": [[0.0, "bad"], [1.0, "good"]]}
+    assert show_criterion(CRITERIA[0]) == shown
+    example = ScoredExample(text="t", score=1.0)
+    taught = Criterion(id="one", kind="judged", description="is one", examples=(example,))
+    assert show_criterion(taught)["examples"][0]["text"] == "t"  # type: ignore[index]
