@@ -19,7 +19,9 @@ PREFIX = "diffchecks."
 """The prefix of the dotted name of every check."""
 
 DATA = Path(__file__).resolve().parent / "data"
-"""The directory of the data, a directory in it for each kind."""
+"""The directory of the data that a repository can add to, a directory in it for each kind."""
+TABLES = Path(__file__).resolve().parent / "tables"
+"""The directory of what only this package reads."""
 
 
 Severity = Literal["critical", "high", "medium", "low", "info"]

@@ -1,10 +1,10 @@
-"""Reads the tables in ``data``, each once in a process and only when a check needs it."""
+"""Reads the files in ``tables``, each once in a process and only when a check needs it."""
 
 import re
 from functools import cache
 from typing import Any
 
-from diffchecks import DATA
+from diffchecks import TABLES
 
 _NAME = re.compile(r"\{([A-Z]\w*)\}")
 _NAMED = re.compile(r"([A-Z]\w*) = (.*)")
@@ -17,7 +17,7 @@ def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
     A line that begins with ``#`` is a comment; the first one names the fields. After a line
     ``NAME = text``, ``{NAME}`` stands for that text.
     """
-    first, *lines = (DATA / name).read_text("utf-8").splitlines()
+    first, *lines = (TABLES / name).read_text("utf-8").splitlines()
     names: dict[str, str] = {}
     rows = []
     for line in lines:
@@ -32,18 +32,18 @@ def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
 @cache
 def read_yaml(name: str) -> Any:
     """The content of a file, which nobody may alter."""
-    return parse_yaml((DATA / name).read_bytes())
+    return parse_yaml((TABLES / name).read_bytes())
 
 
 @cache
 def read_names(kind: str) -> frozenset[str]:
-    """A set of names in ``data/names.yaml``."""
+    """A set of names in ``tables/names.yaml``."""
     return frozenset(read_yaml("names.yaml")[kind].split())
 
 
 @cache
 def vocabulary(kind: str) -> re.Pattern[str]:
-    """One expression for all of a kind in ``data/vocabulary.yaml``."""
+    """One expression for all of a kind in ``tables/vocabulary.yaml``."""
     any_case, exact = map(read_yaml("vocabulary.yaml").get, ("any_case", "exact"))
     if kind in exact:
         return re.compile("|".join(exact[kind]))

@@ -1,4 +1,4 @@
-"""Our checks, each declared once in ``data/checks.yaml``: what it is about, reads and needs.
+"""Our checks, each declared once in ``tables/checks.yaml``: what it is about, reads and needs.
 
 Whoever runs checks reads these: the tools of a review, the agents' lists of analyzers, the result
 cache, and ``check_trees``.

@@ -11,7 +11,7 @@ from diffchecks.data_files import read_yaml
 
 
 class ProgramSetting(Struct, frozen=True):
-    """A line of a settings file that has a program run: ``data/program_settings.yaml``.
+    """A line of a settings file that has a program run: ``tables/program_settings.yaml``.
 
     Attributes:
         files: matches the paths of such files, from any directory on.

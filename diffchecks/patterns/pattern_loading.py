@@ -26,7 +26,7 @@ A file holds:
 
 A part of a node is one of its fields, a kind of child, or a child's number: 0 for the first, -1
 for the last. Only ``grammars`` and ``patterns`` are required; the rest has defaults in
-``data/pattern_defaults.yaml``.
+``tables/pattern_defaults.yaml``.
 
 A file with only ``extends: <name>`` and ``patterns`` adds to the language of another file; the name
 is that of the file or of one of its grammars.

@@ -66,6 +66,7 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
         suffix = PurePosixPath(file.path).suffix.lower()
         if not file.base or suffix in _NOT_CODE or not path_kinds(file.path).isdisjoint(_NOT_IN):
             continue
+        own = _protecting(_WORD.findall(file.added_text))
         for hunk in file.hunks():
             lines = hunk.base if len(hunk.base) <= MAX_LINES else range(0)
             alters = any(map(_CONDITION.match, file.now(hunk).split("\n"))) if lines else False
@@ -75,7 +76,12 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
                     continue
                 lost = not _protecting(_WORD.findall(line)) <= came
                 span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
-                if code := _lead(line, "\n".join(span), alters=alters, lost=lost):
+                rejected = "\n".join(span)
+                code = _lead(line, rejected, alters=alters, lost=lost)
+                gone = not _protecting(_WORD.findall(line)) <= own
+                if code == CONDITION and gone and _denies(line, rejected):
+                    code = DENIAL
+                if code:
                     message = LEADS.get(code, f"Nothing rejects here anymore: {line.strip()}")
                     where = file.path, file.place_of(hunk), message
                     yield RawFinding(code, *where, removed_path=file.path, removed_line=number)
@@ -83,7 +89,7 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
 
 
 def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
-    """The code of a removed line; empty: none.
+    """The code of a removed line's lead; empty: none.
 
     Args:
         span: the line and the removed ones below it.
@@ -94,10 +100,12 @@ def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
         return OTHER if lost else ""
     if alters:
         return ALTERED if lost or _PROTECTS.search(line) else ""
-    rejects = _REJECTS.search(span)
-    if lost and rejects and _ACCESS.search(line):
-        return DENIAL
-    return CONDITION if lost or rejects else ""
+    return CONDITION if lost or _REJECTS.search(span) else ""
+
+
+def _denies(line: str, span: str) -> bool:
+    """Whether a condition about access rejects."""
+    return bool(_ACCESS.search(line) and _REJECTS.search(span))
 
 
 def _is_code(line: str) -> bool:

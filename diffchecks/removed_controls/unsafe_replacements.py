@@ -33,7 +33,7 @@ _ANY = frozenset(" ".join(_SUFFIXES.values()).split())
 
 
 class UnsafeReplacement(Struct, frozen=True):
-    """A safe call and its unsafe counterpart: ``data/unsafe_replacements.yaml``.
+    """A safe call and its unsafe counterpart: ``tables/unsafe_replacements.yaml``.
 
     Attributes:
         language: the group of suffixes to which it applies, or ``any``.

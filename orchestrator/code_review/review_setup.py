@@ -116,8 +116,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             nonce=await run_nonce(journal),
             observer=observer,
         )
-        rubric = catalog.rubrics[settings.rubric]
-        check = ReportCorrections(workspace, focus, journal, executor.nonce, rubric).check
+        check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         inputs = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,

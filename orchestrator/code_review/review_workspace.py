@@ -38,6 +38,7 @@ from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.task_groups import run_both
+from orchestrator.engine.types import Criterion
 from orchestrator.sandbox import scratch_directory
 
 
@@ -287,6 +288,7 @@ class IterationFocus(Struct):
         targets: fingerprint → the finding as a target of responses.
         shares: agent → the files that code assigns to it; empty: the lead assigns them.
         fixes: the data that proofs of patches compare with.
+        criteria: those that the judge is asked to score.
         dropped: (iteration, agent) → its findings that it left out when they were sent back.
     """
 
@@ -301,4 +303,5 @@ class IterationFocus(Struct):
     targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
     fixes: FixFocus = field(default_factory=FixFocus)
+    criteria: Sequence[Criterion] = ()
     dropped: dict[tuple[int, str], list[str]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.cli.main import main
 from orchestrator.stores.sqlite_journal import SqliteStore
-from tests.review.review_kit import Repo, change
+from tests.review.review_kit import Repo, change, options
 
 RUN = "20260101-000000-feedface"
 FIRST, SECOND = "1/act/a/turn1/tool1/write", "1/act/a/turn2/tool1/write"
@@ -24,7 +24,7 @@ def repo(tmp_path: Path) -> Repo:
 
     async def begin() -> None:
         store = SqliteStore(folder / "journal.db")
-        await store.create(RUN, 1.0, {"options": {"repo": str(repo.path)}})
+        await store.create(RUN, 1.0, {"options": options(repo.path).as_meta()})
         store.close()
         files = make_rollback(repo.path, folder, RUN)
         for call, name in ((FIRST, "a.py"), (SECOND, "b.py")):

@@ -27,7 +27,7 @@ TEAM = ("security", "qa", "docs", "architecture")
 LONG = HEAD["app.py"] + "".join(f"\n\ndef f{n}(x):\n    return x + {n}\n" for n in range(300))
 TESTED = 'import requests\n\nrequests.get("https://x.test", verify=False, timeout=5)\n'
 DROP = "def drop(user, doc):\n    doc.delete()\n"
-GUARDED = DROP.replace("    doc", "    if not user.is_admin:\n        raise Denied\n    doc")
+GUARDED = DROP.replace("    doc", "    if doc.size > MAX_SIZE:\n        raise TooLarge\n    doc")
 CHECKED = ".diffcourt/config/verdict.yaml"
 
 

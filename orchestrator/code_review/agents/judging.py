@@ -129,6 +129,7 @@ def build_judge_task(
     Args:
         evidence: what is judged, see ``judge_evidence``.
     """
+    state.focus.criteria = criteria
     text = build_brief(
         "Judge this review by the criteria below, in their order, and mark its findings.",
         state.runtime.executor.nonce,

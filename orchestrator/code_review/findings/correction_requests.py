@@ -34,7 +34,7 @@ from orchestrator.code_review.review_workspace import IterationFocus, ReviewWork
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.tool_call_records import calls_under
-from orchestrator.engine.types import Json, Rubric
+from orchestrator.engine.types import Json
 
 SHOWN_AROUND = 3
 """Lines shown before and behind those that a finding cites."""
@@ -50,14 +50,12 @@ class ReportCorrections(Struct, frozen=True):
     Attributes:
         focus: has the ids that the agents of the present round were shown.
         nonce: the run's nonce, which marks tools' answers.
-        rubric: what the judge scores by.
     """
 
     workspace: ReviewWorkspace
     focus: IterationFocus
     journal: Journal
     nonce: str
-    rubric: Rubric
 
     async def check(self, agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
         """The report that counts, and the errors to send back.
@@ -125,11 +123,9 @@ class ReportCorrections(Struct, frozen=True):
         return [error for error in found if error]
 
     def _level_errors(self, form: JudgeReport) -> Iterator[str]:
-        """Criteria of the rubric that are left out, and scores that are none of their levels."""
+        """Criteria that were asked and are left out, and scores that are none of their levels."""
         given = {criterion.id: criterion for criterion in form.criteria}
-        for known in self.rubric.criteria:
-            if known.kind != "judged":
-                continue
+        for known in self.focus.criteria:
             if known.id not in given:
                 yield f"nothing is said of {known.id}; score it or abstain"
                 continue

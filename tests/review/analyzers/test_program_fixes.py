@@ -83,7 +83,6 @@ async def test_an_ambiguous_or_missing_fix_is_not_used(
 @pytest.mark.parametrize(
     "data",
     [
-        b"\xef\xbb\xbfimport array\nx = 1\n",
         b"import array\nx = '''\r'''\n",
         b"import array\r\nx = 1\n",
         b"# coding: latin-1\nimport array\nx = '\xc3\xa9'\n",

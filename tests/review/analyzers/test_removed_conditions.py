@@ -7,22 +7,23 @@ from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 
 DROP = "def drop(user, doc):\n    doc.delete()\n"
-GUARDED = DROP.replace("    doc", "    if not user.is_admin:\n        raise Denied\n    doc")
+ADMIN = DROP.replace("    doc", "    if not user.is_admin:\n        raise Denied\n    doc")
+LIMIT = DROP.replace("    doc", "    if doc.size > MAX_SIZE:\n        raise TooLarge\n    doc")
 RULE = """\
 rules:
   - id: security.condition-gone
     title: A condition that may protect is gone
     severity: medium
-    cwe: [862]
+    cwe: [770]
     from: ["protections:removed-condition"]
     why: The function goes on with what it rejected before.
     fix: Restore it, or show where the value is rejected now.
-    example: {bad: 'doc.delete()', good: 'if not user.is_admin: raise Denied'}
+    example: {bad: 'doc.delete()', good: 'if doc.size > MAX_SIZE: raise TooLarge'}
 """
 
 
-def reviewed(path: Path, base: dict[str, str]) -> tuple[str, list[str]]:
-    repo = change(path, {"drop.py": GUARDED, **base}, {"drop.py": DROP}).path
+def reviewed(path: Path, guarded: str, base: dict[str, str]) -> tuple[str, list[str]]:
+    repo = change(path, {"drop.py": guarded, **base}, {"drop.py": DROP}).path
     verdict = run_review(options(repo), ignore_event)
     return verdict.verdict, [finding.rule for finding in verdict.findings]
 
@@ -30,6 +31,10 @@ def reviewed(path: Path, base: dict[str, str]) -> tuple[str, list[str]]:
 def test_a_removed_condition_is_a_finding_only_under_a_rule_of_the_base_branch(
     tmp_path: Path,
 ) -> None:
-    assert reviewed(tmp_path / "shipped", {}) == ("merge", [])
+    assert reviewed(tmp_path / "shipped", LIMIT, {}) == ("merge", [])
     own = {".diffcourt/config/rules/shop.yaml": RULE}
-    assert reviewed(tmp_path / "own", own) == ("needs_changes", ["security.condition-gone"])
+    assert reviewed(tmp_path / "own", LIMIT, own) == ("needs_changes", ["security.condition-gone"])
+
+
+def test_a_denial_of_access_that_goes_is_told_and_decides_nothing(tmp_path: Path) -> None:
+    assert reviewed(tmp_path, ADMIN, {}) == ("merge", ["security.denial-removed"])
