@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
+import anyio
+
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError, ScriptError
@@ -29,16 +31,21 @@ class ScriptedModel:
 
     Args:
         script: agent → its lines, in order.
+        latency: seconds that each reply takes.
         worst: what ``worst_case`` returns for any request.
     """
 
     name = "scripted"
 
     def __init__(
-        self, script: Mapping[str, Sequence[ScriptedReply]], *, worst: Usage = Usage()
+        self,
+        script: Mapping[str, Sequence[ScriptedReply]],
+        *,
+        latency: float = 0.0,
+        worst: Usage = Usage(),
     ) -> None:
         self._script = {agent: list(lines) for agent, lines in script.items()}
-        self._worst = worst
+        self._latency, self._worst = latency, worst
         self.requests: list[Request] = []
         self._unexpected: list[str] = []
 
@@ -49,6 +56,8 @@ class ScriptedModel:
             ScriptError: the agent has no line left.
         """
         self.requests.append(request)
+        if self._latency:
+            await anyio.sleep(self._latency)
         lines = self._script.get(request.agent)
         if not lines:
             self._unexpected.append(

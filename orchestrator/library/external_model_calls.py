@@ -133,26 +133,10 @@ class ModelCalls(RunQueries):
         """
         if context is None and input_tokens is None:
             raise InputError("give input_tokens=, the most that the request has, or context=")
-        price = price_of(load_prices([read_shipped_layer()]), model.rpartition(":")[2])
 
         async def admit() -> tuple[ModelCall, Reservation]:
-            texts, skills = self._guard_context(context) if context else ([], "")
-            tokens = input_tokens
-            if tokens is None:
-                tools = describe_tools(map(self.get, context.tools if context else ()), "openai")
-                sent = [*texts, skills, canonical(tools).decode()]
-                tokens = REQUEST_OVERHEAD
-                tokens += sum(max_text_tokens(text) + PART_OVERHEAD for text in sent)
-            most = usd
-            if most is None and price is not None:
-                most = max_call_cost(price, tokens, max_tokens)
-            if most is None and self._account.left("usd") < float("inf"):
-                raise InputError(
-                    f"the price of {model} is unknown; give usd=, the maximum cost of the call"
-                )
-            sizes = Cost(tokens=tokens), Cost(tokens=max_tokens)
-            worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, most or 0.0)
-            return ModelCall(worst, price, texts, skills), self._account.reserve(worst)
+            made = self._worst_case(context, model, max_tokens, input_tokens, usd)
+            return made, self._account.reserve(made.worst)
 
         async def perform(made: ModelCall) -> EffectResult:
             return EffectResult(await ask(made), made.cost)
@@ -171,6 +155,34 @@ class ModelCalls(RunQueries):
             name = f"{prefix}{self._counted[prefix]}"
         key = Key("model_call", subject=name)
         return await self.journal.effect(key, request, perform, admit=admit)
+
+    def _worst_case(
+        self,
+        context: ModelContext | None,
+        model: str,
+        max_tokens: int,
+        input_tokens: int | None,
+        usd: float | None,
+    ) -> ModelCall:
+        """The call with the most that it can cost, its context as the guards let it pass."""
+        price = price_of(load_prices([read_shipped_layer()]), model.rpartition(":")[2])
+        texts, skills = self._guard_context(context) if context else ([], "")
+        tokens = input_tokens
+        if tokens is None:
+            tools = describe_tools(map(self.get, context.tools if context else ()), "openai")
+            sent = [*texts, skills, canonical(tools).decode()]
+            tokens = REQUEST_OVERHEAD
+            tokens += sum(max_text_tokens(text) + PART_OVERHEAD for text in sent)
+        most = usd
+        if most is None and price is not None:
+            most = max_call_cost(price, tokens, max_tokens)
+        if most is None and self._account.left("usd") < float("inf"):
+            raise InputError(
+                f"the price of {model} is unknown; give usd=, the maximum cost of the call"
+            )
+        sizes = Cost(tokens=tokens), Cost(tokens=max_tokens)
+        worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, most or 0.0)
+        return ModelCall(worst, price, texts, skills)
 
     def _guard_context(self, context: ModelContext) -> tuple[list[str], str]:
         """The texts as the guards let them pass, and the text of the skills.

@@ -7,6 +7,7 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
 
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
@@ -23,6 +24,7 @@ from orchestrator.engine.approvals import (
 )
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.model_call_events import note_once
@@ -58,6 +60,15 @@ APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
 OBSERVE_ONLY = "OBSERVE ONLY: permissions, guards and approvals refuse nothing in this run"
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
+
+
+async def _same(world: str) -> str:
+    return world
+
+
+def _announce_observe_only(journal: Journal, observer: Observer) -> None:
+    note_once(journal, OBSERVE_ONLY)
+    observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
 
 
 class Harness(ModelCalls):
@@ -130,10 +141,6 @@ class Harness(ModelCalls):
             StoreError: another process writes this run, or the journal cannot be used.
             InputError: a text guard may not do this, or its libraries are missing.
         """
-
-        async def same_world() -> str:
-            return world
-
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
             store, journal = await closing.enter_async_context(
@@ -142,13 +149,12 @@ class Harness(ModelCalls):
             executor = Executor(
                 Registry(tools), policy, journal,
                 guards=(ArgumentGuard(suspicious), SensitiveGuard(policy.sensitive), *guards),
-                approver=RecordedApprovals(journal, clock, same_world, run.used),
+                approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
                 rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
                 observer=observer,
             )  # fmt: skip
             if observe_only:
-                note_once(journal, OBSERVE_ONLY)
-                observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
+                _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,

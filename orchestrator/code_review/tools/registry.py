@@ -118,8 +118,9 @@ PROGRAMS = (
     ),
 )
 
+_DECLARED: tuple[Check | ProgramCheck, ...] = (*CHECKS, *PROGRAMS)
 ANALYZERS: Mapping[str, Check | ProgramCheck] = {
-    one.name: one for topic in TOPIC_NAMES for one in (*CHECKS, *PROGRAMS) if one.topic == topic
+    one.name: one for topic in TOPIC_NAMES for one in _DECLARED if one.topic == topic
 }
 """All analyzers, by the name of their tool."""
 
