@@ -66,9 +66,12 @@ async def _same(world: str) -> str:
     return world
 
 
-def _announce_observe_only(journal: Journal, observer: Observer) -> None:
-    note_once(journal, OBSERVE_ONLY)
-    observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
+def _announcing(observer: Observer, journal: Journal, *, observe_only: bool) -> Observer:
+    """The observer, told first whether rulings only are recorded."""
+    if observe_only:
+        note_once(journal, OBSERVE_ONLY)
+        observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
+    return observer
 
 
 class Harness(ModelCalls):
@@ -126,8 +129,7 @@ class Harness(ModelCalls):
             model: for agents that name none, see ``Agent.model``.
             bounds: limits of all tools and agents of the run together.
             policy: the highest level of tools, what is denied to whom, which tags are sensitive.
-            text_guards: actions of input guards (docs/guards.md) in place of the shipped ones:
-                ``{"personal": "modify"}`` removes personal data.
+            text_guards: actions of input guards in place of the shipped ones, see docs/guards.md.
             root: where tools of level WRITE may change files; None refuses such tools.
             world: a state to which approvals are bound besides the call, such as a commit's id.
             secrets: values that are removed from all that is recorded, in any encoding, and from
@@ -143,18 +145,15 @@ class Harness(ModelCalls):
         """
         async with AsyncExitStack() as closing:
             run = RunLocation.of(path, root, run_id)
-            store, journal = await closing.enter_async_context(
-                run.open_journal(run_id, clock, Redactor(secrets))
-            )
+            opened = run.open_journal(run_id, clock, Redactor(secrets))
+            store, journal = await closing.enter_async_context(opened)
             executor = Executor(
                 Registry(tools), policy, journal,
                 guards=(ArgumentGuard(suspicious), SensitiveGuard(policy.sensitive), *guards),
                 approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
                 rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
-                observer=observer,
+                observer=_announcing(observer, journal, observe_only=observe_only),
             )  # fmt: skip
-            if observe_only:
-                _announce_observe_only(journal, observer)
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             harness = cls(RunParts(
                 journal=journal, executor=executor, account=account, clock=clock, world=world,
