@@ -101,7 +101,7 @@ class ReplayMismatch(DiffcourtError):
         was, now = _difference(recorded, present), _difference(present, recorded)
         super().__init__(
             f"the recorded request at {key} differs from the present one; "
-            f"start a new review. recorded: {was!r:.300} present: {now!r:.300}"
+            f"begin a new run. recorded: {was!r:.300} present: {now!r:.300}"
         )
 
 

@@ -461,7 +461,7 @@ def _close_gaps(state: ReviewState) -> list[str]:
         first = others[0]
         where = "the whole change" if first.path == WHOLE_CHANGE else first.path
         by = f", which {first.tool} did not" if first.tool else ""
-        steps.append(f"Review {where} by hand{by}: {first.why}.")
+        steps.append(f"Review {where} by hand{by}: {first.why.rstrip('.')}.")
     elif failed := [check for check in state.checks if not check.is_satisfied]:
         steps.append(
             f"Let the check {failed[0].name} run ({failed[0].detail}), or take it out of "

@@ -81,12 +81,13 @@ class _StderrTail:
         self.done.set()
 
     async def last_line(self) -> str:
-        """Its last line in printable characters, in brackets; empty when it wrote nothing."""
+        """The beginning of its last line, printable, in brackets; empty when it wrote nothing."""
         with anyio.move_on_after(0.2):
             await self.done.wait()
         lines = self._kept.decode("utf-8", "replace").strip().splitlines()
         text = "".join(char for char in (lines or [""])[-1] if char.isprintable())
-        return f" ({text[-STDERR_CHARACTERS:]})" if text else ""
+        cut = f"{text[:STDERR_CHARACTERS]}..." if len(text) > STDERR_CHARACTERS else text
+        return f" ({cut})" if cut else ""
 
 
 async def _receive(
