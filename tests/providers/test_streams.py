@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
-from orchestrator.providers.provider_errors import TransientError
+from orchestrator.providers.provider_errors import ReportedError, TransientError
 from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
 from orchestrator.testing.server_script import Cut, Raw, ServerReply, Trickle, thinking_block
 from tests.providers.provider_kit import (
@@ -321,7 +321,7 @@ def test_no_events_are_more_than_lost_or_invalid(models, events):
     for model in models.values():
         try:
             assert isinstance(decode(model, told(*events)), Reply)
-        except (TransientError, InvalidReplyError):
+        except (TransientError, InvalidReplyError, ReportedError):
             continue
 
 

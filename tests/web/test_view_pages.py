@@ -165,7 +165,7 @@ def test_a_programs_run_is_approved_here_and_continued_by_its_program(
     shop: Shop, people: Callable[..., Person]
 ) -> None:
     async def copy(store: SqliteStore) -> None:
-        meta: dict[str, Json] = {"kind": PROGRAM}
+        meta: dict[str, Json] = {"kind": PROGRAM, "root": ""}
         await store.restore(RunMeta("case-7", 5.0, meta), await store.rows(CALLING))
 
     shop.store(copy)

@@ -3,7 +3,6 @@
 import shutil
 import socket
 import sys
-import sysconfig
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,8 +24,7 @@ from orchestrator.engine.ports import CallContext
 from tests.review.review_kit import change, workspace_of
 
 CONTEXT = CallContext("key", "proofs", 60.0)
-READS = (sysconfig.get_path("purelib"), sys.prefix)
-PYTEST = settings.Tests((sys.executable, "-m", "pytest", "-q"), seconds=20.0, reads=READS)
+PYTEST = settings.Tests((sys.executable, "-m", "pytest", "-q"), seconds=20.0)
 BASE = """\
 import os
 
@@ -229,7 +227,7 @@ class Claim(unittest.TestCase):
 
 
 async def test_unittest_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
-    tests = settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0, reads=READS)
+    tests = settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0)
     async with bench(tmp_path, tests) as one:
         proof = await one.tries(UNITTEST, value="3 != 5", path="test_claim.py")
     assert (proof.state, proof.reason) == ("reproduced", "")

@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-import sysconfig
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -25,11 +24,10 @@ HEAD = BASE.replace("sum(prices)", "sum(prices[1:])")
 QUOTE = "    return sum(prices[1:])"
 TEST = "from shop import total\n\n\ndef test_total():\n    assert total([2, 3]) == 5\n"
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-READS = [sysconfig.get_path("purelib"), sys.prefix]
 
 
 def settings(command: list[str] = PYTEST, **more: object) -> Mapping[str, str]:
-    tests = {"command": command, "seconds": 20, "reads": READS, **more}
+    tests = {"command": command, "seconds": 20, **more}
     return {".diffcourt/config/defaults.yaml": f"tests: {json.dumps(tests)}\n"}
 
 
