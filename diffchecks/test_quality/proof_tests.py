@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from diffchecks.check_io import Gap, Source, read
 from diffchecks.data_files import read_yaml
+from diffchecks.python.source_definitions import dotted_name
 
 MAX_BYTES = 8 << 10
 
@@ -245,13 +246,9 @@ class _PythonTest:
         return f"{self._dotted(first)}.{_text_of(arguments[1]) if len(arguments) > 1 else ''}"
 
     def _dotted(self, node: ast.expr) -> str:
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            parts.append(self._imports.get(node.id, node.id))
-        return ".".join(reversed(parts))
+        """The dotted name, of what was imported under its own."""
+        first, dot, rest = dotted_name(node).partition(".")
+        return f"{self._imports.get(first, first)}{dot}{rest}".lstrip(".")
 
     def _asserts(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):

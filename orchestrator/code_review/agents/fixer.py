@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import FixReport, as_form
 from orchestrator.code_review.agents.finding_descriptions import describe
 from orchestrator.code_review.agents.judging import has_fixer
@@ -21,7 +21,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_tasks import Task, run_task
 
-MIN_SEVERITY = "medium"
+MIN_SEVERITY: Severity = "medium"
 MAX_FINDINGS = 10
 LINES_AROUND = 12
 ASKED = """\
@@ -54,12 +54,11 @@ async def write_fixes(state: ReviewState) -> None:
 
 def findings_to_fix(state: ReviewState) -> list[Finding]:
     """Open findings in head, of at least medium severity, without a patch that applies."""
-    weighty = SEVERITIES[: SEVERITIES.index(MIN_SEVERITY) + 1]
     return [
         finding
         for finding in state.synthesis.findings
         if finding.state == "open"
-        and finding.severity in weighty
+        and is_as_severe(finding.severity, MIN_SEVERITY)
         and finding.standing != "refuted"
         and finding.evidence.side == "head"
         and (finding.fix is None or finding.fix.state == "refused")

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.finding_descriptions import describe
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.verdict_findings import Synthesis
@@ -33,7 +34,7 @@ from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 
-MIN_SEVERITY = "medium"
+MIN_SEVERITY: Severity = "medium"
 MAX_TESTS = 3
 """Of one finding."""
 PROVEN_CONFIDENCE = 0.95
@@ -59,8 +60,8 @@ async def prove_findings(state: ReviewState) -> None:
     due = findings_to_prove(state)
     if not (due or earlier):
         return
-    state.proof_note = _why_not(state)
-    if state.proof_note:
+    if why := _why_not(state):
+        state.proof_note = f"no finding was proven by a test: {why}"
         return
     for finding, proofs in earlier:
         again = [await _prove(state, finding, _written_before(proof)) for proof in proofs]
@@ -109,12 +110,11 @@ def findings_to_prove(state: ReviewState) -> list[Finding]:
     settings = state.given.settings.proofs
     if settings.agent is None or not has_model(state.given.settings):
         return []
-    weighty = SEVERITIES[: SEVERITIES.index(MIN_SEVERITY) + 1]
     return [
         finding
         for finding in state.synthesis.findings
         if finding.state == "open"
-        and finding.severity in weighty
+        and is_as_severe(finding.severity, MIN_SEVERITY)
         and finding.standing in {"unconfirmed", "confirmed"}
         and finding.fingerprint not in state.proofs
     ][: settings.findings]
@@ -124,17 +124,17 @@ def _why_not(state: ReviewState) -> str:
     """Why no test can be run, and what to do; empty: one can."""
     tests = state.given.settings.tests
     if tests is None:
-        return "no finding was proven by a test: base configures no tests"
+        return "base configures no tests"
     if single_test(tests) is None:
         known = ", ".join(runner.name for runner in RUNNERS)
         return (
-            "no finding was proven by a test: the command in tests: names none of "
-            f"{known}; set tests.single to the command that runs one file"
+            f"the command in tests: names none of {known}; set tests.single to the command that "
+            "runs one file"
         )
     if PROVE_FINDING not in state.runtime.executor.registry.specs():
-        return f"no finding was proven by a test: {NOT_ALLOWED.removeprefix(NOT_RUN)}"
+        return NOT_ALLOWED.removeprefix(NOT_RUN)
     if SANDBOX.level != "bubblewrap" or bubblewrap.find_bwrap() is None:
-        return f"no finding was proven by a test: {NO_SANDBOX}"
+        return NO_SANDBOX
     return ""
 
 
@@ -149,8 +149,10 @@ async def _ask(
     agent = str(state.given.settings.proofs.agent)
     # Its own opening: the prover needs the neighborhood of its findings, and not the whole change.
     runtime = replace(state.runtime, opening="", common_tools=(), contracts={})
+    diffs = await reviewer_assignment.diffs_by_path(state)
     shown = [
-        await _shown(state, finding, earlier.get(finding.fingerprint, ())) for finding in findings
+        await _shown(state, finding, diffs, earlier.get(finding.fingerprint, ()))
+        for finding in findings
     ]
     brief = build_brief(
         asked, state.runtime.executor.nonce, tests=await _test_facts(state), findings=shown
@@ -164,14 +166,16 @@ async def _ask(
     known = {key: one for one in findings for key in (one.id, one.fingerprint)}
     found: dict[str, list[Proof]] = {}
     for test in as_form(ProofReport, result.report).tests:
-        finding = known.get(test.finding)
-        if finding is None or len(found.get(finding.fingerprint, ())) >= MAX_TESTS:
+        tested = known.get(test.finding)
+        if tested is None or len(found.get(tested.fingerprint, ())) >= MAX_TESTS:
             continue
-        before = earlier.get(finding.fingerprint, ())
+        before = earlier.get(tested.fingerprint, ())
         if asked is CORRECTION and test.claim not in {proof.claim for proof in before}:
             continue  # another claim than the one that was tried
-        proof = await _prove(state, finding, _with_prediction(test, before))
-        found.setdefault(finding.fingerprint, []).append(proof)
+        proof = await _prove(state, tested, _with_prediction(test, before))
+        found.setdefault(tested.fingerprint, []).append(proof)
+    for finding in findings:  # one that the prover leaves out is not asked again
+        state.proofs.setdefault(finding.fingerprint, ())
     for fingerprint, proofs in found.items():
         claims = {proof.claim for proof in proofs}
         kept = [one for one in state.proofs.get(fingerprint, ()) if one.claim not in claims]
@@ -232,13 +236,15 @@ def _shared(parts: Sequence[str], others: Sequence[str]) -> int:
 
 
 async def _shown(
-    state: ReviewState, finding: Finding, earlier: Sequence[Proof]
+    state: ReviewState,
+    finding: Finding,
+    diffs: Mapping[str, NumberedFileDiff],
+    earlier: Sequence[Proof],
 ) -> Mapping[str, object]:
     """A finding, the lines around it, its file's diff, and what became of its tests."""
     workspace = state.given.workspace
     lines = await read_lines(workspace, finding.evidence.side, finding.path)
     first = max(1, finding.start_line - LINES_AROUND)
-    diffs = await reviewer_assignment.diffs_by_path(state)
     diff = diffs.get(finding.path)
     return {
         **describe(finding, longest=MAX_DETAIL, quoted=False),

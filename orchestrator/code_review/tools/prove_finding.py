@@ -157,7 +157,7 @@ class ProveFinding:
         Raises:
             _Refused: with it, the test proves nothing.
         """
-        failed_as_predicted = _is_as_predicted(proposed, end)
+        failed_as_predicted = is_as_predicted(proposed, end)
         if side == "head":
             if end.kind == "passed":
                 raise _Refused(HEAD_PASSES)
@@ -260,15 +260,15 @@ class ProveFinding:
         return end, printed.replace(f"{tree}/", "").replace(str(tree), ".")
 
 
-def _is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
+def is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
     """Whether a run failed with this exception, and with the value in its message."""
     if end.kind != "failed" or end.exception != proposed.exception.rpartition(".")[2]:
         return False
     message, value = (" ".join(text.split()) for text in (end.message, proposed.value))
-    # As a whole: "5" is not in "15".
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None or (
-        not re.fullmatch(r"\w.*\w|\w", value) and value in message
-    )
+    # As a whole: "5" is not in "15". An edge that is no word character is its own end.
+    begins = r"(?<!\w)" if re.match(r"\w", value) else ""
+    ends = r"(?!\w)" if re.search(r"\w\Z", value) else ""
+    return bool(value and re.search(f"{begins}{re.escape(value)}{ends}", message))
 
 
 def _write_tree(parts: Sequence[SideFiles], tree: Path, proposed: ProposedProof) -> None:

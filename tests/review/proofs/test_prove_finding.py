@@ -11,13 +11,18 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
+from diffchecks.test_quality.proof_runs import TestEnd
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.catalog import settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.proofs.test_runners import single_test
 from orchestrator.code_review.review_workspace import IterationFocus
-from orchestrator.code_review.tools.prove_finding import ProveFinding
+from orchestrator.code_review.tools.prove_finding import (
+    ProposedProof,
+    ProveFinding,
+    is_as_predicted,
+)
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.engine.ports import CallContext
@@ -130,6 +135,26 @@ async def test_only_a_failure_of_head_alone_that_was_predicted_is_a_proof(
         assert "head passes the test" in ends["head passes"].reason
         assert "no name of a pytest test" in ends["a file of head"].reason
         assert "base does not pass" in ends["base fails as well"].reason
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "is_there"),
+    [
+        ("5", "assert 15 == 3", False),
+        ("5 ==", "assert 15 == 3", False),
+        ("15 ==", "assert 15 == 3", True),
+        ("'name'", "'name'", True),
+        (" ", "assert 15 == 3", False),
+    ],
+)
+def test_a_predicted_value_is_in_the_message_as_a_whole(
+    value: str, message: str, is_there: bool
+) -> None:
+    predicted = ProposedProof(
+        finding="x", claim="c", path="test_a.py", test="t", exception="AssertionError", value=value
+    )
+    end = TestEnd("failed", "AssertionError", message)
+    assert is_as_predicted(predicted, end) == is_there
 
 
 async def test_a_defect_that_base_has_as_well_is_not_introduced(
