@@ -22,6 +22,7 @@ LEADS = {
 """Code → message."""
 DENIAL = "denial-removed"
 """The code of a condition about access that rejected, and of which nothing is left."""
+MESSAGES = {**LEADS, DENIAL: "Nothing takes the place of a condition that denied access here"}
 
 MAX_LINES = 60  # removed lines of a hunk; with more, the code was replaced
 MAX_CHARACTERS = 1_000  # of a line; a longer one is data or generated
@@ -60,8 +61,8 @@ _WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
 def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
     """At most one for each hunk."""
     new = [line for file in files for line in file.added_text.split("\n")]
-    words = {word for line in new if _is_code(line) for word in _WORD.findall(line)}
-    came, moved = _protecting(words), set(map(strip_whitespace, new))
+    came = _protecting({word for line in new if _is_code(line) for word in _WORD.findall(line)})
+    moved = set(map(strip_whitespace, new))
     for file in files:
         suffix = PurePosixPath(file.path).suffix.lower()
         if not file.base or suffix in _NOT_CODE or not path_kinds(file.path).isdisjoint(_NOT_IN):
@@ -74,16 +75,15 @@ def find_removed_checks(files: Sequence[ChangedText]) -> Iterator[RawFinding]:
                 line = file.base[number - 1]
                 if not _is_code(line) or strip_whitespace(line) in moved:
                     continue
-                lost = not _protecting(_WORD.findall(line)) <= came
+                words = _protecting(_WORD.findall(line))
                 span = file.base[number - 1 : min(number - 1 + SPAN, hunk.base.stop - 1)]
                 rejected = "\n".join(span)
-                code = _lead(line, rejected, alters=alters, lost=lost)
-                gone = not _protecting(_WORD.findall(line)) <= own
-                if code == CONDITION and gone and _denies(line, rejected):
+                code = _lead(line, rejected, alters=alters, lost=not words <= came)
+                if code == CONDITION and not words <= own and _denies(line, rejected):
                     code = DENIAL
                 if code:
-                    message = LEADS.get(code, f"Nothing rejects here anymore: {line.strip()}")
-                    where = file.path, file.place_of(hunk), message
+                    # The removed line is not in the message: it may hold a secret.
+                    where = file.path, file.place_of(hunk), MESSAGES[code]
                     yield RawFinding(code, *where, removed_path=file.path, removed_line=number)
                     break
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from orchestrator.engine.journal_rows import Intent, read_row
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Response, Usage
-from orchestrator.errors import ModelError
+from orchestrator.errors import ModelError, StoreError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
@@ -49,6 +49,7 @@ from tests.review.push_kit import Branch, claims, said, together
 from tests.review.review_kit import Repo, change, options, review
 from tests.review.team_kit import TEAM, looks, plan, report, script, sums
 from tests.scripted_model import ScriptedModel
+from tests.torture.journal_edits import rechained
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 META: dict[str, object] = {"options": {}}
@@ -270,6 +271,17 @@ def test_totals_are_kept_and_only_what_changed_is_read_again(
         for name in ("one", "two", "altered"):
             anyio.run(store.forget, name)
     assert check().counts["reviews", "complete", "needs_changes"] == 1
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"7", b'{"request": 7}', b'{"value": [7]}'])
+def test_a_row_of_another_form_is_an_error_of_the_store_and_nothing_else(
+    finished: tuple[Path, RunMeta, list[Row]], body: bytes
+) -> None:
+    _, run, rows = finished
+    for at in range(0, len(rows), 7):
+        altered = [replace(row, body=body) if row is rows[at] else row for row in rows]
+        with suppress(StoreError):
+            read_run(replace(run, writer=None), rechained(altered))
 
 
 def test_groups_are_in_the_table_and_in_csv(

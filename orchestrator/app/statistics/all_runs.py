@@ -35,7 +35,7 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
     read_run,
 )
-from orchestrator.app.types import DAMAGE, is_readable
+from orchestrator.app.types import is_readable
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import RunStore
 
@@ -99,7 +99,7 @@ async def collect_from(
             continue
         try:
             found.runs.append(read_run(run, await store.rows(run.run_id)))
-        except (*DAMAGE, StoreError) as error:
+        except StoreError as error:
             found.broken.append(BrokenJournal(run.run_id, str(error)))
     return found
 

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from orchestrator.app.human_decisions.finding_feedback import newest_feedback, read_feedback
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
-from orchestrator.app.types import ENTRY_DAMAGED, is_program_run, is_readable
+from orchestrator.app.types import DAMAGE, ENTRY_DAMAGED, is_program_run, is_readable
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.verdict.document_parts import PreviousFinding
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -132,7 +132,7 @@ def read_run(run: RunMeta, rows: Sequence[Row]) -> RunFacts:
     for row in rows:
         try:
             reader.read(row)
-        except (ValueError, InputError) as error:
+        except (*DAMAGE, InputError) as error:
             raise StoreError(f"journal row {row.seq} ({row.key}) cannot be read: {error}") from None
     return reader.finish(rows, running=run.writer is not None)
 
