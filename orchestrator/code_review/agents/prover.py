@@ -21,9 +21,9 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.verdict_findings import Synthesis
-from orchestrator.code_review.proofs.test_runners import RUNNERS, single_test
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, PROVE_FINDING
+from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.agent_tasks import Task, run_task

@@ -27,7 +27,7 @@ from orchestrator.code_review.analyzers.run_tests import (
     side_files,
 )
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.proofs.test_runners import SingleTest, require_test_path
+from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof, ProofState
 from orchestrator.engine.ports import CallContext

@@ -34,7 +34,6 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.proofs.test_runners import single_test
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
@@ -44,6 +43,7 @@ from orchestrator.code_review.tools.prove_fixes import ProveFixes
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.code_review.tools.run_snippet import RunSnippet
+from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec

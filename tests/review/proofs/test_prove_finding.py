@@ -16,13 +16,13 @@ from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.catalog import settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.code_review.proofs.test_runners import single_test
 from orchestrator.code_review.review_workspace import IterationFocus
 from orchestrator.code_review.tools.prove_finding import (
     ProposedProof,
     ProveFinding,
     is_as_predicted,
 )
+from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.engine.ports import CallContext

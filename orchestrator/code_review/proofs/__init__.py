@@ -1,1 +1,0 @@
-"""Tests that prove findings: how they are run, and what counts as a proof."""
