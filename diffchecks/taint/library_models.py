@@ -18,6 +18,7 @@ from msgspec import Meta, Struct, ValidationError, convert, field
 from msgspec.structs import FieldInfo, fields
 
 from diffchecks import DataFileError
+from diffchecks.data_files import parse_yaml
 
 Names = tuple[str, ...]
 Confidence = Annotated[float, Meta(ge=0, le=1)]
@@ -409,11 +410,10 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
 def _load(files: tuple[tuple[str, bytes], ...]) -> LibraryModels:
     import yaml  # noqa: PLC0415 - only a worker that traces pays for it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents = []
     for file, data in files:
         try:
-            content = yaml.load(data, Loader=loader)  # noqa: S506 - both are safe ones
+            content = parse_yaml(data)
         except yaml.YAMLError as error:
             raise DataFileError(f"not valid YAML: {error}".replace("\n", " "), file) from None
         if not isinstance(content, dict):

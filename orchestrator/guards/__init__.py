@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from diffchecks.data_files import parse_yaml
 
 
 def read_data(name: str) -> Any:
     """A YAML file of this directory."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(Path(__file__).with_name(name).read_bytes(), loader)  # noqa: S506 - safe
+    return parse_yaml(Path(__file__).with_name(name).read_bytes())
