@@ -166,7 +166,7 @@ def test_a_programs_run_is_approved_here_and_continued_by_its_program(
 ) -> None:
     async def copy(store: SqliteStore) -> None:
         meta: dict[str, Json] = {"kind": PROGRAM, "root": ""}
-        await store.restore(RunMeta("case-7", 5.0, meta), await store.rows(CALLING))
+        await store.restore(RunMeta("case-7", 5.0, meta), shop.calling_rows)
 
     shop.store(copy)
     try:
@@ -240,8 +240,10 @@ def test_of_two_people_who_answer_one_wins_and_the_other_is_told_who(
     shop: Shop, people: Callable[..., Person]
 ) -> None:
     first, second, viewer = people(), people(), people(may_act=False)
-    path, name = f"/runs/{ASKING}/answer", "1/act/qa"
-    shown = viewer.get(f"/runs/{ASKING}").text
+    run_id, name = "20260101-000000-a1a1a1a1", "1/act/qa"
+    shop.ask(run_id)
+    path = f"/runs/{run_id}/answer"
+    shown = viewer.get(f"/runs/{run_id}").text
     assert ("old files" in shown, "<form method" in shown) == (True, False)
     assert viewer.post(path, to=name, text="no").status_code == 403
     assert first.post(path, to=name, text=" ").status_code == 409

@@ -68,7 +68,9 @@ class Shop:
         self.repo = change(folder / "shop", {}, {"app.py": SHELL, "b.py": SHELL})
         self.done, self.stopped = self._review(), self._review("--max-tool-calls", "2")
         self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
-        self.store(self._ask)
+        # As it waits: another test may decide the call before this one's rows are copied.
+        self.calling_rows = self.rows(CALLING)
+        self.ask(ASKING)
         self.store(_add_odd_runs)
         makers = (make_runs_part, make_statistics_part, make_memory_part, make_tuning_part)
         self.site = Site(Access("dana"), [make([self.repo.path]) for make in makers])
@@ -91,12 +93,17 @@ class Shop:
 
         return anyio.run(opened)
 
-    async def _ask(self, store: SqliteStore) -> None:
-        options = ReviewOptions(repo=self.repo.path).as_meta()
-        await store.create(ASKING, 2.0, {"options": options})
-        async with open_journal(ASKING, store, SystemClock(), holder="t") as journal:
-            with pytest.raises(AnswerPending):
-                await ask_person(journal, {Key("act", 1, "qa"): ("qa", QUESTION)})
+    def ask(self, run_id: str) -> None:
+        """Add a run that waits for an answer."""
+
+        async def ask(store: SqliteStore) -> None:
+            options = ReviewOptions(repo=self.repo.path).as_meta()
+            await store.create(run_id, 2.0, {"options": options})
+            async with open_journal(run_id, store, SystemClock(), holder="t") as journal:
+                with pytest.raises(AnswerPending):
+                    await ask_person(journal, {Key("act", 1, "qa"): ("qa", QUESTION)})
+
+        self.store(ask)
 
     def rows(self, run_id: str) -> list[Row]:
         return self.store(lambda store: store.rows(run_id))
