@@ -66,7 +66,7 @@ class Shop:
 
     def __init__(self, folder: Path) -> None:
         self.repo = change(folder / "shop", {}, {"app.py": SHELL, "b.py": SHELL})
-        self.done, self.stopped = self._review(), self._review("--max-tool-calls", "2")
+        self.done, self.stopped = self.review(), self.review("--max-tool-calls", "2")
         self.waiting = Waiting(self.repo, CALLING, text=HOSTILE)
         # As it waits: another test may decide the call before this one's rows are copied.
         self.calling_rows = self.rows(CALLING)
@@ -75,7 +75,7 @@ class Shop:
         makers = (make_runs_part, make_statistics_part, make_memory_part, make_tuning_part)
         self.site = Site(Access("dana"), [make([self.repo.path]) for make in makers])
 
-    def _review(self, *more: str) -> str:
+    def review(self, *more: str) -> str:
         target = self.repo.path.parent / "verdict.json"
         main(["review", "--repo", str(self.repo.path), "--quiet", "--json", str(target), *more])
         run_id: str = json.loads(target.read_text())["run_id"]
