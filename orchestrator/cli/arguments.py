@@ -6,9 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-P = TypeVar("P", bound=argparse.ArgumentParser)
+from typing import Any, NoReturn
 
 BACKENDS = ("asyncio", "trio")
 
@@ -28,7 +26,7 @@ class HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser with one-line errors and without abbreviated options.
 
-    The help ends with the command's examples.
+    Its texts stand in ``help.yaml``, which is read when the help is printed.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -36,14 +34,35 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:
-        """The help, with what ``help.yaml`` says of the command, and its examples at the end."""
-        import yaml
-
-        known = yaml.safe_load(Path(__file__).with_name("help.yaml").read_bytes())[self.prog]
-        self.description = known.get("description", self.description)
-        self.epilog = known.get("exit_codes", self.epilog)
-        lines = [f"  {self.prog} {args}".rstrip() for args in known["examples"]]
+        """The help, with the texts of ``help.yaml``, and examples at the end."""
+        texts = read_help()
+        own = texts[self.prog]
+        summary = own.get("summary", "")
+        self.description = own.get("description", f"{summary[:1].upper()}{summary[1:]}.")
+        groups = [
+            "\n".join([f"{heading}:", *(_describe_command(texts, name) for name in names)])
+            for heading, names in own.get("commands", {}).items()
+        ]
+        self.epilog = "\n\n".join([*groups, own.get("exit_codes", "")]).strip()
+        arguments = {key.split()[0]: (key, text) for key, text in own.get("arguments", {}).items()}
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                action._choices_actions = [
+                    action._ChoicesPseudoAction(name, (), texts[parser.prog]["summary"])
+                    for name, parser in action.choices.items()
+                    if action.help is None
+                ]
+            elif action.dest != "help":
+                key, action.help = arguments[name_in_help(action)]
+                if placeholders := key.split()[1:]:
+                    action.metavar = tuple(placeholders) if placeholders[1:] else placeholders[0]
+        lines = [f"  {self.prog} {args}".rstrip() for args in own["examples"]]
         return "\n".join([super().format_help(), "examples:", *lines, ""])
+
+    def _get_positional_kwargs(self, dest: str, **settings: Any) -> dict[str, Any]:
+        if "choices" not in settings:
+            settings.setdefault("metavar", dest.upper())  # errors say it, too
+        return super()._get_positional_kwargs(dest, **settings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -67,23 +86,32 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
 
 
+def read_help() -> dict[str, dict[str, Any]]:
+    """The texts of each command, from ``help.yaml``."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it takes a tenth of the time
+    texts: dict[str, dict[str, Any]] = loader(
+        Path(__file__).with_name("help.yaml").read_bytes()
+    ).get_single_data()
+    return texts
+
+
+def name_in_help(action: argparse.Action) -> str:
+    """What ``help.yaml`` calls an argument: its last option, or the name in the usage."""
+    return [str(action.metavar or action.dest), *action.option_strings][-1]
+
+
+def _describe_command(texts: dict[str, dict[str, Any]], name: str) -> str:
+    return f"  {name:<15}  {texts[f'diffcourt {name}']['summary']}"
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """A hint at a similar option, to append to an error; empty if there is none."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(options), n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def add_part(parts: "argparse._SubParsersAction[P]", name: str, summary: str, **settings: Any) -> P:
-    """Add a command or a subcommand; its summary is its default description."""
-    settings.setdefault("description", describe_part(summary))
-    return parts.add_parser(name, help=summary, **settings)
-
-
-def describe_part(summary: str) -> str:
-    """The summary as a description: a sentence."""
-    return f"{summary[0].upper()}{summary[1:]}."
 
 
 def ref(text: str) -> str:
@@ -145,60 +173,34 @@ def amount(text: str) -> float:
 
 def add_repo(parser: argparse._ActionsContainer) -> None:
     """Add --repo, which names the repository."""
-    parser.add_argument(
-        "--repo",
-        type=directory,
-        metavar="DIR",
-        help="the repository; default: the current directory",
-    )
+    parser.add_argument("--repo", type=directory)
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:
     """Add the options of a person's decision on a finding: until when, by whom, of which run."""
-    parser.add_argument("--until", default="", metavar="DATE", help="its last day, as 2027-06-30")
-    parser.add_argument(
-        "--by",
-        default="",
-        metavar="NAME",
-        help="the person responsible; required for a critical finding",
-    )
-    parser.add_argument(
-        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
-    )
+    parser.add_argument("--until", default="")
+    parser.add_argument("--by", default="")
+    parser.add_argument("--run", dest="run_id", default="latest")
     add_repo(parser)
 
 
 def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
     """Add the argument that names a run; optional if there is a default."""
-    parser.add_argument(
-        "run_id",
-        nargs="?" if default else None,
-        default=default,
-        type=name_of("a run (diffcourt runs lists them)"),
-        metavar="RUN",
-        help="the run's id, a unique prefix of it, or latest"
-        + (f"; default: {default}" if default else ""),
-    )
+    kind = name_of("a run (diffcourt runs lists them)")
+    nargs = "?" if default else None
+    parser.add_argument("run_id", nargs=nargs, default=default, type=kind, metavar="RUN")
 
 
 def add_json_flag(parser: argparse._ActionsContainer) -> None:
     """Add --json, which prints JSON in place of text."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true")
 
 
-def add_json_file(parser: argparse._ActionsContainer, what: str = "full result") -> None:
+def add_json_file(parser: argparse._ActionsContainer) -> None:
     """Add --json, which writes a document to a file in addition to the report, or to stdout."""
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help=f"write the {what} as JSON; without a file, or with -, to standard output",
-    )
+    parser.add_argument("--json", nargs="?", const="-")
 
 
 def add_backend(parser: argparse._ActionsContainer) -> None:
     """Add --backend, which chooses the event loop."""
-    parser.add_argument(
-        "--backend", choices=BACKENDS, default=BACKENDS[0], help="event loop; default: asyncio"
-    )
+    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])

@@ -1,7 +1,8 @@
 """The ``diffcourt`` command.
 
-A subcommand is an entry in ``COMMAND_GROUPS``. Its module has ``add_arguments(parser)`` and
-``run(args) -> exit code``. Only the chosen one is imported, for a fast start.
+A subcommand is an entry in ``COMMANDS`` and in ``help.yaml``. Its module has
+``add_arguments(parser)`` and ``run(args) -> exit code``. Only the chosen one is imported, for a
+fast start.
 """
 
 from __future__ import annotations
@@ -19,60 +20,16 @@ if TYPE_CHECKING:
 
     from orchestrator.cli.arguments import Parser
 
-COMMAND_GROUPS = {
-    "review a change": {
-        "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
-        "resume": ("resume", "resume an interrupted review or answer its question"),
-        "show": ("show", "print a run's report and timeline"),
-        "fix": ("fix", "apply the verified patches of a run's findings"),
-        "export": ("export", "write a verdict in the formats of other tools"),
-    },
-    "set up": {
-        "init": ("init", "add Diffcourt to a repository's CI"),
-        "doctor": ("doctor", "check that everything that a review needs is installed"),
-        "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
-        "schema": ("schema", "print a published JSON Schema"),
-        "mcp": ("mcp", "list MCP servers, or accept their tools"),
-    },
-    "decide as a person": {
-        "approve": ("approve", "approve a pending irreversible call"),
-        "deny": ("approve", "deny a pending irreversible call"),
-        "waive": ("waive", "accept a finding, or a rule in some files"),
-        "dismiss": ("dismiss", "dismiss a finding, for later reviews as well"),
-        "override": ("override", "record a person's decision against a verdict"),
-        "feedback": ("feedback", "say whether a finding was useful, or that it is fixed"),
-        "remember": ("remember", "propose what to remember from past reviews, as a patch"),
-    },
-    "manage runs": {
-        "runs": ("runs", "list, prune, export or import runs"),
-        "view": ("view", "show runs in the browser, and answer their questions there"),
-        "stats": ("stats", "print figures over all runs: results, cost, errors, latency"),
-        "cancel": ("cancel", "stop a run of another process"),
-        "fork": ("fork", "start a new run from an edited checkpoint of another"),
-        "rollback": ("rollback", "restore the files that a run's tools changed"),
-        "trace": ("trace", "export a run as an OpenTelemetry trace"),
-        "audit": ("audit", "verify a run's journal, or list who did what in it"),
-    },
-    "pull requests": {
-        "post": ("post", "post a verdict to a pull or merge request"),
-        "comment-command": (
-            "comment_command",
-            "carry out a command in a comment on a pull request",
-        ),
-    },
-    "tune the judge": {
-        "label": ("label", "label runs or items by hand, for rubric tuning"),
-        "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
-    },
-    "a service for an organization": {
-        "serve": ("serve", "receive webhooks and enqueue reviews for an organization"),
-        "work": ("work", "run the reviews in the service's queue"),
-        "queue": ("queue", "list, retry, cancel or park the service's reviews"),
-    },
-}
-"""Heading of the help -> command -> its module below ``cli/commands`` and its summary."""
-
-COMMANDS = {name: command for group in COMMAND_GROUPS.values() for name, command in group.items()}
+COMMANDS = {
+    name: name.replace("-", "_")
+    for name in (
+        *("review", "resume", "show", "fix", "export", "init", "doctor", "catalog", "schema"),
+        *("mcp", "approve", "deny", "waive", "dismiss", "override", "feedback", "remember"),
+        *("runs", "view", "stats", "cancel", "fork", "rollback", "trace", "audit", "post"),
+        *("comment-command", "label", "rubric", "serve", "work", "queue"),
+    )
+} | {"deny": "approve", "rubric": "rubric.command"}
+"""Command -> its module below ``cli/commands``."""
 
 RESUMABLE = ("review", "resume", "fork")
 """Commands that leave a run to resume where they are interrupted."""
@@ -133,16 +90,16 @@ def _find_command(args: list[str]) -> str:
 def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
-    from orchestrator.cli.arguments import describe_part, did_you_mean
+    from orchestrator.cli.arguments import did_you_mean
 
     chosen = _find_command(args)
     parser, subparsers = _make_parser()
     commands = {
-        name: subparsers.add_parser(name, description=describe_part(COMMANDS[name][1]))
+        name: subparsers.add_parser(name)
         for name in ([chosen] if chosen in COMMANDS else COMMANDS)  # each takes a millisecond
     }
     if chosen in COMMANDS:
-        module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen][0]}")
+        module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen]}")
         module.add_arguments(commands[chosen])
         commands[chosen].set_defaults(run=module.run)
     if not args:
@@ -161,23 +118,14 @@ def _make_parser() -> tuple[Parser, _SubParsersAction[Parser]]:
 
     from orchestrator.cli.arguments import Parser
 
-    parser = Parser(
-        prog="diffcourt",
-        usage="diffcourt [-h] [--version] COMMAND ...",
-        description="Review a change with analyzers, agents and a judge.",
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"diffcourt {__version__}", help="print the version"
-    )
-    for heading, group in COMMAND_GROUPS.items():
-        rows = [f"  {name:<15}  {summary}" for name, (_, summary) in group.items()]
-        parser.add_argument_group(heading, "\n".join(rows))
+    parser = Parser(prog="diffcourt", usage="diffcourt [-h] [--version] COMMAND ...")
+    parser.add_argument("--version", action="version", version=f"diffcourt {__version__}")
     commands = parser.add_subparsers(
         prog="diffcourt",
         metavar="COMMAND",
         dest="command",
         required=True,
         parser_class=Parser,
-        help=SUPPRESS,  # the groups list them
+        help=SUPPRESS,  # help.yaml lists them in groups
     )
     return parser, commands

@@ -30,21 +30,16 @@ def _port(text: str) -> int:
 def add_serving_options(parser: argparse.ArgumentParser) -> None:
     """Add where the pages are served, and to whom."""
     serving = parser.add_argument_group("page in the browser")
-    serving.add_argument("--port", type=_port, default=0, metavar="N", help="default: a free port")
-    serving.add_argument("--open", action="store_true", help="open the page in your browser")
-    serving.add_argument(
-        "--read-only", action="store_true", help="nobody may act; everybody may view"
-    )
+    serving.add_argument("--port", type=_port, default=0)
+    serving.add_argument("--open", action="store_true")
+    serving.add_argument("--read-only", action="store_true")
     proxy = parser.add_argument_group(
         "behind a proxy that signs people in",
         "Its requests carry the secret in DIFFCOURT_PROXY_SECRET.",
     )
-    proxy.add_argument("--proxy-origin", metavar="URL", help="what browsers see: https://HOST")
-    proxy.add_argument("--user-header", metavar="NAME", help="the header that names the person")
-    proxy.add_argument(
-        "--operator", action="append", default=[], metavar="NAME",
-        help="a person who may act; others may only view; repeatable",
-    )  # fmt: skip
+    proxy.add_argument("--proxy-origin")
+    proxy.add_argument("--user-header")
+    proxy.add_argument("--operator", action="append", default=[])
 
 
 def serve_parts(

@@ -29,60 +29,22 @@ if TYPE_CHECKING:
 def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the result and the exit code."""
     group = parser.add_argument_group("result")
-    add_json_file(group, "verdict")
-    add_format_option(group, purpose="write the verdict in another format, beside the report")
-    group.add_argument(
-        "--fail-on",
-        type=_fail_on,
-        metavar="LEVEL",
-        help="exit with 1 at this verdict or a worse one: merge, needs_changes, block or never; or "
-        "where an open finding has a severity: high, or by category, security:high,qa:critical; "
-        "default: fail_on in the configuration of the base commit, needs_changes if unset",
-    )
-    group.add_argument(
-        "--only-new",
-        action="store_true",
-        help="do not fail because of findings that the previous review already had",
-    )
+    add_json_file(group)
+    add_format_option(group)
+    group.add_argument("--fail-on", type=_fail_on)
+    group.add_argument("--only-new", action="store_true")
     amount = group.add_mutually_exclusive_group()
-    amount.add_argument(
-        "--short",
-        action="store_true",
-        help="print the outcome and one line for each open finding, as for a git hook",
-    )
-    amount.add_argument(
-        "--full",
-        action="store_true",
-        help="print every finding in full, without the limit of 100 lines",
-    )
-    amount.add_argument(
-        "--verbose",
-        action="store_true",
-        help="also print agents, criteria, guards, checks and usage, as diffcourt show does",
-    )
-    group.add_argument(
-        "--otel",
-        nargs="?",
-        const="",
-        metavar="URL",
-        help="export the run as a trace while it runs; default: OTEL_EXPORTER_OTLP_ENDPOINT",
-    )
-    group.add_argument(
-        "--quiet",
-        action="store_true",
-        help="print no progress; with a format on standard output, no report either",
-    )
+    amount.add_argument("--short", action="store_true")
+    amount.add_argument("--full", action="store_true")
+    amount.add_argument("--verbose", action="store_true")
+    group.add_argument("--otel", nargs="?", const="")
+    group.add_argument("--quiet", action="store_true")
 
 
 def add_answer_options(parser: argparse._ActionsContainer) -> None:
     """Add the options that answer the question of a waiting run."""
-    parser.add_argument("--answer", metavar="TEXT", help="your answer to the pending question")
-    parser.add_argument(
-        "--to",
-        type=name_of("a question"),
-        metavar="NAME",
-        help="the name of the question, if several are pending",
-    )
+    parser.add_argument("--answer")
+    parser.add_argument("--to", type=name_of("a question"))
 
 
 def read_answer(args: argparse.Namespace) -> Answer | None:

@@ -32,21 +32,9 @@ FORMAT_NAMES = (
 """Those of ``orchestrator.report.formats``, which a start of the command need not import."""
 
 
-def add_format_option(parser: argparse._ActionsContainer, *, purpose: str) -> None:
-    """Add --format, which names formats and files.
-
-    Args:
-        purpose: what it does; the formats follow it in the help.
-    """
-    parser.add_argument(
-        "--format",
-        dest="formats",
-        metavar="FORMAT[=FILE]",
-        action="append",
-        default=[],
-        help=f"{purpose}: {', '.join(FORMAT_NAMES)}; without a file, or with -, to standard "
-        "output; may be repeated",
-    )
+def add_format_option(parser: argparse._ActionsContainer) -> None:
+    """Add --format, which names formats and files."""
+    parser.add_argument("--format", dest="formats", action="append", default=[])
 
 
 class Output(NamedTuple):

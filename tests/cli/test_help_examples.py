@@ -1,4 +1,4 @@
-"""The examples that each command's help ends with, and how commands are named."""
+"""The texts of each command's help, the examples at its end, and how commands are named."""
 
 import argparse
 import shlex
@@ -8,14 +8,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import yaml
 
-from orchestrator import cli
-from orchestrator.cli.arguments import Parser, add_part
+from orchestrator.cli.arguments import Parser, name_in_help, read_help
 from orchestrator.cli.main import COMMANDS, _make_parser, main
+from orchestrator.cli.verdict_outputs import FORMAT_NAMES
 from tests.review.review_kit import Repo
 
-HELP = yaml.safe_load(Path(cli.__file__).with_name("help.yaml").read_text())
+HELP = read_help()
+SHARED = HELP.pop("shared")
 EXAMPLES: dict[str, list[str]] = {command: known["examples"] for command, known in HELP.items()}
 
 
@@ -28,10 +28,9 @@ def repo(tmp_path: Path) -> Repo:
 def every_parser() -> dict[str, Parser]:
     """Parsing leaves a parser as it was."""
     top, commands = _make_parser()
-    for name, (module, summary) in COMMANDS.items():
-        import_module(f"orchestrator.cli.commands.{module}").add_arguments(
-            add_part(commands, name, summary)
-        )
+    for name, module in COMMANDS.items():
+        arguments = import_module(f"orchestrator.cli.commands.{module}")
+        arguments.add_arguments(commands.add_parser(name))
     return {parser.prog: parser for parser in walk(top)}
 
 
@@ -67,14 +66,40 @@ def test_every_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
 
 
-def test_every_argument_has_a_help_text() -> None:
-    unexplained = [
-        (name, action.dest)
-        for name, parser in every_parser().items()
-        for action in parser._actions
-        if not action.help and not isinstance(action, argparse._SubParsersAction)
-    ]
-    assert unexplained == []
+def test_every_command_has_a_summary_and_a_place_in_the_list() -> None:
+    assert {name for name, texts in HELP.items() if "summary" not in texts} == {"diffcourt"}
+    listed = [name for group in HELP["diffcourt"]["commands"].values() for name in group]
+    assert sorted(listed) == sorted(COMMANDS)
+    known = {"summary", "description", "exit_codes", "arguments", "examples", "commands"}
+    assert {key for texts in HELP.values() for key in texts} == known
+
+
+@pytest.mark.parametrize("command", sorted(HELP))
+def test_every_argument_has_a_text_and_every_text_an_argument(command: str) -> None:
+    texts = HELP[command].get("arguments", {})
+    actions = {
+        name_in_help(action): action
+        for action in every_parser()[command]._actions
+        if action.dest != "help" and not isinstance(action, argparse._SubParsersAction)
+    }
+    assert sorted(key.split()[0] for key in texts) == sorted(actions)
+    assert all(text.strip() for text in texts.values())
+    for key in texts:
+        name, *placeholders = key.split()
+        action = actions[name]
+        takes = action.nargs if isinstance(action.nargs, int) else 1
+        assert len(placeholders) <= (takes if action.option_strings else 0), key
+
+
+def test_every_shared_text_is_used() -> None:
+    used = {item for texts in HELP.values() for item in texts.get("arguments", {}).items()}
+    assert not [key for group in SHARED.values() for key in group.items() - used]
+
+
+def test_the_help_names_every_format_of_a_verdict() -> None:
+    for command in ("diffcourt review", "diffcourt export"):
+        text = HELP[command]["arguments"]["--format FORMAT[=FILE]"]
+        assert f": {', '.join(FORMAT_NAMES)};" in text
 
 
 def test_json_needs_no_file_in_any_command() -> None:

@@ -20,26 +20,10 @@ HOURS = 24.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser, default="latest")
-    parser.add_argument(
-        "call",
-        nargs="?",
-        metavar="CALL",
-        help="the short digest of the call, as listed; or its name, if RUN is not `latest`",
-    )
+    parser.add_argument("call", nargs="?")
     add_repo(parser)
-    parser.add_argument(
-        "--hours",
-        type=amount,
-        default=HOURS,
-        metavar="N",
-        help="hours that the decision is valid; default: 24",
-    )
-    parser.add_argument(
-        "--reason",
-        metavar="TEXT",
-        default="",
-        help="the reason; the agent sees why its call was denied",
-    )
+    parser.add_argument("--hours", type=amount, default=HOURS)
+    parser.add_argument("--reason", default="")
 
 
 def run(args: argparse.Namespace) -> int:

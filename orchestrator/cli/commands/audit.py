@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, count
+from orchestrator.cli.arguments import add_json_flag, add_repo, add_run, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
@@ -26,38 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
 
-    def part(
-        name: str, do: Callable[[argparse.Namespace], int], summary: str
-    ) -> argparse.ArgumentParser:
-        p = add_part(parts, name, summary)
+    def part(name: str, do: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        p = parts.add_parser(name)
         p.set_defaults(do=do)
         add_run(p, default="latest")
         add_repo(p)
         add_json_flag(p)
         return p
 
-    p = part("verify", _verify, "verify that a run's journal was not altered")
-    p.add_argument(
-        "--verdict",
-        type=Path,
-        metavar="FILE",
-        help="compare with a verdict that review --json wrote",
-    )
-    p.add_argument(
-        "--head", type=_head, metavar="HASH", help="the verdict's provenance.journal_head"
-    )
-    p.add_argument(
-        "--length", type=count, metavar="N", help="the verdict's provenance.journal_length"
-    )
-    p.add_argument(
-        "--key",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also verify signatures with this key, private or public; may be repeated",
-    )
-    part("show", _show, "list who did what, when and on whose authority, including refusals")
+    p = part("verify", _verify)
+    p.add_argument("--verdict", type=Path)
+    p.add_argument("--head", type=_head)
+    p.add_argument("--length", type=count)
+    p.add_argument("--key", type=Path, action="append", default=[])
+    part("show", _show)
 
 
 def run(args: argparse.Namespace) -> int:

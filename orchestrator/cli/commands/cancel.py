@@ -11,7 +11,7 @@ from orchestrator.report.terminal_escaping import emit_line
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser)
-    parser.add_argument("--why", default="", metavar="TEXT", help="the reason, for the verdict")
+    parser.add_argument("--why", default="")
     add_repo(parser)
 
 

@@ -23,12 +23,10 @@ PARTS = ("agents", "skills", "tools", "rubrics")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("rule", nargs="?", metavar="RULE", help="explain this rule instead")
+    parser.add_argument("rule", nargs="?")
     add_repo(parser)
     add_json_flag(parser)
-    parser.add_argument(
-        "--rules", action="store_true", help="print the rules for findings as Markdown instead"
-    )
+    parser.add_argument("--rules", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

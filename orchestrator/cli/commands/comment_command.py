@@ -24,24 +24,9 @@ FORGES = ("github",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_forge(parser, FORGES)
-    parser.add_argument(
-        "--event",
-        type=name_of("an event file"),
-        metavar="FILE",
-        help="the event of the new comment; default: that of GITHUB_EVENT_PATH",
-    )
-    parser.add_argument(
-        "--verdict",
-        type=name_of("a verdict"),
-        metavar="FILE",
-        help="the verdict of the request's head, for the answer; the file may be missing",
-    )
-    parser.add_argument(
-        "--workflow",
-        default="diffcourt.yml",
-        metavar="NAME",
-        help="file name of the workflow that reviews; default: diffcourt.yml",
-    )
+    parser.add_argument("--event", type=name_of("an event file"))
+    parser.add_argument("--verdict", type=name_of("a verdict"))
+    parser.add_argument("--workflow", default="diffcourt.yml")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,18 +12,9 @@ from orchestrator.report.terminal_escaping import emit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
-    )
-    parser.add_argument(
-        "--reason", type=name_of("a reason"), required=True, metavar="TEXT", help="why"
-    )
-    parser.add_argument(
-        "--scope",
-        choices=("finding", "rule", "path"),
-        default="finding",
-        help="this finding; all of its rule; or those of its rule in its file; default: finding",
-    )
+    parser.add_argument("finding", type=name_of("a finding"))
+    parser.add_argument("--reason", type=name_of("a reason"), required=True)
+    parser.add_argument("--scope", choices=("finding", "rule", "path"), default="finding")
     add_decision(parser)
 
 

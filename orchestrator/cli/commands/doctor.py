@@ -57,16 +57,8 @@ class ProviderStatus(Struct, frozen=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_repo(parser)
-    parser.add_argument(
-        "--verbose",
-        action="store_true",
-        help="also show what the sandbox prevents, and each provider's models and prices",
-    )
-    parser.add_argument(
-        "--call",
-        action="store_true",
-        help="make one small call to each configured provider, with its cheapest model",
-    )
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--call", action="store_true")
     add_json_flag(parser)
 
 

@@ -11,14 +11,8 @@ from orchestrator.errors import EXIT_OK, InputError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "source",
-        nargs="?",
-        default="latest",
-        metavar="RUN",
-        help="a run, latest, or a file that review --json wrote; default: latest",
-    )
-    add_format_option(parser, purpose="write the verdict in this format")
+    parser.add_argument("source", nargs="?", default="latest", metavar="RUN")
+    add_format_option(parser)
     add_repo(parser)
 
 

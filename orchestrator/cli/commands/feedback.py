@@ -13,13 +13,9 @@ from orchestrator.report.terminal_escaping import emit_line
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "finding", type=name_of("a finding"), metavar="FINDING", help="F3, or a fingerprint"
-    )
-    parser.add_argument("said", choices=SAID, metavar="WORD", help=", ".join(SAID))
-    parser.add_argument(
-        "--run", dest="run_id", default="latest", metavar="RUN", help="the run; default: latest"
-    )
+    parser.add_argument("finding", type=name_of("a finding"))
+    parser.add_argument("said", choices=SAID, metavar="WORD")
+    parser.add_argument("--run", dest="run_id", default="latest")
     add_repo(parser)
 
 

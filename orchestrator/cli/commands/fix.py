@@ -24,23 +24,10 @@ _PATCH_LINE = (" ", "+", "-", "@", "\\")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="RUN|FINDING",
-        help="the run (default: latest) or a file that review --json wrote; then findings (F1 F3)",
-    )
-    parser.add_argument("--yes", action="store_true", help="apply without asking")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="change nothing: prove the patches again, and exit with 1 if one fails",
-    )
-    parser.add_argument(
-        "--base",
-        metavar="REF",
-        help="compare HEAD with this to prove the patches of a file (default: as a review does)",
-    )
+    parser.add_argument("names", nargs="*", metavar="RUN|FINDING")
+    parser.add_argument("--yes", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--base")
     add_repo(parser)
 
 

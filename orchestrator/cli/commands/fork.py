@@ -17,25 +17,10 @@ from orchestrator.errors import ReplayMismatch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "run_id", metavar="RUN", help="a run, latest, or the directory that it was exported to"
-    )
-    parser.add_argument(
-        "--at",
-        required=True,
-        metavar="STATE",
-        help="continue from this state, such as Triage, Synthesize or Evaluate, or its number",
-    )
-    parser.add_argument(
-        "--plan", type=Path, metavar="FILE", help="the plan to continue with: an edited plan.json"
-    )
-    parser.add_argument(
-        "--drop",
-        action="append",
-        default=[],
-        metavar="FINDING",
-        help="a finding to leave out; may be repeated",
-    )
+    parser.add_argument("run_id", metavar="RUN")
+    parser.add_argument("--at", required=True)
+    parser.add_argument("--plan", type=Path)
+    parser.add_argument("--drop", action="append", default=[])
     add_answer_options(parser)
     add_repo(parser)
     add_result_options(parser)

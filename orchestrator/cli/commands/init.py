@@ -18,36 +18,11 @@ NAMES = ("github", "gitlab", "forgejo", "pre-commit")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.description = (
-        "Write the files that review every pull or merge request. On a terminal it asks what is\n"
-        "not given: which CI system, whether findings are posted as comments, and whether\n"
-        "commands in comments are carried out."
-    )
-    parser.add_argument(
-        "--ci", choices=NAMES, metavar="NAME", help=f"the CI system: {', '.join(NAMES)}"
-    )
-    parser.add_argument(
-        "--comments",
-        choices=("yes", "no", "gate"),
-        metavar="YES|NO|GATE",
-        help="whether findings are posted as comments: yes, no, or gate: by one trusted job "
-        "without a model, whose check a merge rule may require (GitHub)",
-    )
-    parser.add_argument(
-        "--commands",
-        choices=("yes", "no"),
-        metavar="YES|NO",
-        help="whether to carry out commands in comments, such as /diffcourt dismiss: yes "
-        "or no; default: no, unless it is asked",
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="git+https://HOST/PATH@COMMIT",
-        help="where CI installs Diffcourt from, a commit in full; default: where this program was "
-        "installed from",
-    )
-    parser.add_argument("--force", action="store_true", help="replace existing files")
+    parser.add_argument("--ci", choices=NAMES)
+    parser.add_argument("--comments", choices=("yes", "no", "gate"))
+    parser.add_argument("--commands", choices=("yes", "no"))
+    parser.add_argument("--from", dest="source")
+    parser.add_argument("--force", action="store_true")
     add_repo(parser)
 
 

@@ -33,33 +33,18 @@ _COMMANDS = "s skip, < undo, # note, q quit"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_items(parser, rubric=False, many="*")
-    parser.add_argument("--runs", action="store_true", help="label this repository's past runs")
+    parser.add_argument("--runs", action="store_true")
     add_repo(parser)
-    parser.add_argument(
-        "--labels", type=Path, default=Path("labels.jsonl"), metavar="FILE",
-        help="label file; default labels.jsonl",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rater", type=name_of("yourself"), metavar="NAME",
-        help="the person who labels; behind a proxy: the person signed in",
-    )  # fmt: skip
-    parser.add_argument(
-        "--answers", choices=SCALES, default="accept", help="the scale of labels; default accept"
-    )
-    parser.add_argument(
-        "--rubric", metavar="RUBRIC", help="the rubric whose criteria --criteria asks for"
-    )
-    parser.add_argument("--criteria", action="store_true", help="also label each criterion")
-    parser.add_argument("--show-score", action="store_true", help="show the judge's scores")
-    parser.add_argument("--next", type=count, metavar="N", help="only the next N items")
-    parser.add_argument(
-        "--relabel",
-        action="append",
-        metavar="ITEM",
-        help="label this item again (repeatable); the earlier label is kept as its history",
-    )
-    parser.add_argument("--list", action="store_true", help="print the ids of the items and exit")
-    parser.add_argument("--web", action="store_true", help="label on a page in the browser")
+    parser.add_argument("--labels", type=Path, default=Path("labels.jsonl"))
+    parser.add_argument("--rater", type=name_of("yourself"))
+    parser.add_argument("--answers", choices=SCALES, default="accept")
+    parser.add_argument("--rubric")
+    parser.add_argument("--criteria", action="store_true")
+    parser.add_argument("--show-score", action="store_true")
+    parser.add_argument("--next", type=count)
+    parser.add_argument("--relabel", action="append")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--web", action="store_true")
     add_serving_options(parser)
 
 

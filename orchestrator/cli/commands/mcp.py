@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_part, add_repo, name_of
+from orchestrator.cli.arguments import add_repo, name_of
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit, escape_code_lines, escape_unprintable
@@ -20,21 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
-    summary = "list the servers and tools in config/mcp.yaml without starting them"
-    part = add_part(parts, "list", summary)
+    part = parts.add_parser("list")
     add_repo(part)
     part.set_defaults(do=_list)
-    summary = "start one server and print its tools and the pins to commit"
-    part = add_part(
-        parts,
-        "accept",
-        summary,
-        description=f"{summary.capitalize()}. It runs the command in the work tree's\n"
-        ".diffcourt/config/mcp.yaml; `diffcourt mcp list` shows it.",
-    )
-    part.add_argument(
-        "server", type=name_of("a server"), metavar="SERVER", help="the server's name"
-    )
+    part = parts.add_parser("accept")
+    part.add_argument("server", type=name_of("a server"))
     add_repo(part)
     part.set_defaults(do=_accept)
 

@@ -14,16 +14,8 @@ from orchestrator.report.terminal_escaping import emit_line
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser, default="latest")
-    parser.add_argument(
-        "--verdict",
-        choices=OUTCOMES,
-        default="merge",
-        metavar="OUTCOME",
-        help=f"the person's outcome: {', '.join(OUTCOMES)}; default: merge",
-    )
-    parser.add_argument(
-        "--reason", type=name_of("a reason"), required=True, metavar="TEXT", help="why"
-    )
+    parser.add_argument("--verdict", choices=OUTCOMES, default="merge")
+    parser.add_argument("--reason", type=name_of("a reason"), required=True)
     add_repo(parser)
 
 

@@ -23,57 +23,20 @@ FORGES = ("github", "gitlab", "forgejo")
 
 def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
     """Add the options that name a forge and a project on it."""
-    parser.add_argument(
-        "--to", choices=forges, required=True, metavar="FORGE", help=", ".join(forges)
-    )
-    parser.add_argument(
-        "--project",
-        type=name_of("a project"),
-        metavar="OWNER/NAME",
-        help="default: that of the CI's variables",
-    )
-    parser.add_argument(
-        "--url",
-        type=name_of("an address"),
-        metavar="URL",
-        help="address of the forge's API; default: that of the CI's variables",
-    )
+    parser.add_argument("--to", choices=forges, required=True)
+    parser.add_argument("--project", type=name_of("a project"))
+    parser.add_argument("--url", type=name_of("an address"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("verdict", metavar="FILE", help="a verdict that review --json wrote")
+    parser.add_argument("verdict", metavar="FILE")
     add_forge(parser, FORGES)
-    parser.add_argument(
-        "--request",
-        type=count,
-        metavar="N",
-        help="number of the pull or merge request; default: that of the CI's variables",
-    )
-    parser.add_argument(
-        "--max-inline",
-        type=count,
-        metavar="N",
-        help="maximum number of comments at lines, most severe first; the summary has the "
-        "rest; default: 5",
-    )
-    parser.add_argument(
-        "--always-comment",
-        action="store_true",
-        help="write the summary comment even if there are no findings",
-    )
-    parser.add_argument(
-        "--trust-override",
-        action="store_true",
-        help="let a person's override in the verdict set the check: not for a verdict from a job "
-        "of a stranger's change",
-    )
-    parser.add_argument(
-        "--suggest-fixes",
-        action="store_true",
-        help="let people commit verified patches from the comments, in GitHub and GitLab: not for "
-        "a verdict from a job of a stranger's change",
-    )
+    parser.add_argument("--request", type=count)
+    parser.add_argument("--max-inline", type=count)
+    parser.add_argument("--always-comment", action="store_true")
+    parser.add_argument("--trust-override", action="store_true")
+    parser.add_argument("--suggest-fixes", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.arguments import add_json_flag, add_part, count, name_of
+from orchestrator.cli.arguments import add_json_flag, count, name_of
 from orchestrator.cli.commands.work import add_config, require_service
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit
@@ -24,16 +24,8 @@ if TYPE_CHECKING:
     Queue = procrastinate.App
     Work = Callable[[argparse.Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
 
-_ON_CHANGES = {
-    "retry": "continue a change's review where it stopped; unparks it",
-    "cancel": "end the running and waiting jobs of a change",
-    "park": "cancel, and skip later pushes until somebody retries",
-}
-_ON_ALL = {
-    "drain": "stop workers from taking new jobs; running jobs finish",
-    "open": "let workers take jobs again",
-    "clean": "remove jobs and delivery ids that ended two weeks ago",
-}
+_ON_CHANGES = ("retry", "cancel", "park")
+_ON_ALL = ("drain", "open", "clean")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,21 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(
         title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
     )
-    listing = add_part(parts, "list", "list the waiting, running and parked jobs")
-    listing.add_argument("--all", action="store_true", help="also list ended jobs")
-    listing.add_argument(
-        "--limit", type=count, default=20, metavar="N", help="list the newest N; default: 20"
-    )
+    listing = parts.add_parser("list")
+    listing.add_argument("--all", action="store_true")
+    listing.add_argument("--limit", type=count, default=20)
     add_json_flag(listing)
     add_config(listing)
-    for name, summary in _ON_CHANGES.items():
-        part = add_part(parts, name, summary)
-        part.add_argument(
-            "change", type=name_of("a change"), metavar="CHANGE", help="as list shows it"
-        )
+    for name in _ON_CHANGES:
+        part = parts.add_parser(name)
+        part.add_argument("change", type=name_of("a change"))
         add_config(part)
-    for name, summary in _ON_ALL.items():
-        add_config(add_part(parts, name, summary))
+    for name in _ON_ALL:
+        add_config(parts.add_parser(name))
 
 
 def run(args: argparse.Namespace) -> int:

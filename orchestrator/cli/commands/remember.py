@@ -14,15 +14,9 @@ from orchestrator.report.terminal_escaping import emit_line
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument(
-        "runs",
-        nargs="*",
-        type=name_of("a run (diffcourt runs lists them)"),
-        metavar="RUN",
-        help="runs, or files with verdicts; default: all finished runs of this repository",
+        "runs", nargs="*", type=name_of("a run (diffcourt runs lists them)"), metavar="RUN"
     )
-    parser.add_argument(
-        "--out", default="-", metavar="FILE", help="where the patch goes; default: standard output"
-    )
+    parser.add_argument("--out", default="-")
     add_repo(parser)
 
 

@@ -31,43 +31,14 @@ MAX_DESCRIPTION = 256 << 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     what = parser.add_argument_group("what to review")
-    what.add_argument(
-        "range",
-        nargs="?",
-        type=ref,
-        metavar="RANGE",
-        help="BASE..HEAD, or BASE alone: the same as --base BASE --head HEAD",
-    )
+    what.add_argument("range", nargs="?", type=ref, metavar="RANGE")
     add_repo(what)
-    what.add_argument(
-        "--base", type=ref, metavar="REF", help="compare with this ref; default: the merge base"
-    )
+    what.add_argument("--base", type=ref)
     _add_heads(what)
-    what.add_argument(
-        "--path",
-        dest="paths",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="review only changed files at or below this path of the repository; may be repeated",
-    )
-    what.add_argument(
-        "--title",
-        metavar="TEXT",
-        help="the change's title, which agents are shown; default: that of the CI's pull request",
-    )
-    what.add_argument(
-        "--description-file",
-        metavar="FILE",
-        help="the change's description, which agents are shown; - is standard input; default: that "
-        "of the CI's pull request",
-    )
-    what.add_argument(
-        "--previous",
-        metavar="FILE",
-        help="report what is new, open and fixed since this verdict; default: since the newest one "
-        "of the same pull request or branch in the store",
-    )
+    what.add_argument("--path", dest="paths", action="append", default=[])
+    what.add_argument("--title")
+    what.add_argument("--description-file")
+    what.add_argument("--previous")
     add_result_options(parser)
     _add_reports(what)
     _add_how(parser.add_argument_group("how to review"))
@@ -76,102 +47,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_heads(what: argparse._ArgumentGroup) -> None:
     """Add the options of which one names what is reviewed."""
     side = what.add_mutually_exclusive_group()
-    side.add_argument("--head", type=ref, metavar="REF", help="the ref to review; default: HEAD")
-    side.add_argument(
-        "--worktree", action="store_true", help="review the work tree, committed or not"
-    )
-    side.add_argument(
-        "--staged", action="store_true", help="review what is staged for the next commit"
-    )
-    what.add_argument(
-        "--hook",
-        action="store_true",
-        help="in a git hook: review the commits that a push sends, else as --staged",
-    )
-    side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
+    side.add_argument("--head", type=ref)
+    side.add_argument("--worktree", action="store_true")
+    side.add_argument("--staged", action="store_true")
+    what.add_argument("--hook", action="store_true")
+    side.add_argument("--diff")
 
 
 def _add_reports(what: argparse._ArgumentGroup) -> None:
     """Add the options for reports of other tools."""
-    what.add_argument(
-        "--coverage",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a coverage report: Cobertura XML, coverage.py JSON or lcov; may be repeated",
-    )
-    what.add_argument(
-        "--import",
-        dest="imports",
-        metavar="[FORMAT:]FILE",
-        action="append",
-        default=[],
-        help="a report of another analyzer, whose results at changed lines become "
-        "findings: SARIF, Checkstyle or JUnit XML, ESLint JSON, GitLab Code Quality, "
-        "rdjson or rdjsonl, detected from the content or named (sarif, checkstyle, junit, "
-        "eslint, gitlab, rdjson, rdjsonl), or the output of a compiler (gcc, which must be "
-        "named); may be repeated",
-    )
-    what.add_argument(
-        "--advisories",
-        metavar="DIR",
-        help="a dump of OSV advisories, a folder or an all.zip: dependencies that the change adds "
-        "or moves to a version with a known vulnerability become findings",
-    )
+    what.add_argument("--coverage", action="append", default=[])
+    what.add_argument("--import", dest="imports", action="append", default=[])
+    what.add_argument("--advisories")
 
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
     """Add the options for how to review."""
-    how.add_argument(
-        "--provider",
-        type=name_of("a provider"),
-        metavar="NAME",
-        help="offline, anthropic, openai, openai-compatible or one of your config/models.yaml; "
-        "default: the one in base's configuration",
-    )
-    how.add_argument(
-        "--pattern",
-        choices=("auto", "team", "single"),
-        help="a lead with specialists, a single agent, or, by default, whichever suits the "
-        "size of the change",
-    )
-    how.add_argument(
-        "--max-iterations", type=count, metavar="N", help="maximum number of iterations"
-    )
-    how.add_argument(
-        "--max-tool-calls", type=count, metavar="N", help="maximum number of tool calls"
-    )
-    how.add_argument("--max-minutes", type=amount, metavar="N", help="maximum wall time in minutes")
-    how.add_argument("--max-tokens", type=count, metavar="N", help="maximum number of tokens")
-    how.add_argument("--max-usd", type=amount, metavar="X", help="maximum cost in US dollars")
-    how.add_argument(
-        "--estimate",
-        action="store_true",
-        help="print the expected and the maximum cost, and exit; no model is called",
-    )
-    how.add_argument(
-        "--run-tests",
-        action="store_true",
-        default=None,
-        help="let base's test command and agents' snippets run code of the change; default: "
-        "only in CI",
-    )
-    how.add_argument(
-        "--run-analyzers",
-        action="store_true",
-        default=None,
-        help="run the analyzers and the type checker that base configures; default: only in CI",
-    )
-    how.add_argument(
-        "--allow-spending",
-        action="store_true",
-        default=None,
-        help="let base choose a paid provider and raise bounds; default: only in CI",
-    )
+    how.add_argument("--provider", type=name_of("a provider"))
+    how.add_argument("--pattern", choices=("auto", "team", "single"))
+    how.add_argument("--max-iterations", type=count)
+    how.add_argument("--max-tool-calls", type=count)
+    how.add_argument("--max-minutes", type=amount)
+    how.add_argument("--max-tokens", type=count)
+    how.add_argument("--max-usd", type=amount)
+    how.add_argument("--estimate", action="store_true")
+    how.add_argument("--run-tests", action="store_true", default=None)
+    how.add_argument("--run-analyzers", action="store_true", default=None)
+    how.add_argument("--allow-spending", action="store_true", default=None)
     add_backend(how)
-    how.add_argument(
-        "--no-cache", action="store_true", help="analyze every file again, without cached results"
-    )
+    how.add_argument("--no-cache", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,17 +11,9 @@ from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser)
-    parser.add_argument(
-        "call", nargs="?", metavar="CALL", help="the name of the call, as audit show prints it"
-    )
+    parser.add_argument("call", nargs="?")
     add_repo(parser)
-    parser.add_argument(
-        "--force",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="with CALL: also restore this file, even if it changed since; may be repeated",
-    )
+    parser.add_argument("--force", action="append", default=[])
 
 
 def run(args: argparse.Namespace) -> int:

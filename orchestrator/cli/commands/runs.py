@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, amount, count
+from orchestrator.cli.arguments import add_json_flag, add_repo, add_run, amount, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path
@@ -25,42 +25,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options and subcommands; without a subcommand it lists."""
     add_repo(parser)
     add_json_flag(parser)
-    parser.add_argument(
-        "--limit",
-        type=count,
-        metavar="N",
-        help=f"list the newest N; default: {LISTED}, or all with --json",
-    )
+    parser.add_argument("--limit", type=count)
     parser.set_defaults(do=_list)
     parts = parser.add_subparsers(title="subcommands", metavar="[SUBCOMMAND]", dest="part")
-    p = _part(parts, "prune", "delete old runs; a run in progress is kept")
+    p = _part(parts, "prune")
     which = p.add_mutually_exclusive_group(required=True)
-    which.add_argument("--keep", type=count, metavar="N", help="keep the newest N runs")
-    which.add_argument(
-        "--older-than", type=amount, metavar="DAYS", help="delete runs older than DAYS"
-    )
-    which.add_argument("--run", action="append", dest="names", metavar="RUN", help="delete a run")
-    p.add_argument(
-        "--dry-run", action="store_true", help="only list the runs that would be deleted"
-    )
+    which.add_argument("--keep", type=count)
+    which.add_argument("--older-than", type=amount)
+    which.add_argument("--run", action="append", dest="names")
+    p.add_argument("--dry-run", action="store_true")
     p.set_defaults(do=_prune, keep=None, older_than=None, names=[], dry_run=False)
-    p = _part(parts, "export", "export a run to a directory of text files")
+    p = _part(parts, "export")
     add_run(p)
-    p.add_argument("dir", type=Path, metavar="DIR", help="the directory to create")
+    p.add_argument("dir", type=Path)
     p.set_defaults(do=_export)
-    p = _part(parts, "import", "import an exported run, after verifying its hash chain")
-    p.add_argument(
-        "source", type=Path, metavar="DIR|FILE", help="the exported directory, or its journal.jsonl"
-    )
+    p = _part(parts, "import")
+    p.add_argument("source", type=Path, metavar="DIR|FILE")
     p.set_defaults(do=_import)
 
 
 def _part(
-    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
+    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str
 ) -> argparse.ArgumentParser:
     # Shared options may precede or follow the subcommand: a default after it must not overwrite
     # a value before it.
-    p = add_part(parts, name, summary, argument_default=argparse.SUPPRESS)
+    p = parts.add_parser(name, argument_default=argparse.SUPPRESS)
     add_repo(p)
     add_json_flag(p)
     return p

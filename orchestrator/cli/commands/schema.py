@@ -9,9 +9,7 @@ from orchestrator.report.terminal_escaping import as_json, emit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "document", choices=("verdict", "statistics"), help="the document: verdict or statistics"
-    )
+    parser.add_argument("document", choices=("verdict", "statistics"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from orchestrator.errors import EXIT_OK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_config(parser)
-    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: 127.0.0.1")
-    parser.add_argument("--port", type=count, default=8080, metavar="N", help="default: 8080")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=count, default=8080)
 
 
 def run(args: argparse.Namespace) -> int:

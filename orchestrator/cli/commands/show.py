@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repo(parser)
     group = parser.add_mutually_exclusive_group()
     add_json_flag(group)
-    group.add_argument(
-        "--follow", action="store_true", help="first show the progress until the run ends or waits"
-    )
+    group.add_argument("--follow", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,41 +29,19 @@ _SPAN = re.compile(r"(\d{1,5})([hdw])")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     which = parser.add_argument_group("runs")
-    which.add_argument(
-        "--since", type=_since, metavar="WHEN", help="began since a day (2027-01-31) or span (7d)"
-    )
-    which.add_argument(
-        "--repo",
-        type=directory,
-        action="append",
-        metavar="DIR",
-        help="of this repository; may be repeated; default: the current one",
-    )
-    which.add_argument(
-        "--all-repositories",
-        action="store_true",
-        help="of every repository in a shared store (PostgreSQL)",
-    )
+    which.add_argument("--since", type=_since)
+    which.add_argument("--repo", type=directory, action="append")
+    which.add_argument("--all-repositories", action="store_true")
     output = parser.add_argument_group("output")
-    output.add_argument(
-        "--by", choices=GROUPINGS, help="a line for each: agent, tool, model, rule or pattern"
-    )
-    output.add_argument("--all", action="store_true", help="all lines of --by, not only ten")
+    output.add_argument("--by", choices=GROUPINGS)
+    output.add_argument("--all", action="store_true")
     add_json_flag(output)
-    output.add_argument("--csv", metavar="FILE", help="also write CSV; - for standard output")
-    output.add_argument("--html", metavar="FILE", help="also write a page with charts by day")
+    output.add_argument("--csv")
+    output.add_argument("--html")
     monitoring = parser.add_argument_group("monitoring")
-    monitoring.add_argument(
-        "--check",
-        action="store_true",
-        help="print the firing alerts of config/alerts.yaml, one per line",
-    )
-    monitoring.add_argument(
-        "--prometheus", metavar="FILE", help="write metrics, for node_exporter's textfile collector"
-    )
-    monitoring.add_argument(
-        "--dashboard", metavar="FILE", help="write a Grafana dashboard of these metrics"
-    )
+    monitoring.add_argument("--check", action="store_true")
+    monitoring.add_argument("--prometheus")
+    monitoring.add_argument("--dashboard")
 
 
 def _since(text: str) -> float:

@@ -12,18 +12,8 @@ from orchestrator.report.terminal_escaping import emit_line
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_run(parser, default="latest")
-    parser.add_argument(
-        "--to",
-        default="",
-        metavar="URL|FILE",
-        help="the collector (OTLP over HTTP), or a file for OTLP JSON (- for stdout); "
-        "default: OTEL_EXPORTER_OTLP_ENDPOINT",
-    )
-    parser.add_argument(
-        "--with-content",
-        action="store_true",
-        help="include prompts, answers, arguments and results; secrets are redacted",
-    )
+    parser.add_argument("--to", default="")
+    parser.add_argument("--with-content", action="store_true")
     add_repo(parser)
 
 

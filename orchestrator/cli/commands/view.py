@@ -21,18 +21,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "--repo", type=directory, action="append", metavar="DIR", dest="repos",
-        help="repository whose runs are shown; repeatable; default: the current directory",
-    )  # fmt: skip
-    parser.add_argument(
-        "--bundle", nargs=2, metavar=("RUN", "FILE"),
-        help="write one run as a page to share, and exit; it needs no server",
-    )  # fmt: skip
-    parser.add_argument(
-        "--metrics-token-file", type=Path, metavar="FILE",
-        help="clients that send this token, such as Prometheus, may read /metrics",
-    )  # fmt: skip
+    parser.add_argument("--repo", type=directory, action="append", dest="repos")
+    parser.add_argument("--bundle", nargs=2)
+    parser.add_argument("--metrics-token-file", type=Path)
     add_serving_options(parser)
 
 

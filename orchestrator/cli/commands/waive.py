@@ -16,23 +16,9 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument(
-        "target",
-        type=name_of("what to waive"),
-        metavar="FINDING",
-        help="F3, a fingerprint or a rule",
-    )
-    parser.add_argument(
-        "--why", type=name_of("a reason"), required=True, metavar="TEXT", help="the reason"
-    )
-    parser.add_argument(
-        "--path",
-        dest="paths",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="for a rule or a fingerprint, the files that it applies to; may be repeated",
-    )
+    parser.add_argument("target", type=name_of("what to waive"), metavar="FINDING")
+    parser.add_argument("--why", type=name_of("a reason"), required=True)
+    parser.add_argument("--path", dest="paths", action="append", default=[])
     add_decision(parser)
 
 

@@ -10,13 +10,7 @@ from orchestrator.errors import EXIT_OK, InputError
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the service's configuration."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=Path("/etc/diffcourt/service.yaml"),
-        metavar="FILE",
-        help="the service's configuration; default: /etc/diffcourt/service.yaml",
-    )
+    parser.add_argument("--config", type=Path, default=Path("/etc/diffcourt/service.yaml"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -51,28 +51,16 @@ ITEM_SUFFIXES = (".jsonl", ".csv")
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rubric compare``."""
-    p.add_argument("a", metavar="A", help="a rubric, or items that a judge scored (.jsonl, .csv)")
-    p.add_argument("b", metavar="B", help="the same for the other side")
-    p.add_argument(
-        "--items", type=Path, action="append", default=[], metavar="FILE",
-        help="items for a side that is a rubric (repeatable): scored, or with --provider",
-    )  # fmt: skip
-    p.add_argument(
-        "--rubric", action="append", default=[], metavar="RUBRIC",
-        help="the rubric that decides items; give it twice for one per side",
-    )  # fmt: skip
-    p.add_argument(
-        "--judge", action="append", default=[], metavar="NAME",
-        help="only scores of this judge (part of its name); give it twice for one per side",
-    )  # fmt: skip
+    p.add_argument("a")
+    p.add_argument("b")
+    p.add_argument("--items", type=Path, action="append", default=[])
+    p.add_argument("--rubric", action="append", default=[])
+    p.add_argument("--judge", action="append", default=[])
     add_labels(p, judge=False)
-    p.add_argument(
-        "--margin", type=amount, default=0.05, metavar="KAPPA",
-        help="largest drop that does not matter; default 0.05",
-    )  # fmt: skip
+    p.add_argument("--margin", type=amount, default=0.05)
     add_repo(p)
-    add_provider(p, "have this provider's model score --items for a side that is a rubric")
-    add_judging_options(p, sides=True)
+    add_provider(p)
+    add_judging_options(p)
     add_report(p)
     add_json_file(p)
     p.set_defaults(do=compare)

@@ -19,42 +19,26 @@ FORMATS = ("csv", "jsonl")
 _SHOWN = 10
 
 
-def add_exchange_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def add_exchange_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     """Add the subcommands and their options."""
-    p = part("import-items", "convert another tool's table to items and labels")
-    p.add_argument("source", type=Path, metavar="FILE", help="the table")
-    p.add_argument(
-        "--from", dest="format", choices=FORMATS, required=True, metavar="FORMAT",
-        help=", ".join(FORMATS),
-    )  # fmt: skip
-    p.add_argument("--out", type=Path, required=True, metavar="ITEMS", help="the items to write")
-    p.add_argument("--labels", type=Path, metavar="FILE", help="the label file to write")
+    p = part("import-items")
+    p.add_argument("source", type=Path, metavar="FILE")
+    p.add_argument("--from", dest="format", choices=FORMATS, required=True)
+    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--labels", type=Path)
     _add_map(p)
     p.set_defaults(do=import_items)
-    p = part("export-items", "write items and labels as a table")
+    p = part("export-items")
     add_items(p, rubric=False)
-    p.add_argument(
-        "--labels",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="label file of diffcourt label (repeatable)",
-    )
-    p.add_argument(
-        "--format", choices=FORMATS, required=True, metavar="FORMAT",
-        help=", ".join(FORMATS),
-    )  # fmt: skip
-    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
+    p.add_argument("--labels", type=Path, action="append", default=[])
+    p.add_argument("--format", choices=FORMATS, required=True)
+    p.add_argument("--out", type=Path, required=True)
     _add_map(p)
     p.set_defaults(do=export_items)
 
 
 def _add_map(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--map", action="append", default=[], type=_pair, metavar="OURS=THEIRS",
-        help="our field = their column or path, such as text=answer (repeatable)",
-    )  # fmt: skip
+    p.add_argument("--map", action="append", default=[], type=_pair)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -25,37 +25,17 @@ if TYPE_CHECKING:
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Add the subcommand's options."""
-    p.add_argument(
-        "runs", nargs="*", metavar="RUN",
-        help="runs, or files with verdicts; default: all finished runs of this repository",
-    )  # fmt: skip
-    p.add_argument("--out", type=Path, metavar="ITEMS", help="write the findings, to be labeled")
-    p.add_argument(
-        "--labels", type=Path, action="append", default=[], metavar="FILE",
-        help="experts' labels of some findings, which correct the estimate",
-    )  # fmt: skip
-    p.add_argument("--accept-at", type=float, metavar="NUMBER", help="lowest label for useful")
-    p.add_argument(
-        "--assume-random",
-        action="store_true",
-        help="treat the labeled findings as a random sample, although the labels do not say so",
-    )
+    p.add_argument("runs", nargs="*", metavar="RUN")
+    p.add_argument("--out", type=Path)
+    p.add_argument("--labels", type=Path, action="append", default=[])
+    p.add_argument("--accept-at", type=float)
+    p.add_argument("--assume-random", action="store_true")
     add_json_file(p)
     add_repo(p)
-    p.add_argument(
-        "--from",
-        dest="forge",
-        choices=FORGES,
-        help="read the comments of a pull or merge request there",
-    )
-    p.add_argument(
-        "--project",
-        type=name_of("a project"),
-        metavar="OWNER/NAME",
-        help="the project there; default: that of the CI's variables",
-    )
-    p.add_argument("--request", type=count, metavar="N", help="number of the request")
-    p.add_argument("--url", type=name_of("an address"), metavar="URL", help="of the forge's API")
+    p.add_argument("--from", dest="forge", choices=FORGES)
+    p.add_argument("--project", type=name_of("a project"))
+    p.add_argument("--request", type=count)
+    p.add_argument("--url", type=name_of("an address"))
     p.set_defaults(do=feedback)
 
 

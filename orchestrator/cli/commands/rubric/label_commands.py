@@ -40,50 +40,35 @@ if TYPE_CHECKING:
     Result = CorrectedRate | DisagreementReport | Drift
 
 
-def add_label_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
+def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     """Add the subcommands and their options."""
-    p = part(
-        "disagree", "list items where the rubric and people disagree, the clearest cases first"
-    )
+    p = part("disagree")
     add_items(p)
     add_labels(p)
-    p.add_argument(
-        "--all", action="store_true", help="print all of them, with text, scores and reasons"
-    )
+    p.add_argument("--all", action="store_true")
     add_report(p)
     add_json_file(p)
     p.set_defaults(do=disagree)
-    p = part("lint", "find criteria that a judge or people cannot score well")
+    p = part("lint")
     add_items(p, many="*")
     add_labels(p)
-    p.add_argument(
-        "--all", action="store_true", help="print all findings, not only three of each kind"
-    )
+    p.add_argument("--all", action="store_true")
     add_json_file(p)
     p.set_defaults(do=lint)
-    p = part("rate", "estimate how many of all items people would accept, from labels of some")
+    p = part("rate")
     add_items(p)
     add_labels(p)
-    p.add_argument(
-        "--assume-random",
-        action="store_true",
-        help="treat the labeled items as a random sample, although the labels do not say so",
-    )
+    p.add_argument("--assume-random", action="store_true")
     add_report(p)
     add_json_file(p)
     p.set_defaults(do=rate)
-    p = part("drift", "detect whether the judge or the reviewers have changed over time")
+    p = part("drift")
     add_items(p)
     add_labels(p)
-    p.add_argument("--anchors", type=Path, metavar="FILE", help="the file of frozen anchors")
-    p.add_argument(
-        "--freeze", action="store_true", help="write the labeled items as anchors to the file"
-    )
+    p.add_argument("--anchors", type=Path)
+    p.add_argument("--freeze", action="store_true")
     add_force(p)
-    p.add_argument(
-        "--since", default="", metavar="DATE",
-        help="compare labels before and after; default: when the anchors were frozen",
-    )  # fmt: skip
+    p.add_argument("--since", default="")
     add_report(p)
     add_json_file(p)
     p.set_defaults(do=drift)

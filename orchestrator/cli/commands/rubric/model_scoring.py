@@ -28,36 +28,16 @@ MODEL_OPTIONS = ("estimate", "model", "prompt", "concurrency", "round", "max_usd
 INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
 
 
-def add_judging_options(p: argparse.ArgumentParser, sides: bool = False) -> None:
-    """Add the options that say which model judges items, and what it may cost.
-
-    Args:
-        sides: two sides are judged, each by a model and with a prompt of its own where two are
-            given.
-    """
-    twice = "; give it twice for one per side" if sides else ""
-    p.add_argument(
-        "--model", action="append", default=[], metavar="NAME",
-        help=f"a stage (fast, strong, strongest) or a model; default strong{twice}",
-    )  # fmt: skip
-    p.add_argument(
-        "--prompt", action="append", default=[], type=Path, metavar="FILE",
-        help=f"the judge's system prompt, instead of the default{twice}",
-    )  # fmt: skip
-    p.add_argument("--concurrency", type=count, metavar="N", help="items judged at the same time")
-    p.add_argument(
-        "--round", type=name_of("a round"), metavar="NAME",
-        help="score anew, as NAME such as 2026-11; a round is paid for once, too",
-    )  # fmt: skip
-    p.add_argument(
-        "--allow-spending", action="store_true", default=None,
-        help="let base choose a paid provider and its prices; default: only in CI",
-    )  # fmt: skip
-    p.add_argument("--max-usd", type=amount, metavar="X", help="stop before this cost, in dollars")
-    p.add_argument("--max-tokens", type=count, metavar="N", help="stop before this many tokens")
-    p.add_argument(
-        "--estimate", action="store_true", help="print the expected cost and exit; asks no model"
-    )
+def add_judging_options(p: argparse.ArgumentParser) -> None:
+    """Add the options that say which model judges items, and what it may cost."""
+    p.add_argument("--model", action="append", default=[])
+    p.add_argument("--prompt", action="append", default=[], type=Path)
+    p.add_argument("--concurrency", type=count)
+    p.add_argument("--round", type=name_of("a round"))
+    p.add_argument("--allow-spending", action="store_true", default=None)
+    p.add_argument("--max-usd", type=amount)
+    p.add_argument("--max-tokens", type=count)
+    p.add_argument("--estimate", action="store_true")
 
 
 def refuse_without_provider(args: argparse.Namespace) -> None:
@@ -105,11 +85,9 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
     )
 
 
-def add_provider(p: argparse.ArgumentParser, text: str) -> None:
+def add_provider(p: argparse.ArgumentParser) -> None:
     """Add --provider."""
-    p.add_argument(
-        "--provider", type=name_of("a provider"), default=OFFLINE, metavar="NAME", help=text
-    )
+    p.add_argument("--provider", type=name_of("a provider"), default=OFFLINE)
 
 
 def score_by_model(args: argparse.Namespace, out: TextIO) -> int:

@@ -38,23 +38,16 @@ if TYPE_CHECKING:
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     """Add the arguments of ``rubric rewrite``."""
-    p.add_argument("rubric", metavar="RUBRIC", help="a rubric file")
-    p.add_argument("criterion", metavar="CRITERION", help="id of the judged criterion to reword")
-    p.add_argument("items", metavar="ITEMS", nargs="+", type=Path, help="items with texts")
+    p.add_argument("rubric")
+    p.add_argument("criterion")
+    p.add_argument("items", nargs="+", type=Path)
     add_labels(p, judge=False)
     add_repo(p)
-    add_provider(p, "the provider of the model that judges and rewrites")
-    p.add_argument(
-        "--rounds", type=count, default=3, metavar="N", help="number of rounds; default 3"
-    )
-    p.add_argument(
-        "--proposals", type=count, default=2, metavar="N", help="wordings per round; default 2"
-    )
+    add_provider(p)
+    p.add_argument("--rounds", type=count, default=3)
+    p.add_argument("--proposals", type=count, default=2)
     add_judging_options(p)
-    p.add_argument(
-        "--out", type=Path, metavar="FILE",
-        help="rubric file to write; default: NAME-vN.yaml next to RUBRIC",
-    )  # fmt: skip
+    p.add_argument("--out", type=Path)
     add_json_file(p)
     p.set_defaults(do=rewrite)
 

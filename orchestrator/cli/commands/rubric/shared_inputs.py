@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from orchestrator.tuning.training_data import TrainingData
 
 
-RUBRIC_HELP = "a rubric file, or the name of a shipped rubric"
-
-
 def add_force(parser: argparse.ArgumentParser) -> None:
     """Add --force, which lets --freeze replace its file."""
-    parser.add_argument(
-        "--force", action="store_true", help="let --freeze replace what was frozen before"
-    )
+    parser.add_argument("--force", action="store_true")
 
 
 def require_freezable(path: Path, force: bool) -> None:
@@ -59,22 +54,13 @@ def parse_scale(text: str) -> tuple[float, float]:
 def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = "+") -> None:
     """Add the arguments RUBRIC, ITEMS and --scale."""
     if rubric:
-        parser.add_argument("rubric", metavar="RUBRIC", help=RUBRIC_HELP)
-    parser.add_argument(
-        "items",
-        metavar="ITEMS",
-        nargs=many,
-        type=Path,
-        help="scored items: .jsonl, .csv, or verdict documents (.json)",
-    )
+        parser.add_argument("rubric")
+    parser.add_argument("items", nargs=many, type=Path)
     _add_scale(parser)
 
 
 def _add_scale(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--scale", type=parse_scale, default=(0.0, 1.0), metavar="LOW:HIGH",
-        help="range of the scores in ITEMS; default 0:1",
-    )  # fmt: skip
+    parser.add_argument("--scale", type=parse_scale, default=(0.0, 1.0))
 
 
 def add_labels(parser: argparse.ArgumentParser, judge: bool = True) -> None:
@@ -83,27 +69,18 @@ def add_labels(parser: argparse.ArgumentParser, judge: bool = True) -> None:
     Args:
         judge: also those that select scores; False where ``add_items`` is not used.
     """
-    parser.add_argument(
-        "--labels", type=Path, action="append", default=[], metavar="FILE",
-        help="label file of diffcourt label (repeatable); default: labels in ITEMS",
-    )  # fmt: skip
+    parser.add_argument("--labels", type=Path, action="append", default=[])
     if judge:
-        parser.add_argument(
-            "--judge", metavar="NAME",
-            help="only scores of this judge (part of its name), or any to mix several judges",
-        )  # fmt: skip
+        parser.add_argument("--judge")
     else:
         _add_scale(parser)
-    parser.add_argument("--label", metavar="NAME", help="which label to use, if ITEMS has several")
-    parser.add_argument(
-        "--accept-at", type=float, metavar="NUMBER",
-        help="lowest label that means accept; default 3 on a scale of 1 to 5",
-    )  # fmt: skip
+    parser.add_argument("--label")
+    parser.add_argument("--accept-at", type=float)
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add --report, which writes a page."""
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page (HTML)")
+    parser.add_argument("--report", type=Path)
 
 
 class TuningInputs(Struct, frozen=True):
