@@ -23,6 +23,10 @@ def is_as_severe(severity: Severity, limit: Severity) -> bool:
 SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
 """What no earlier review settles, and a person decides where models differ."""
 
+Support = Literal["proven", "verified", "agreed", "claimed", "refuted"]
+SUPPORTS: tuple[Support, ...] = ("proven", "verified", "agreed", "claimed", "refuted")
+"""Strongest first."""
+
 Outcome = Literal["merge", "needs_changes", "block"]
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 """Most favorable first."""

@@ -433,7 +433,8 @@ def _stopped_action(
         files = len(state.given.workspace.change.files)
         return f"No blocking findings in the files that were reviewed ({reviewed} of {files})."
     findings = (one for one in state.synthesis.findings if one.state == "open")
-    first = next((one for one in findings if one.standing != "refuted"), None)
+    counting = (one for one in findings if one.support != "refuted")
+    first = min(counting, key=lambda one: one.rank, default=None)
     steps = [] if complete else _close_gaps(state)
     decides = first and outcome_of(first, state.given.catalog.verdict_policy) != "merge"
     if first is not None and (decides or not steps):

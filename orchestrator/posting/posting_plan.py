@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import OUTCOMES, SEVERITIES, Outcome
+from orchestrator.catalog.shared_literals import OUTCOMES, Outcome
 from orchestrator.code_review.fixes.patch_lines import PatchedLines, only_span
 from orchestrator.code_review.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
 from orchestrator.code_review.verdict.decision import exit_code
@@ -127,13 +127,13 @@ def _new_comments(
     *,
     suggest: bool,
 ) -> list[Comment]:
-    """Comments for the most severe findings without one, at lines that the diff shows.
+    """Comments for the first findings without one, at lines that the diff shows.
 
     A thread that a person has resolved is a dismissal, so its finding gets no second one.
     """
     known = {thread.identity for thread in posted.threads}
     chosen: list[Comment] = []
-    for finding in sorted(findings, key=_weight):
+    for finding in findings:
         place = lines.get(finding.path, frozenset())
         if (
             finding.identity in known
@@ -152,12 +152,6 @@ def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
     """Our open threads of findings that are still open: they count against the maximum."""
     open_now = {finding.identity for finding in findings}
     return sum(not one.is_resolved and one.identity in open_now for one in posted.threads)
-
-
-def _weight(finding: Finding) -> tuple[float, str]:
-    """The sort key by severity and confidence, the most important first."""
-    grave = len(SEVERITIES) - SEVERITIES.index(finding.severity)
-    return -grave * finding.confidence, finding.id
 
 
 def _comment(finding: Finding, lines: frozenset[int], *, suggest: bool) -> Comment:

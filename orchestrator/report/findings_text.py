@@ -33,14 +33,14 @@ Cause = Sequence[Finding]
 def open_findings(verdict: Verdict) -> list[Finding]:
     """The open findings in the verdict's order, refuted ones last, the most severe first."""
     found = (finding for finding in verdict.findings if finding.state == "open")
-    return sorted(found, key=lambda f: (f.standing == "refuted", SEVERITIES.index(f.severity)))
+    return sorted(found, key=lambda one: one.rank)
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
     """``1 critical, 3 low, 1 refuted``, of open findings; empty for none."""
     found = list(findings)
-    counts = severity_counts(one for one in found if one.standing != "refuted").items()
-    refuted = sum(one.standing == "refuted" and one.state == "open" for one in found)
+    counts = severity_counts(one for one in found if one.support != "refuted").items()
+    refuted = sum(one.support == "refuted" and one.state == "open" for one in found)
     return ", ".join(f"{n:,} {name}" for name, n in (*counts, ("refuted", refuted)) if n)
 
 
@@ -96,16 +96,12 @@ def _describe_source(finding: Finding) -> str:
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    # That no other agent has verified a claim matters if it would block otherwise.
-    plain = finding.standing == "unconfirmed" and finding.severity not in GRAVE
-    standing = "" if plain or finding.standing == "proved" else f", {finding.standing}"
-    if finding.standing == "confirmed" and finding.confirmed_by:
-        standing += f" by {', '.join(finding.confirmed_by)}"
+    more = "" if finding.support == "proven" else f", {finding.support}"
     if finding.lowered_from:
-        standing += f", reported as {finding.lowered_from}, beyond its author's ten weightiest"
+        more += f", reported as {finding.lowered_from}, beyond its author's ten weightiest"
     if finding.carried_over:
-        standing += ", carried over from the previous review"
-    source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{standing}"
+        more += ", carried over from the previous review"
+    source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{more}"
     return escape_line(source)
 
 
@@ -328,7 +324,7 @@ def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> li
 
 def _section_of(finding: Finding) -> str:
     """The heading under which a finding is listed; refuted ones are listed separately."""
-    return "refuted" if finding.standing == "refuted" else finding.severity
+    return "refuted" if finding.support == "refuted" else finding.severity
 
 
 def _render_short_entry(page: TextLayout, cause: Cause) -> list[str]:

@@ -174,7 +174,7 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
 
 
 def test_a_refuted_finding_comes_last_and_is_not_the_one_to_start_with() -> None:
-    refuted = finding(1, severity="critical", title="Runs any code", standing="refuted")
+    refuted = finding(1, severity="critical", title="Runs any code", support="refuted")
     text = render_verdict(verdict(verdict="needs_changes", findings=(refuted, finding(2))))
     assert text.startswith("NEEDS CHANGES   review complete   1 high, 1 refuted")
     assert "Critical (" not in text
@@ -391,18 +391,18 @@ def test_a_finding_shows_place_evidence_source_rule_and_fix() -> None:
     assert "      [F2, ruff:S602, CWE-78] by ruff, security, confidence 0.85" in section
 
 
-def test_a_finding_of_agents_says_whether_others_confirm_it() -> None:
+def test_a_finding_of_agents_says_who_supports_it() -> None:
     claims = (
-        finding(1, standing="confirmed", confirmed_by=("judge", "qa"), rule="a"),
-        finding(2, standing="unconfirmed", rule="b"),
-        finding(3, standing="refuted", rule="c"),
+        finding(1, support="verified", confirmed_by=("judge", "qa"), rule="a"),
+        finding(2, support="claimed", rule="b"),
+        finding(3, support="refuted", rule="c"),
         finding(4, rule="d"),
-        finding(5, rule="e", standing="unconfirmed", severity="medium"),
+        finding(5, rule="e", support="claimed", severity="medium"),
     )
     text = render_verdict(verdict(findings=claims))
-    assert "[F5, e] by ruff\n" in text  # it cannot block, confirmed or not
-    assert "[F1, a] by ruff, confirmed by judge, qa" in text
-    assert "[F2, b] by ruff, unconfirmed" in text
+    assert "[F5, e] by ruff, claimed\n" in text
+    assert "[F1, a] by ruff, verified\n" in text
+    assert "[F2, b] by ruff, claimed" in text
     assert "[F3, c] by ruff, refuted" in text
     assert "[F4, d] by ruff\n" in text
 

@@ -127,5 +127,5 @@ def open_titles(verdict: Verdict) -> list[str]:
     return [
         one.title
         for one in verdict.findings
-        if one.state == "open" and one.standing != "proved" and one.path.startswith("app")
+        if one.state == "open" and one.support != "proven" and one.path.startswith("app")
     ]

@@ -70,7 +70,7 @@ def recanted(found: Finding) -> dict[str, object]:
 
 
 def of_agents(verdict: Verdict) -> list[Finding]:
-    return [one for one in verdict.findings if one.standing != "proved" and one.state == "open"]
+    return [one for one in verdict.findings if one.support != "proven" and one.state == "open"]
 
 
 async def test_ten_pushes_show_each_defect_once_and_contradict_nothing(tmp_path: Path) -> None:

@@ -1,9 +1,18 @@
 """The verdict's table: which findings, checks and files lead to which outcome, in which words."""
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import Outcome, Severity
+from orchestrator.catalog.shared_literals import (
+    OUTCOMES,
+    SEVERITIES,
+    SUPPORTS,
+    Outcome,
+    Severity,
+    Support,
+)
 from orchestrator.catalog.verdict_policy import CheckRule, Exclusion
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.verdict.decision import (
@@ -179,6 +188,15 @@ def test_severity_and_confidence_decide_what_a_finding_does(
         ),
         ([finding()], True, "needs_changes", ("1 finding (F1) at or above medium",)),
         (
+            [replace(finding(), support="claimed"), replace(finding(2), confidence=0.4)],
+            True,
+            "merge",
+            (
+                "no open finding at or above medium decides: 1 finding (F1) below high, "
+                "only claimed or refuted",
+            ),
+        ),
+        (
             [finding(), finding(2, "high")],
             False,
             "needs_changes",
@@ -210,22 +228,26 @@ def test_severity_and_confidence_decide_what_a_finding_does(
         (
             [
                 finding(),
-                replace(finding(2, "critical"), standing="refuted"),
-                replace(finding(3, "critical"), standing="unconfirmed"),
-                replace(finding(4, "critical"), standing="unconfirmed"),
+                replace(finding(3, "critical"), support="claimed"),
+                replace(finding(4, "critical"), support="claimed"),
+                replace(finding(5, "high"), support="claimed", reported_by=("docs", "qa")),
+                replace(finding(6, "critical"), support="agreed"),
+                replace(finding(2, "critical"), support="refuted"),
             ],
             True,
             "needs_changes",
             (
                 "1 finding (F1) at or above medium",
-                "2 findings (F3, F4) at or above critical, unconfirmed and so not blocking",
+                "2 findings (F3, F4) at or above critical, claimed by qa only and so not blocking",
+                "1 finding (F5) at or above high, claimed by docs, qa only",
+                "1 finding (F6) at or above critical, agreed and so not blocking",
                 "1 finding (F2) at or above critical, refuted and so not blocking",
             ),
         ),
         (
             [
-                replace(finding(1, "critical"), standing="unconfirmed"),
-                replace(finding(2, "critical"), standing="confirmed"),
+                replace(finding(1, "critical"), support="claimed"),
+                replace(finding(2, "critical"), support="verified"),
             ],
             True,
             "block",
@@ -242,15 +264,11 @@ def test_the_most_severe_open_finding_decides_and_incomplete_is_never_merge(
 @pytest.mark.parametrize(
     ("severity", "confidence", "more", "outcome"),
     [
-        ("critical", 0.8, {"standing": "proved"}, "block"),
-        ("critical", 0.8, {"standing": "confirmed"}, "block"),
-        ("critical", 0.8, {"standing": "unconfirmed"}, "needs_changes"),
-        ("critical", 0.8, {"standing": "refuted"}, "needs_changes"),
-        ("critical", 0.7, {"standing": "proved"}, "needs_changes"),
-        ("critical", 0.8, {"standing": "proved", "state": "waived"}, "merge"),
-        ("medium", 0.5, {"standing": "proved"}, "needs_changes"),
-        ("medium", 0.4, {"standing": "proved"}, "merge"),
-        ("low", 1.0, {"standing": "proved"}, "merge"),
+        ("critical", 0.7, {"support": "proven"}, "needs_changes"),
+        ("critical", 0.8, {"support": "proven", "state": "waived"}, "merge"),
+        ("medium", 0.5, {"support": "proven"}, "needs_changes"),
+        ("medium", 0.4, {"support": "proven"}, "merge"),
+        ("low", 1.0, {"support": "proven"}, "merge"),
     ],
 )
 def test_the_outcome_to_which_one_finding_leads(
@@ -258,6 +276,38 @@ def test_the_outcome_to_which_one_finding_leads(
 ) -> None:
     alone = replace(finding(1, severity, confidence), **more)
     assert outcome_of(alone, POLICY) == outcome
+
+
+@pytest.mark.parametrize(
+    ("support", "outcomes"),
+    [
+        ("proven", "block needs_changes needs_changes merge merge"),
+        ("verified", "block needs_changes needs_changes merge merge"),
+        ("agreed", "needs_changes needs_changes needs_changes merge merge"),
+        ("claimed", "needs_changes needs_changes merge merge merge"),
+        ("refuted", "needs_changes needs_changes merge merge merge"),
+    ],
+)
+def test_support_and_severity_decide_together(support: Support, outcomes: str) -> None:
+    for severity, outcome in zip(SEVERITIES, outcomes.split(), strict=True):
+        alone = replace(finding(1, severity, 0.9), support=support)
+        assert (outcome_of(alone, POLICY), decide([alone], POLICY, complete=True)[0]) == (
+            outcome,
+            outcome,
+        )
+
+
+def test_weaker_support_never_makes_an_outcome_worse_and_only_proof_blocks_below_critical() -> None:
+    bars = itertools.combinations_with_replacement(SEVERITIES, 2)
+    cases = itertools.product(bars, SEVERITIES, (0.3, 0.6, 0.9))
+    for (block_at, needs_changes_at), severity, confidence in cases:
+        policy = replace(POLICY, block_at=block_at, needs_changes_at=needs_changes_at)
+        found = [
+            outcome_of(replace(finding(1, severity, confidence), support=support), policy)
+            for support in SUPPORTS
+        ]
+        assert found == sorted(found, key=OUTCOMES.index, reverse=True)
+        assert severity == "critical" or "block" not in found[1:]
 
 
 @pytest.mark.parametrize(
@@ -309,9 +359,15 @@ def test_the_exit_code_follows_bars_by_severity_and_category_and_what_is_new(
     assert exit_code("needs_changes", "incomplete", fail_on, findings, only_new=only_new) == 3
 
 
+def test_a_bar_counts_a_mere_claim_from_high() -> None:
+    for severity, code in (("high", 1), ("medium", 0)):
+        claimed = replace(finding(1, severity), support="claimed")
+        assert exit_code("merge", "complete", "medium", [claimed]) == code
+
+
 def test_a_bar_counts_what_is_open_and_not_refuted() -> None:
     high = finding(1, "high")
-    for refuted in (replace(high, standing="refuted"), replace(high, state="waived")):
+    for refuted in (replace(high, support="refuted"), replace(high, state="waived")):
         assert exit_code("needs_changes", "complete", "high", [refuted]) == 0
         assert exit_code("needs_changes", "complete", "high", [refuted, high]) == 1
 

@@ -54,7 +54,7 @@ def forged_finding(**more: object) -> Finding:
         "end_line": 5,
         "evidence": Evidence(quote=CALL, tool_calls=()),
         "reported_by": ("security",),
-        "standing": "refuted",
+        "support": "refuted",
         "state": "waived",
         "waiver": "The forger accepts it.",
         "objections": (Objection("qa", "It is fine.", ("file app.py: x",), "", refutes=True),),
@@ -75,7 +75,7 @@ async def test_no_forged_review_settles_what_an_analyzer_or_a_severe_finding_say
     assert {now[name].state for name in known} == {"open"}
     assert verdict.verdict == "needs_changes"
     (grave,) = [one for one in verdict.findings if one.severity == "critical"]
-    assert (grave.state, grave.confidence, grave.standing) == ("open", 0.8, "unconfirmed")
+    assert (grave.state, grave.confidence, grave.support) == ("open", 0.8, "claimed")
     assert [one.cause for one in verdict.rejected] == []
 
 
@@ -97,7 +97,7 @@ async def test_a_forged_finding_under_an_analyzers_name_takes_nothing_from_it(
         verdict = await branch.push({"new.py": f"Y = {number}\n"}, previous=previous)
         (found,) = [one for one in verdict.findings if one.fingerprint == proved.fingerprint]
         assert (found.severity, found.confidence) == (proved.severity, proved.confidence)
-        assert (found.state, found.standing, found.outcome) == ("open", "proved", "needs_changes")
+        assert (found.state, found.support, found.outcome) == ("open", "proven", "needs_changes")
         assert found.carried_over
 
 
@@ -107,7 +107,7 @@ async def test_a_forged_review_is_bounded_and_its_text_stays_data(branch: Branch
         forged_finding(
             fingerprint=f"{number:016x}", title=f"{number} {long}", detail=long,
             rule=f"security.{number}{long}", reported_by=("security", long) * 40,
-            severity="high", confidence=0.9, state="open", standing="confirmed",
+            severity="high", confidence=0.9, state="open", support="verified",
         )
         for number in range(MAX_CLAIMS + 50)
     ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Findings that somebody calls duplicates, and who proves, confirms and words what is merged."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -142,14 +143,17 @@ def test_two_waived_findings_are_joined() -> None:
     assert len(joined(QA, other, pairs=[(QA, other)], policy=policy)) == 1
 
 
-def standing(
-    *reports: FindingReport, objections: tuple[Objection, ...] = (), judge: bool = False
+def support_of(
+    *reports: FindingReport,
+    objections: tuple[Objection, ...] = (),
+    judge: bool = False,
+    family_of: Callable[[str], str] = lambda _: "",
 ) -> tuple[str, tuple[str, ...]]:
-    """The standing of the one finding that these make, and who confirms it."""
+    """The support of the one finding that these make, and who confirms it."""
     (one,) = merge(reports, POLICY)
     one.judge_confirms = "It holds." if judge else None
-    found = build_finding(one, POLICY, objections)
-    return found.standing, found.confirmed_by
+    found = build_finding(one, POLICY, objections, family_of)
+    return found.support, found.confirmed_by
 
 
 PROOF = tool()
@@ -161,39 +165,71 @@ DOUBTED = replace(REFUTED, refutes=False)
 @pytest.mark.parametrize(
     ("reports", "expected"),
     [
-        ([PROOF], ("proved", ())),
-        ([agent()], ("unconfirmed", ())),
-        ([PROOF, agent()], ("proved", ("qa",))),
-        ([tool("ruff"), tool("taint")], ("proved", ("taint",))),
-        ([agent("qa"), agent("docs")], ("confirmed", ("qa",))),
-        ([PROOF, agent("qa"), agent("docs")], ("proved", ("docs", "qa"))),
+        ([PROOF], ("proven", ())),
+        ([agent()], ("claimed", ())),
+        ([PROOF, agent()], ("proven", ("qa",))),
+        ([tool("ruff"), tool("taint")], ("proven", ("taint",))),
+        ([agent("qa"), agent("docs")], ("claimed", ("qa",))),
+        ([PROOF, agent("qa"), agent("docs")], ("proven", ("docs", "qa"))),
         # Its author is the agent whose own finding it is, whoever takes it up with more certainty.
         (
             [agent("qa"), agent("docs", agent("qa").finding.fingerprint, confidence=0.9)],
-            ("confirmed", ("docs",)),
+            ("claimed", ("docs",)),
         ),
         # Half sure confirms, less does not, nor does who rates it less severe.
-        ([PROOF, agent(confidence=0.5)], ("proved", ("qa",))),
-        ([PROOF, agent(confidence=0.49)], ("proved", ())),
-        ([PROOF, agent(severity="low")], ("proved", ())),
-        ([PROOF, replace(agent(), confirms=False)], ("proved", ())),
-        ([PROOF, tool("taint", confidence=0.1)], ("proved", ("taint",))),
+        ([PROOF, agent(confidence=0.5)], ("proven", ("qa",))),
+        ([PROOF, agent(confidence=0.49)], ("proven", ())),
+        ([PROOF, agent(severity="low")], ("proven", ())),
+        ([PROOF, replace(agent(), confirms=False)], ("proven", ())),
+        ([PROOF, tool("taint", confidence=0.1)], ("proven", ("taint",))),
         # What the analyzer proves is less severe than what the agent says.
-        ([PROOF, agent(severity="critical", confidence=0.9)], ("unconfirmed", ())),
+        ([PROOF, agent(severity="critical", confidence=0.9)], ("claimed", ())),
     ],
 )
 def test_an_analyzer_proves_and_who_reports_it_as_severe_confirms(
     reports: list[FindingReport], expected: tuple[str, tuple[str, ...]]
 ) -> None:
-    assert standing(*reports) == expected
+    assert support_of(*reports) == expected
+
+
+def test_finders_of_different_families_agree_and_colleagues_of_one_family_only_claim() -> None:
+    families = {"qa": "one", "docs": "other", "security": "one"}.__getitem__
+    both = agent("qa"), agent("docs")
+    assert support_of(*both, family_of=families) == ("agreed", ("qa",))
+    assert support_of(agent("qa"), agent("security"), family_of=families) == (
+        "claimed",
+        ("security",),
+    )
+    assert support_of(*both, judge=True, family_of=families) == ("verified", ("judge", "qa"))
+    assert support_of(*both, objections=(REFUTED,), family_of=families) == ("refuted", ("qa",))
+    # Who is less than half sure does not agree.
+    unsure = agent("docs", confidence=0.4)
+    assert support_of(agent("qa", confidence=0.4), unsure, family_of=families) == ("claimed", ())
+
+
+@pytest.mark.parametrize(
+    ("block_at", "needs_changes_at", "proven", "claimed"),
+    [("high", "medium", "high", "critical"), ("critical", "low", "low", "medium")],
+)
+def test_a_claim_of_higher_severity_does_not_take_the_weight_of_what_is_proven(
+    block_at: Severity, needs_changes_at: Severity, proven: Severity, claimed: Severity
+) -> None:
+    policy = replace(POLICY, block_at=block_at, needs_changes_at=needs_changes_at)
+    proof = with_rating(PROOF, proven, 0.9)
+    (alone,) = merge([proof], policy)
+    (both,) = merge([proof, with_rating(agent(), claimed, 0.9)], policy)
+    found = build_finding(both, policy)
+    assert (found.severity, found.support) == (proven, "proven")
+    expected = outcome_of(build_finding(alone, policy), policy)
+    assert outcome_of(found, policy) == expected != "merge"
 
 
 def test_an_objection_with_evidence_refutes_what_agents_confirm_and_not_what_is_proved() -> None:
     two = agent("qa"), agent("docs")
-    assert standing(*two, objections=(DOUBTED,)) == ("confirmed", ("qa",))
-    assert standing(*two, objections=(DOUBTED, REFUTED)) == ("refuted", ("qa",))
-    assert standing(agent(), objections=(REFUTED,)) == ("refuted", ())
-    assert standing(PROOF, objections=(REFUTED,)) == ("proved", ())
+    assert support_of(*two, objections=(DOUBTED,)) == ("claimed", ("qa",))
+    assert support_of(*two, objections=(DOUBTED, REFUTED)) == ("refuted", ("qa",))
+    assert support_of(agent(), objections=(REFUTED,)) == ("refuted", ())
+    assert support_of(PROOF, objections=(REFUTED,)) == ("proven", ())
 
 
 MEDIUM = with_rating(tool(cwe=(), category="qa"), "medium", 0.9)
@@ -225,13 +261,13 @@ def test_two_agents_and_the_judge_take_it_from_a_finding_that_it_decides(
     assert found.outweighed == (outcome == "merge")
     assert found.state == "open"
     if found.outweighed:
-        assert found.standing == "refuted"
+        assert found.support == "refuted"
         assert {said.why_not for said in found.objections} == {"it is shown, and does not decide"}
 
 
 def test_the_judge_confirms_a_finding_or_its_duplicate() -> None:
-    assert standing(agent(), judge=True) == ("confirmed", ("judge",))
-    assert standing(PROOF, agent(), judge=True) == ("proved", ("judge", "qa"))
+    assert support_of(agent(), judge=True) == ("verified", ("judge",))
+    assert support_of(PROOF, agent(), judge=True) == ("proven", ("judge", "qa"))
     (found,) = joined(QA, DOCS, pairs=[(QA, DOCS)])
     found.duplicates[0].judge_confirms = "So it is."
     result = build_finding(found, POLICY)
@@ -251,7 +287,7 @@ def test_a_duplicate_that_weighs_more_rates_and_words_the_finding_and_proves_not
     )
     # The place and the rule remain those of the analyzer.
     assert (result.start_line, result.rule) == (proof.finding.start_line, proof.finding.rule)
-    assert (result.standing, result.confirmed_by) == ("confirmed", ("qa",))
+    assert (result.support, result.confirmed_by) == ("agreed", ("qa",))
     assert result.reported_by == ("architecture", "docs", "qa", "ruff", "security")
     assert [said.by for said in result.reports] == ["ruff", "qa"]
     assert found.supporters == {"architecture", "docs", "qa"}

@@ -134,7 +134,7 @@ async def test_a_judge_that_contradicts_itself_is_asked_again_and_then_not_count
     )
     model.finish()
     (found,) = [one for one in verdict.findings if one.title == "Division by zero"]
-    assert found.standing == "unconfirmed"
+    assert found.support == "claimed"
     sent = text_of(model.requests[-2].messages[-1])
     assert "- mark of F1: it is marked confirmed and refuted" in sent
     assert "- score of risk-focus: it gives no evidence" in sent

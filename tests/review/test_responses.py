@@ -83,39 +83,39 @@ async def test_an_invented_critical_that_one_colleague_refutes_never_blocks(tmp_
                 References({2: {"F1": fingerprint}}, marks),
             )  # fmt: skip
             (one,) = found.findings
-            assert one.standing == "refuted"
+            assert one.support == "refuted"
             outcome, reasons = decide(found.findings, POLICY, complete=True)
             assert outcome == "needs_changes"
             assert reasons[0] == "1 finding (F1) at or above critical, refuted and so not blocking"
 
 
 @pytest.mark.parametrize(
-    ("said", "standing", "outcome"),
+    ("said", "confirmed_by"),
     [
-        ({}, "unconfirmed", "needs_changes"),
-        (response("F1", "confirm"), "confirmed", "block"),
-        (response("F1", "confirm", evidence=[INVENTED]), "unconfirmed", "needs_changes"),
-        (response("F1", "confirm", evidence=[]), "unconfirmed", "needs_changes"),
-        (response("F1", "confirm", severity="low"), "unconfirmed", "needs_changes"),
-        (response("F1", "confirm", confidence=0.2), "unconfirmed", "needs_changes"),
-        (response("F1", "refine", title="Worse"), "unconfirmed", "needs_changes"),
-        (response("F1", "dispute", evidence=[INVENTED]), "unconfirmed", "needs_changes"),
-        (response("F1", "withdraw"), "unconfirmed", "needs_changes"),
+        ({}, ()),
+        (response("F1", "confirm"), ("qa",)),
+        (response("F1", "confirm", evidence=[INVENTED]), ()),
+        (response("F1", "confirm", evidence=[]), ()),
+        (response("F1", "confirm", severity="low"), ()),
+        (response("F1", "confirm", confidence=0.2), ()),
+        (response("F1", "refine", title="Worse"), ()),
+        (response("F1", "dispute", evidence=[INVENTED]), ()),
+        (response("F1", "withdraw"), ()),
     ],
 )
-async def test_a_finding_of_one_agent_blocks_once_another_confirms_it_with_evidence(
-    tmp_path: Path, said: dict[str, object], standing: str, outcome: str
+async def test_a_colleague_of_the_same_family_confirms_with_evidence_and_the_claim_stays_one(
+    tmp_path: Path, said: dict[str, object], confirmed_by: tuple[str, ...]
 ) -> None:
     mine = claim(severity="critical")
     second: dict[str, object] = {"responses": [said] if said else []}
     async with workspace_of(change(tmp_path, {}, {"app.py": CODE})) as workspace:
         found = await made(workspace, works({"security": {"findings": [mine]}}, {"qa": second}))
     (one,) = found.findings
-    assert (one.severity, one.standing) == ("critical", standing)
-    assert one.confirmed_by == (("qa",) if standing == "confirmed" else ())
-    if said.get("action") == "refine" or standing == "confirmed":
+    assert (one.severity, one.support) == ("critical", "claimed")
+    assert one.confirmed_by == confirmed_by
+    if said.get("action") == "refine" or confirmed_by:
         assert [each.reason for each in one.reports if each.by == "qa"] == [said["reason"]]
-    assert decide(found.findings, POLICY, complete=True)[0] == outcome
+    assert decide(found.findings, POLICY, complete=True)[0] == "needs_changes"
 
 
 async def test_an_agent_withdraws_refines_and_joins_findings(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: 
                 workspace, calls, team, lambda tool: (), POLICY, references
             )
             first = found.findings[0]
-            assert (first.severity, first.confidence, first.standing) == ("critical", 0.9, "proved")
+            assert (first.severity, first.confidence, first.support) == ("critical", 0.9, "proven")
             assert decide(found.findings, POLICY, complete=True)[0] == "block"
 
 
@@ -198,7 +198,7 @@ def looks_closer(request: Request) -> Response:
     assert isinstance(brief, Text)
     assert "This is a further iteration." in brief.text
     (shown,) = asked["findings"]
-    assert (shown["id"], shown["quote"], shown["standing"]) == ("F1", 'NAME = "app"', "unconfirmed")
+    assert (shown["id"], shown["quote"], shown["support"]) == ("F1", 'NAME = "app"', "claimed")
     return report(responses=[response("F1", "dispute")])
 
 
@@ -220,7 +220,7 @@ async def test_a_critical_claim_is_looked_at_by_one_colleague_who_is_shown_it(
     verdict = await review(repo, model)
     model.finish()
     assert (verdict.verdict, verdict.status) == ("needs_changes", "complete")
-    assert (verdict.findings[0].standing, len(verdict.iterations)) == ("refuted", 2)
+    assert (verdict.findings[0].support, len(verdict.iterations)) == ("refuted", 2)
     assert "refuted and so not blocking" in render_verdict(verdict, width=200)
 
 
@@ -264,20 +264,20 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
         "confirm of F7: there is no finding 'F7'",
         "confirm of F1: its quote is not in file app.py",
     )
-    assert (verdict.verdict, verdict.findings[0].standing) == ("needs_changes", "unconfirmed")
+    assert (verdict.verdict, verdict.findings[0].support) == ("needs_changes", "claimed")
 
 
 @pytest.mark.parametrize(
-    ("mark", "standing", "outcome"),
+    ("mark", "support", "outcome"),
     [
-        ({"verdict": "confirmed", "evidence": [SEEN]}, "confirmed", "block"),
+        ({"verdict": "confirmed", "evidence": [SEEN]}, "verified", "block"),
         ({"verdict": "refuted", "evidence": [SEEN]}, "refuted", "needs_changes"),
-        ({"verdict": "refuted", "evidence": [INVENTED]}, "unconfirmed", "needs_changes"),
-        ({"verdict": "doubtful", "evidence": []}, "unconfirmed", "needs_changes"),
+        ({"verdict": "refuted", "evidence": [INVENTED]}, "claimed", "needs_changes"),
+        ({"verdict": "doubtful", "evidence": []}, "claimed", "needs_changes"),
     ],
 )
 async def test_code_acts_on_the_judges_marks_of_single_findings(
-    tmp_path: Path, mark: dict[str, object], standing: str, outcome: str
+    tmp_path: Path, mark: dict[str, object], support: str, outcome: str
 ) -> None:
     repo = change(tmp_path, {}, {"app.py": CODE})
     marked = {"finding": "F1", "reason": "It is a constant.", **mark}
@@ -291,7 +291,7 @@ async def test_code_acts_on_the_judges_marks_of_single_findings(
         assert isinstance(said, Text)
         return text_reply(json.dumps({**json.loads(said.text), "marks": [marked]}))
 
-    unsettled = standing == "unconfirmed"
+    unsettled = support == "claimed"
     lines = script(lead=[plan(*TEAM), *([plan("security")] if unsettled else []), sums()])
     lines["qa"][-1] = report(findings=[claim(severity="critical", fix_suggestion="Drop it.")])
     # What its evidence does not bear goes back to the judge once, in each round.
@@ -303,7 +303,7 @@ async def test_code_acts_on_the_judges_marks_of_single_findings(
     verdict = await review(repo, model, adjust=judged)
     model.finish()
     (one,) = verdict.findings
-    assert (verdict.verdict, one.standing) == (outcome, standing)
+    assert (verdict.verdict, one.support) == (outcome, support)
     assert one.contested is (mark["verdict"] == "refuted")
     assert ("judge doubts it" in render_verdict(verdict)) is (mark["verdict"] == "doubtful")
     if mark["verdict"] != "confirmed":

@@ -186,11 +186,11 @@ async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     repo = change(tmp_path, {}, {"app.py": CODE})
     verdict = await review(repo, model, run_tests=True, secrets=[TOKEN])
     model.finish()
-    assert [(one.title, one.standing) for one in verdict.findings] == [
-        ("A", "confirmed"),
-        ("B", "unconfirmed"),
+    assert [(one.title, one.support, one.confirmed_by) for one in verdict.findings] == [
+        ("A", "claimed", ("security",)),
+        ("B", "claimed", ()),
     ]
-    assert verdict.verdict == "block"
+    assert verdict.verdict == "needs_changes"
     assert SHOWN in seen[0]
     assert "[redacted]" in seen[0]
     assert TOKEN not in seen[0]

@@ -148,6 +148,6 @@ async def test_what_an_analyzer_proves_needs_none_of_it(tmp_path: Path) -> None:
     named = {**bare, "fingerprint": proved.fingerprint, "severity": proved.severity}
     model = ScriptedModel({"generalist": [reports(findings=[named])]})
     verdict = await review(repo, model, adjust=alone)
-    assert {finding.standing for finding in verdict.findings} == {"proved"}
+    assert {finding.support for finding in verdict.findings} == {"proven"}
     (found,) = [c for c in verdict.score.criteria if c.id == "playbooks-followed"]
     assert found.missing == ()

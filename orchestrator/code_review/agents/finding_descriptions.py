@@ -20,7 +20,7 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
         "severity": finding.severity,
         "confidence": finding.confidence,
         "state": finding.state,
-        "standing": finding.standing,
+        "support": finding.support,
         "title": shorten(finding.title, longest),
         "detail": shorten(finding.detail, longest),
         "path": finding.path,
@@ -43,7 +43,7 @@ def describe_rejected(
 ) -> dict[str, Any]:
     """A finding that does not count, and why."""
     shown = describe(entry.finding, longest=longest, quoted=quoted)
-    del shown["standing"], shown["state"]
+    del shown["support"], shown["state"]
     return {**shown, "reason": shorten(entry.reason, longest)}
 
 

@@ -59,7 +59,7 @@ def findings_to_fix(state: ReviewState) -> list[Finding]:
         for finding in state.synthesis.findings
         if finding.state == "open"
         and is_as_severe(finding.severity, MIN_SEVERITY)
-        and finding.standing != "refuted"
+        and finding.support != "refuted"
         and finding.evidence.side == "head"
         and (finding.fix is None or finding.fix.state == "refused")
     ][:MAX_FINDINGS]

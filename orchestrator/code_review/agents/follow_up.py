@@ -32,7 +32,8 @@ def unverified(state: ReviewState) -> list[Finding]:
     return [
         finding
         for finding in state.synthesis.findings
-        if (finding.state, finding.standing) == ("open", "unconfirmed")
+        if finding.state == "open"
+        and finding.support in {"agreed", "claimed"}
         and weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
         and finding.fingerprint not in requested
         and not finding.carried_over
@@ -71,7 +72,7 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
             text = f"{finding.id} was rejected: {entry.reason}. Report it again with a correct "
             ask(finding.reported_by, text + "quotation, or drop it.")
     for finding in state.synthesis.findings:
-        if finding.standing == "proved" or finding.state != "open":
+        if finding.support == "proven" or finding.state != "open":
             continue
         for objection in _raised_now(finding):
             verb = "refutes" if objection.refutes else "doubts"
@@ -99,7 +100,7 @@ def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
     doubted = [
         name
         for finding in state.synthesis.findings
-        if finding.standing != "proved" and _raised_now(finding)
+        if finding.support != "proven" and _raised_now(finding)
         for name in finding.reported_by
     ]
     rejected = [

@@ -245,7 +245,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
     "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
-    "rule", "cwe", "standing", "cause_quote", "guideline", "proofs",
+    "rule", "cwe", "support", "cause_quote", "guideline", "proofs",
 }  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def findings_to_prove(state: ReviewState) -> list[Finding]:
         for finding in state.synthesis.findings
         if finding.state == "open"
         and is_as_severe(finding.severity, MIN_SEVERITY)
-        and finding.standing in {"unconfirmed", "confirmed"}
+        and finding.support not in {"proven", "refuted"}
         and finding.fingerprint not in state.proofs
     ][: settings.findings]
 
@@ -262,7 +262,7 @@ def _tried(proof: Proof) -> Mapping[str, object]:
 
 
 def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synthesis:
-    """The synthesis with what tests show: a finding is proved, or its earlier test passes now."""
+    """The synthesis with what tests show: a finding is proven, or its earlier test passes now."""
     findings: list[Finding] = []
     rejected = list(found.rejected)
     for finding in found.findings:
@@ -270,7 +270,7 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
         shown = replace(finding, proofs=own)
         if any(proof.is_reproduced for proof in own):
             confidence = max(finding.confidence, PROVEN_CONFIDENCE)
-            shown = replace(shown, standing="proved", confidence=confidence)
+            shown = replace(shown, support="proven", confidence=confidence)
         elif finding.carried_over and own and all(one.reason == HEAD_PASSES for one in own):
             closed = replace(shown, state="rejected")
             rejected.append(Rejected(finding=closed, reason=FIXED, cause="fixed"))

@@ -56,7 +56,7 @@ def _unproved_claims(state: ReviewState) -> Mapping[tuple[int, str], list[Claim]
         for claim in report.form.findings:
             known = shown[report.iteration].get(claim.fingerprint, claim.fingerprint)
             finding = by_id.get(ids.get(claim_fingerprint(claim)) or ids.get(known, ""))
-            if finding is not None and finding.standing != "proved":
+            if finding is not None and finding.support != "proven":
                 found.setdefault((report.iteration, report.agent), []).append((claim, finding))
     return found
 

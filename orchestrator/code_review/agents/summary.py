@@ -171,7 +171,7 @@ def _group_alike(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Groups of findings that differ only in their place; contested findings are not grouped."""
     groups: dict[Hashable, list[Finding]] = {}
     for one in findings:
-        same = (one.title, one.rule, one.severity, one.state, one.standing, one.reported_by)
+        same = (one.title, one.rule, one.severity, one.state, one.support, one.reported_by)
         groups.setdefault(one.id if one.objections else same, []).append(one)
     return list(groups.values())
 

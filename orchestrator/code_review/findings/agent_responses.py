@@ -42,6 +42,7 @@ class References(Struct, frozen=True):
         ids: fingerprint → the id that a finding keeps.
         carried: findings of the previous review.
         why_settled: why an earlier review has settled an agent's finding; empty: it has not.
+        family_of: agent → the family of the model that answers it; empty: the review's own.
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class References(Struct, frozen=True):
     ids: Mapping[str, str] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     why_settled: Callable[[LocatedFinding], str] = lambda _: ""
+    family_of: Callable[[str], str] = lambda _: ""
 
 
 class Responses(Struct):

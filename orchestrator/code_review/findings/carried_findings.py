@@ -94,7 +94,7 @@ async def hand_over(verdict: Verdict, change: Change) -> HandedOver:
         for finding in verdict.findings
         if finding.state != "rejected"
         # A test of theirs may show what only agents report.
-        and (finding.standing != "proved" or any(proof.is_reproduced for proof in finding.proofs))
+        and (finding.support != "proven" or any(proof.is_reproduced for proof in finding.proofs))
         and finding.reported_by
         and (finding.carried_over or not same_head)
     ]

@@ -176,7 +176,7 @@ class _Meaning:
         names = {finding.fingerprint}
         if isinstance(finding, Finding):
             names.add(finding.identity)
-            analyzed = finding.standing == "proved" or any(one.proved for one in finding.reports)
+            analyzed = finding.support == "proven" or any(one.proved for one in finding.reports)
             claim = replace(as_located(finding), severity=_worst(finding))
         else:
             analyzed, claim = False, finding

@@ -1,15 +1,22 @@
 """Builds a verdict's finding from the reports that were merged."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity, is_as_severe
+from orchestrator.catalog.shared_literals import (
+    OUTCOMES,
+    SEVERE,
+    SEVERITIES,
+    Severity,
+    Support,
+    is_as_severe,
+)
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
-from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.decision import outcome_for, weight
 from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
 
@@ -19,14 +26,24 @@ IS_SHOWN = "it is shown, and does not decide"
 
 
 def build_finding(
-    merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
+    merged: MergedFinding,
+    policy: VerdictPolicy,
+    objections: Iterable[Objection] = (),
+    family_of: Callable[[str], str] = lambda _: "",
 ) -> Finding:
     """The verdict's finding, without an id.
 
     Its severity and confidence are those of the report that, with the reporters that agree, weighs
     most under the policy. So no report of an agent makes a finding weigh less.
+
+    Args:
+        family_of: agent → the family of its model.
     """
     first, objections = merged.finding, tuple(objections)
+
+    def supported(severity: Severity, part: MergedFinding) -> tuple[Support, tuple[str, ...]]:
+        return _support(merged, part, severity, policy, family_of)
+
     rated = [
         (report.finding.severity, part.confidence(report), part)
         for part in merged.parts
@@ -35,6 +52,7 @@ def build_finding(
     severity, confidence, decides = max(
         rated,
         key=lambda rating: (
+            OUTCOMES.index(outcome_for(*rating[:2], supported(rating[0], rating[2])[0], policy)),
             weight(rating[0], rating[1], policy),
             -SEVERITIES.index(rating[0]),
             rating[1],
@@ -45,9 +63,11 @@ def build_finding(
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     reporters |= merged.supporters
-    proved, confirmed_by = _confirmations(merged, decides, severity, policy)
-    refuted = any(objection.refutes for objection in objections)
-    if outweighed := _is_outweighed(merged, severity, objections):
+    support, confirmed_by = supported(severity, decides)
+    outweighed = _is_outweighed(merged, severity, objections)
+    if outweighed or (support != "proven" and any(one.refutes for one in objections)):
+        support = "refuted"
+    if outweighed:
         objections = tuple(replace(o, why_not=IS_SHOWN) if o.refutes else o for o in objections)
     shown = {
         **shared_fields(first, Finding),
@@ -71,9 +91,7 @@ def build_finding(
         objections=objections,
         remarks=_remarks(merged),
         outweighed=outweighed,
-        standing="proved"
-        if proved and not outweighed
-        else ("refuted" if refuted else ("confirmed" if confirmed_by else "unconfirmed")),
+        support=support,
         confirmed_by=confirmed_by,
     )
 
@@ -132,10 +150,14 @@ def _counting(reports: list[FindingReport]) -> list[FindingReport]:
     return reports
 
 
-def _confirmations(
-    merged: MergedFinding, decides: MergedFinding, severity: Severity, policy: VerdictPolicy
-) -> tuple[bool, tuple[str, ...]]:
-    """Whether an analyzer reports this severity, and which agents other than the author confirm it.
+def _support(
+    merged: MergedFinding,
+    decides: MergedFinding,
+    severity: Severity,
+    policy: VerdictPolicy,
+    family_of: Callable[[str], str],
+) -> tuple[Support, tuple[str, ...]]:
+    """Who supports a finding at this severity, and who other than its author confirms it.
 
     An agent that is less than half sure, or rates it less severe, does not confirm the severity.
     """
@@ -155,7 +177,13 @@ def _confirmations(
     before = {
         name for report in as_severe if report.carried for name in report.carried.confirmed_by
     }
-    return proved, tuple(sorted((names | judge | before) - {author.reporter}))
+    confirmed_by = tuple(sorted((names | judge | before) - {author.reporter}))
+    if proved or JUDGE in confirmed_by:
+        return "proven" if proved else "verified", confirmed_by
+    analyzers = {report.reporter for report in as_severe if report.from_analyzer}
+    reporters = {author.reporter, *confirmed_by}
+    families = {name if name in analyzers else family_of(name) for name in reporters}
+    return "agreed" if len(families) > 1 else "claimed", confirmed_by
 
 
 def _words(merged: MergedFinding, decides: MergedFinding, policy: VerdictPolicy) -> LocatedFinding:

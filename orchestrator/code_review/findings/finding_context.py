@@ -197,7 +197,7 @@ def leads_to(finding: Finding, block: ContextBlock) -> list[tuple[SideName, str,
     cause = finding.because_of
     if cause is not None:
         calls = block.name and re.search(rf"\b{re.escape(block.name)}\s*\(", finding.cause_quote)
-        if calls or finding.standing == "proved":
+        if calls or finding.support == "proven":
             places.append(("base" if cause.removed else "head", cause.path, cause.line))
     return [
         (side, path, line)

@@ -115,7 +115,7 @@ def _remember(finding: Finding) -> RememberedFinding:
         _cited(finding),
         open=finding.state == "open",
         first_fingerprint=finding.first_fingerprint,
-        whole_lines=finding.standing != "proved",
+        whole_lines=finding.support != "proven",
         in_base=finding.evidence.side == "base",
     )
 

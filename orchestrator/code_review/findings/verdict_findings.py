@@ -136,7 +136,8 @@ async def build_findings(
         own = objections.get(carried.fingerprint, ())
         objections[carried.fingerprint] = [*earlier_objections(carried), *own]
     findings = [
-        build_finding(entry, policy, objections.get(entry.fingerprint, ())) for entry in merged
+        build_finding(entry, policy, objections.get(entry.fingerprint, ()), references.family_of)
+        for entry in merged
     ]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
@@ -412,15 +413,8 @@ def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) 
 
 
 def _verdict_order(finding: Finding) -> tuple[Any, ...]:
-    """The sort key of findings in a verdict: the most severe first, refuted ones last.
-
-    Of equal severity those come first that another reporter than the author confirms, then those
-    of security.
-    """
-    severity, *rest = report_order(finding)
-    confirmed = finding.standing in {"proved", "confirmed"}
-    is_security = finding.category == "security"
-    return finding.standing == "refuted", severity, not confirmed, not is_security, *rest
+    """The sort key of findings in a verdict: by rank, security first among equals."""
+    return *finding.rank, finding.category != "security", *report_order(finding)[1:]
 
 
 def _number(

@@ -77,7 +77,7 @@ def why_reopened(finding: Finding, dismissals: Sequence[PlacedDismissal]) -> str
     if last.now is not None and all(one.has_moved_on for one in dismissals):
         return _describe_change(last, last.now)
     known = min((one.severity for one in abouts), key=SEVERITIES.index)
-    proved = finding.standing == "proved"
+    proved = finding.support == "proven"
     if not is_as_severe(known, finding.severity) and (proved or finding.severity == "critical"):
         who = "an analyzer proves" if proved else "agents report"
         return f"{who} it as {finding.severity}, and it was dismissed as {known}"

@@ -14,9 +14,11 @@ from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 from diffchecks import name_some
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
+    SEVERE,
     SEVERITIES,
     Outcome,
     Severity,
+    Support,
     is_as_severe,
 )
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
@@ -26,9 +28,9 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
-CAN_BLOCK = {"proved", "confirmed"}
+CLAIMED: tuple[Support, ...] = ("claimed", "refuted")
+"""Support that asks for changes only at high and above, and never blocks."""
 OUTWEIGHING = "two agents and the judge"
-"""The standing of findings that may block: a model's word alone, or against evidence, may not."""
 
 
 class Weight(IntEnum):
@@ -147,41 +149,64 @@ def decide(
     """The outcome, and the rules of the policy that decided."""
     outweighed = [f for f in findings if f.state == "open" and f.outweighed]
     open_findings = [f for f in findings if f.state == "open" and not f.outweighed]
-    by_weight: dict[Weight, list[Finding]] = {grade: [] for grade in Weight}
+    outcomes: dict[Outcome, list[Finding]] = {outcome: [] for outcome in OUTCOMES}
     for finding in open_findings:
-        by_weight[weight(finding.severity, finding.confidence, policy)].append(finding)
-    severe, needing_changes = by_weight[Weight.BLOCKS], by_weight[Weight.NEEDS_CHANGES]
-    blocking = [f for f in severe if f.standing in CAN_BLOCK]
-    if blocking:
+        outcomes[outcome_of(finding, policy)].append(finding)
+    if blocking := outcomes["block"]:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
-    reasons = []
-    if needing_changes:
-        reasons.append(f"{_count(needing_changes)} at or above {policy.needs_changes_at}")
-    reasons += [
-        f"{_count(found)} at or above {policy.block_at}, {standing} and so not blocking"
-        for standing in ("unconfirmed", "refuted")
-        if (found := [f for f in severe if f.standing == standing])
-    ]
+    by_reason: dict[str, list[Finding]] = {}
+    for finding in outcomes["needs_changes"]:
+        by_reason.setdefault(_why_changes(finding, policy), []).append(finding)
+    reasons = [f"{_count(found)} at or above {reason}" for reason, found in by_reason.items()]
     if not complete:
         reasons.append("the review is incomplete, and incomplete is never merge")
     if reasons:
         return "needs_changes", tuple(reasons)
     reason = f"no open finding at or above {policy.needs_changes_at}"
-    if any(is_as_severe(finding.severity, policy.needs_changes_at) for finding in open_findings):
+    severe = [f for f in open_findings if is_as_severe(f.severity, policy.needs_changes_at)]
+    if claimed := [f for f in severe if weight(f.severity, f.confidence, policy)]:
+        reason += f" decides: {_count(claimed)} below high, only claimed or refuted"
+    elif severe:
         reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
     if outweighed:
         reason += f"; {_count(outweighed)} refuted by {OUTWEIGHING}"
     return "merge", (reason,)
 
 
+def _why_changes(finding: Finding, policy: VerdictPolicy) -> str:
+    """The severity that a finding reaches, and what its support does not suffice for."""
+    severe = weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
+    bar = policy.block_at if severe else policy.needs_changes_at
+    support: str = finding.support
+    if support in CLAIMED:
+        bar = min(bar, "high", key=SEVERITIES.index)
+    if support == "claimed":
+        support = f"claimed by {name_some(finding.reported_by, 5)} only"
+    if severe:
+        return f"{bar}, {support} and so not blocking"
+    return f"{bar}, {support}" if finding.support in CLAIMED else bar
+
+
 def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
     """The outcome to which a finding leads on its own; none if it is not open."""
     if finding.state != "open" or finding.outweighed:
         return "merge"
-    weighs = weight(finding.severity, finding.confidence, policy)
-    if weighs is Weight.BLOCKS and finding.standing in CAN_BLOCK:
+    return outcome_for(finding.severity, finding.confidence, finding.support, policy)
+
+
+def outcome_for(
+    severity: Severity, confidence: float, support: Support, policy: VerdictPolicy
+) -> Outcome:
+    """The outcome to which an open finding leads on its own."""
+    weighs = weight(severity, confidence, policy)
+    verified = (support, severity) == ("verified", "critical")
+    if weighs is Weight.BLOCKS and (support == "proven" or verified):
         return "block"
-    return "needs_changes" if weighs else "merge"
+    return "needs_changes" if weighs and _can_decide(severity, support) else "merge"
+
+
+def _can_decide(severity: Severity, support: Support) -> bool:
+    return support not in CLAIMED or severity in SEVERE
 
 
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weight:
@@ -248,5 +273,6 @@ def parse_bars(text: str) -> Mapping[str, Severity]:
 
 def _reaches_bar(finding: Finding, bars: Mapping[str, Severity]) -> bool:
     bar = bars.get(finding.category, bars.get(""))
-    counts = finding.state == "open" and finding.standing != "refuted"
+    counts = finding.state == "open" and finding.support != "refuted"
+    counts = counts and _can_decide(finding.severity, finding.support)
     return counts and bar is not None and is_as_severe(finding.severity, bar)

@@ -9,7 +9,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from diffchecks.check_io import FlowStep
-from orchestrator.catalog.shared_literals import OFFLINE, SEVERITIES, Outcome, Severity
+from orchestrator.catalog.shared_literals import (
+    OFFLINE,
+    SEVERITIES,
+    SUPPORTS,
+    Outcome,
+    Severity,
+    Support,
+)
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.document_parts import (
     OUTWEIGHED,
@@ -172,15 +179,15 @@ class Finding(Strict, frozen=True, kw_only=True):
     objections: tuple[Objection, ...] = ()
     remarks: tuple[Remark, ...] = ()
     outweighed: Annotated[bool, OUTWEIGHED] = False
-    standing: Annotated[
-        Literal["proved", "confirmed", "unconfirmed", "refuted"],
+    support: Annotated[
+        Support,
         Meta(
-            description="proved: an analyzer reports it at this severity, or a test shows it; of "
-            "what only agents report: confirmed: another agent or the judge confirms it; "
-            "unconfirmed: nobody does; refuted: an agent or the judge refutes it with evidence. "
-            "An outweighed finding is refuted. An unconfirmed or refuted one cannot block"
+            description="proven: an analyzer reports it at this severity, or a test shows it; of "
+            "what only agents report: verified: the judge confirms it; agreed: agents of different "
+            "model families report it; claimed: agents of one family do; refuted: an agent or the "
+            "judge refutes it with evidence. An outweighed finding is refuted"
         ),
-    ] = "proved"
+    ] = "proven"
     outcome: Annotated[
         Outcome, Meta(description="the outcome by the policy if this were the only finding")
     ] = "merge"
@@ -211,6 +218,12 @@ class Finding(Strict, frozen=True, kw_only=True):
     def identity(self) -> str:
         """Equal for the same finding in all reviews of one change."""
         return self.first_fingerprint or self.fingerprint
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Sorts the most severe first, of equal severity the best supported, refuted ones last."""
+        order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
+        return self.support == "refuted", *order
 
     @property
     def contested(self) -> bool:

@@ -146,8 +146,8 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     marks: list[str] = (
         [finding.since_previous] if finding.since_previous in {"new", "reopened"} else []
     )
-    if finding.standing in {"unconfirmed", "refuted"}:
-        marks.append(finding.standing)
+    if finding.support != "proven":
+        marks.append(finding.support)
     if finding.lowered_from:
         marks.append(f"reported as {finding.lowered_from}")
     if finding.carried_over:

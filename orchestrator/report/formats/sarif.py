@@ -179,7 +179,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
         "rank": round(finding.confidence * 100, 1),
         "properties": {
             "severity": finding.severity,
-            "standing": finding.standing,
+            "support": finding.support,
             "reportedBy": list(finding.reported_by),
         },
     }

@@ -76,7 +76,7 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     finding = only(verdict)
     (proof,) = finding.proofs
     assert (proof.state, proof.reason) == ("reproduced", "")
-    assert (finding.standing, finding.confidence) == ("proved", 0.95)
+    assert (finding.support, finding.confidence) == ("proven", 0.95)
     assert "assert 3 == 5" in proof.head
     assert "1 passed" in proof.base
     assert re.fullmatch(r"Python [\d.]+, pytest-[\d.]+", proof.versions)
@@ -107,7 +107,7 @@ async def test_what_cannot_be_shown_refutes_nothing(namespaces: None, tmp_path: 
     finding = only(verdict)
     (proof,) = finding.proofs
     assert proof.state == "inconclusive"
-    assert (finding.standing, finding.confidence, finding.severity) == ("unconfirmed", 0.6, "high")
+    assert (finding.support, finding.confidence, finding.severity) == ("claimed", 0.6, "high")
     assert verdict.verdict == "needs_changes"
 
 
@@ -168,10 +168,10 @@ async def test_on_the_next_push_the_same_test_decides_whether_the_finding_is_fix
     }
     given = partial(review, repo, adjust=alone, run_tests=True, prover=True)
     first = await given(ScriptedModel(script))
-    assert only(first).standing == "proved"
+    assert only(first).support == "proven"
     repo.commit({"README.md": "# Another\n"})
     open_still = await given(ScriptedModel({"generalist": [said()]}), base="HEAD~2", previous=first)
-    assert (only(open_still).standing, only(open_still).since_previous) == ("proved", "open")
+    assert (only(open_still).support, only(open_still).since_previous) == ("proven", "open")
     repo.commit({"shop.py": broken.replace("START = 1", "START = 0")})
     fixed = await given(ScriptedModel({"generalist": [said()]}), base="HEAD~3", previous=open_still)
     assert [(one.cause, one.reason) for one in fixed.rejected] == [("fixed", FIXED)]
