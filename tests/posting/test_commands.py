@@ -241,7 +241,7 @@ def test_explain_answers_with_evidence_fix_and_rule_and_no_markup_of_others(
         assert main(["comment-command", "--to", "github", "--verdict", str(file)]) == 0
     (text,) = answers(server)
     assert "    run(f'convert {name}', shell=True)" in text
-    assert "- proved, confidence 1.00, reported by ruff" in text
+    assert "- proven, confidence 1.00, reported by ruff" in text
     assert "```diff\n--- a/src/upload.py" in text
     assert "### security.subprocess-shell" in text
     assert "reported: " in text

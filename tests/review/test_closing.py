@@ -44,7 +44,7 @@ def once(settings: ReviewSettings) -> ReviewSettings:
 def closed(line: ScriptedReply, **more: object) -> ScriptedModel:
     """A review with one finding, of which the lead says this at the end."""
     lines = script(lead=[plan(*TEAM, summary="It names the app."), line])
-    lines["docs"] = [report(findings=[claim(title="Use of F401", **more)])]
+    lines["docs"] = [report(findings=[claim(title="Use of F401", category="qa", **more)])]
     return ScriptedModel(lines)
 
 
@@ -118,7 +118,7 @@ async def test_a_summary_that_cannot_be_shown_is_replaced_with_the_counts_and_th
 ) -> None:
     verdict = await said(repo, line)
     assert (verdict.lead_summary, verdict.verdict) == ("", "needs_changes")
-    assert verdict.summary == "1 changed file; 1 medium."
+    assert verdict.summary == "1 changed file; 1 high."
     (note,) = verdict.usage.notes
     assert note.startswith("there is no summary by the lead, only the counts: ")
     assert why in note

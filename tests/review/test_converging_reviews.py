@@ -99,7 +99,8 @@ async def test_ten_pushes_show_each_defect_once_and_contradict_nothing(tmp_path:
         for one in found:  # each keeps its name, its words, and how severe it is
             said_of_it = f"{one.title} {one.severity} {one.confidence}"
             assert names.setdefault(one.fingerprint, said_of_it) == said_of_it
-        assert verdict.verdict == "needs_changes"
+        # The first that is severe comes with the third push; claims below that decide nothing.
+        assert verdict.verdict == ("merge" if push < 3 else "needs_changes")
         assert verdict.previous is None or verdict.previous.fixed == ()
         settled = [one for one in verdict.rejected if one.cause == "settled"]
         assert len(settled) == push - 1

@@ -360,9 +360,9 @@ def test_the_exit_code_follows_bars_by_severity_and_category_and_what_is_new(
 
 
 def test_a_bar_counts_a_mere_claim_from_high() -> None:
-    for severity, code in (("high", 1), ("medium", 0)):
-        claimed = replace(finding(1, severity), support="claimed")
-        assert exit_code("merge", "complete", "medium", [claimed]) == code
+    for claimed, code in ((finding(1, "high"), 1), (finding(1, "medium"), 0)):
+        found = [replace(claimed, support="claimed")]
+        assert exit_code("merge", "complete", "medium", found) == code
 
 
 def test_a_bar_counts_what_is_open_and_not_refuted() -> None:

@@ -159,7 +159,7 @@ async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> Non
 
 
 async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
-    model = ScriptedModel(script(docs=[report(findings=[claim()])]))
+    model = ScriptedModel(script(docs=[report(findings=[claim(category="qa")])]))
     verdict = await review(repo, model)
     assert [(f.title, f.reported_by) for f in verdict.findings] == [("A constant", ("docs",))]
     assert verdict.verdict == "needs_changes"

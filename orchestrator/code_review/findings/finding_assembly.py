@@ -52,7 +52,9 @@ def build_finding(
     severity, confidence, decides = max(
         rated,
         key=lambda rating: (
-            OUTCOMES.index(outcome_for(*rating[:2], supported(rating[0], rating[2])[0], policy)),
+            OUTCOMES.index(
+                outcome_for(rating[0], rating[1], supported(rating[0], rating[2])[0], policy)
+            ),
             weight(rating[0], rating[1], policy),
             -SEVERITIES.index(rating[0]),
             rating[1],
