@@ -83,7 +83,7 @@ def main() -> int:
         )
         agreed = kit.refuted(folder / "agreed", 1, agreed=True)
         table.row(
-            "critical findings of two agents that block, of 10", "10", str(agreed), agreed == 10
+            "invented findings of two of one family that block, of 10", "0", str(agreed), not agreed
         )
         team, single = (kit.cost(folder / each, each) for each in ("team", "single"))
         mixed = kit.cost(folder / "mixed", "team", CHEAP_THREE)

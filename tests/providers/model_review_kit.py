@@ -287,7 +287,7 @@ def refuted(folder: Path, reviews: int, *, agreed: bool = False) -> int:
     """Ten invented critical findings a review, each refuted by a colleague: how many block.
 
     Args:
-        agreed: the colleague reports the same instead, so that all of them are to block.
+        agreed: a colleague of the same model family reports the same instead.
     """
     repo = repository(folder, 1)
     head = sources(1)[1]["shop/m0.py"].split("\n")

@@ -18,9 +18,11 @@ def test_a_defect_that_four_agents_report_in_other_words_is_one_finding(tmp_path
     assert duplicates(tmp_path / "repo") == 0
 
 
-def test_an_invented_critical_that_a_colleague_refutes_does_not_block(tmp_path: Path) -> None:
+def test_an_invented_critical_that_a_colleague_refutes_or_shares_does_not_block(
+    tmp_path: Path,
+) -> None:
     assert refuted(tmp_path / "refuted", 1) == 0
-    assert refuted(tmp_path / "agreed", 1, agreed=True) == 10
+    assert refuted(tmp_path / "agreed", 1, agreed=True) == 0
 
 
 def test_required_checks_run_for_any_replies_of_models(tmp_path: Path) -> None:
