@@ -111,6 +111,8 @@ def _apply_options(settings: ReviewSettings, options: ReviewOptions) -> ReviewSe
     chosen: dict[str, Any] = {"provider": options.provider, "pattern": options.pattern}
     given_bounds = {name: value for name, value in bounds.items() if value is not None}
     given = {name: value for name, value in chosen.items() if value is not None}
+    if options.effort is not None:
+        given["effort"] = replace(settings.effort, level=options.effort)
     return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
 
 

@@ -106,6 +106,7 @@ class ReviewOptions(Struct, frozen=True):
     description: str | None = None
     provider: str | None = None
     pattern: str | None = None
+    effort: str | None = None
     max_iterations: int | None = None
     max_tool_calls: int | None = None
     max_minutes: float | None = None

@@ -17,6 +17,7 @@ from orchestrator.catalog.data_file_layers import (
     find_unused_files,
     find_versions,
 )
+from orchestrator.catalog.effort import EFFORT_FILE, EffortFile
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.languages import LANGUAGES_FILE, LanguagesFile
 from orchestrator.catalog.mcp_servers import McpFile
@@ -49,7 +50,7 @@ VERDICT = "config/verdict.yaml"
 MCP = "config/mcp.yaml"
 GUARDS = "config/guards.yaml"
 
-MERGED = (SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP, LANGUAGES_FILE)
+MERGED = (SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP, LANGUAGES_FILE, EFFORT_FILE)
 
 Tools = Mapping[str, ToolSpec] | Collection[str]
 Contracts = Mapping[str, Mapping[str, Json]]
@@ -74,6 +75,7 @@ class Catalog(Struct, frozen=True):
     prices: Prices
     mcp: McpFile
     languages: LanguagesFile
+    effort: EffortFile
     digests: Mapping[str, str]
 
 
@@ -128,15 +130,12 @@ def _load(
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
     known = KnownNames(tools, analyzers, {}, contracts, models.stage_names if models else None)
-    skills, agents = _load_agents(layers, known, errors)
-    rubrics = {
-        file.stem: load_rubric(file, errors)
-        for file in find_files(layers, "rubrics/*.yaml").values()
-    }
+    skills, agents, rubrics = _load_agents(layers, known, errors)
     settings = check_merged(layers, SETTINGS, ReviewSettings, errors)
     verdict = _check_verdict_policy(layers, own, errors)
     guards = check_merged(layers, GUARDS, GuardsFile, errors)
     languages = check_merged(layers, LANGUAGES_FILE, LanguagesFile, errors)
+    effort = check_merged(layers, EFFORT_FILE, EffortFile, errors)
     errors += model_errors
     prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
@@ -151,9 +150,10 @@ def _load(
         errors += check_guard(*guards, tools)
     if errors or not (
         settings and policy and verdict and guards and models and prices and mcp and languages
-    ):
+        and effort
+    ):  # fmt: skip
         return None
-    merged = [settings, policy, verdict, guards, prices, mcp, languages]
+    merged = [settings, policy, verdict, guards, prices, mcp, languages, effort]
     files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(MERGED, merged, strict=True)}}
     files[VERDICT], memory = _apart(verdict[1])
     whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
@@ -169,19 +169,22 @@ def _load(
         prices=prices[1].prices,
         mcp=mcp[1],
         languages=languages[1],
+        effort=effort[1],
         digests=_digests(whole_agents, whole_skills, whole_rubrics, {**files, **memory}),
     )
 
 
 def _load_agents(
     layers: Sequence[Layer], known: KnownNames, errors: list[ConfigError]
-) -> tuple[Mapping[str, Skill | None], Mapping[str, AgentSpec | None]]:
-    """The skills and the agents, None for those with errors."""
+) -> tuple[Mapping[str, Skill | None], Mapping[str, AgentSpec | None], Mapping[str, Rubric | None]]:
+    """The skills, agents and rubrics, None for those with errors."""
     files = find_files(layers, "skills_catalog/*/SKILL.md").values()
     skills = {file.directory: load_skill(file, known, errors) for file in files}
     known = replace(known, skills=skills)
     files = find_files(layers, "agents/*.md").values()
-    return skills, {file.stem: load_agent(file, known, errors) for file in files}
+    agents = {file.stem: load_agent(file, known, errors) for file in files}
+    files = find_files(layers, "rubrics/*.yaml").values()
+    return skills, agents, {file.stem: load_rubric(file, errors) for file in files}
 
 
 def _check_verdict_policy(

@@ -6,6 +6,7 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.agents import Budget
+from orchestrator.catalog.effort import Effort
 from orchestrator.catalog.shared_literals import Environment, Severity
 from orchestrator.engine.field_types import (
     NonEmptyStr,
@@ -285,12 +286,27 @@ class AutoPattern(Strict, frozen=True):
     max_agents: Annotated[int, Meta(ge=1, le=256)]
 
 
+class EffortSettings(Strict, frozen=True):
+    """How much effort a review with a model makes.
+
+    Attributes:
+        level: ``auto``: by the tier that code computes (``config/effort.yaml``).
+        minimum: the least, whatever ``level`` says.
+        paths: glob of ``.gitignore`` → the least where a changed file matches.
+    """
+
+    level: Literal["auto"] | Effort = "auto"
+    minimum: Effort = "quick"
+    paths: dict[NonEmptyStr, Effort] = field(default_factory=dict)
+
+
 class ReviewSettings(Strict, frozen=True, kw_only=True):
     """The settings of a review; ``config/defaults.yaml`` explains each key."""
 
     provider: NonEmptyStr
     pattern: Literal["auto", "team", "single"]
     auto: AutoPattern
+    effort: EffortSettings = EffortSettings()
     judge: bool
     rubric: NonEmptyStr
     lead: NonEmptyStr

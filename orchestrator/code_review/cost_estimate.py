@@ -16,6 +16,7 @@ from orchestrator.code_review.agents import judging, planning, summary
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.code_review.verdict.document_parts import describe_tier
 from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.agent_tasks import Task
 from orchestrator.engine.model_routing import candidate_models
@@ -135,7 +136,10 @@ def estimate(state: ReviewState) -> ReviewEstimate:
         own, name = _estimate_share(state, task, limit, opened), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
-    notes = (*state.given.notes, *((state.assignment.reason,) if state.assignment else ()))
+    notes = state.given.notes
+    if (found := state.assignment) is not None:
+        tier = f"{describe_tier(found)}, before the analyzers have run"
+        notes = (*notes, f"{tier}; {found.reason}")
     return ReviewEstimate(provider, every, int(bounds.iterations), limit, notes)
 
 
@@ -170,7 +174,8 @@ def _estimate_share(
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
     prices = {model: price_of(state.given.catalog.prices, model) for model in models}
-    turns = int(min(bool(spec.skills) + LOOKS + 1, spec.bounds.turns))
+    looks = 0 if state.is_trivial else bool(spec.skills) + LOOKS
+    turns = int(min(looks + 1, spec.bounds.turns))
     request = first_request(spec, task.brief, state.runtime)
     shared = _shared_tokens(request)
     cached = shared if models[0] in opened else 0

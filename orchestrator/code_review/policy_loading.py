@@ -20,7 +20,7 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.analyzers.configured_programs import check_programs
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
-from orchestrator.code_review.repository_guidance import check_instructions
+from orchestrator.code_review.repository_guidance import check_globs
 from orchestrator.code_review.tools.registry import TOOLS, TOPICS
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Rubric
@@ -133,7 +133,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]
     Raises:
         ConfigError: the first name that does not exist, or entry that has no effect.
     """
-    check_instructions(catalog.settings, layers)
+    check_globs(catalog, layers)
     check_programs(catalog.settings.programs, layers)
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)

@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
+from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.data_file_layers import Layer, locate_text
+from orchestrator.catalog.effort import EFFORT_FILE
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
@@ -107,18 +109,21 @@ async def read_guidance(
     return tuple(_fit(found))
 
 
-def check_instructions(settings: ReviewSettings, layers: Sequence[Layer]) -> None:
-    """Check the policy's instructions for paths.
+def check_globs(catalog: Catalog, layers: Sequence[Layer]) -> None:
+    """Check the globs of the policy's instructions for paths and of its effort.
 
     Raises:
         ConfigError: a glob that can match nothing.
     """
-    for one in settings.instructions:
+    settings, areas = catalog.settings, catalog.effort.areas
+    globs = [("instructions", SETTINGS_FILE, one.path) for one in settings.instructions]
+    globs += [("effort.paths", SETTINGS_FILE, glob) for glob in settings.effort.paths]
+    globs += [(f"areas.{key}", EFFORT_FILE, glob) for key in areas for glob in areas[key].paths]
+    for key, file, glob in globs:
         try:
-            path_matcher(one.path)
+            path_matcher(glob)
         except InputError as error:
-            place = locate_text(layers, SETTINGS_FILE, one.path)
-            raise ConfigError(f"instructions: {error}", *place) from None
+            raise ConfigError(f"{key}: {error}", *locate_text(layers, file, glob)) from None
 
 
 def _instructions(

@@ -121,6 +121,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         inputs = ReviewInputs(
             workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
             fix_templates=tool_inputs.data["fixes"], handed_over=handed_over, patches=patches,
+            author_tier=catalog.guards.resolve_tier(policy.author_tier),
         )  # fmt: skip
         yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
 

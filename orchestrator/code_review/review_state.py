@@ -96,6 +96,7 @@ class ReviewInputs(Struct, frozen=True):
         budget: the whole run's account.
         pool: the worker processes of checks.
         fix_templates: paths of the files of templates of fixes.
+        author_tier: the trust tier of the change's author.
         notes: what a person should know of the models and the sandbox.
         handed_over: what the previous review of the same change left open.
         patches: fingerprint of a finding → patches to prove, and no others; None: prove all that
@@ -108,6 +109,7 @@ class ReviewInputs(Struct, frozen=True):
     budget: Account
     pool: WorkerPool
     fix_templates: Sequence[str]
+    author_tier: str = ""
     notes: tuple[str, ...] = ()
     handed_over: HandedOver = NOTHING_HANDED_OVER
     patches: Mapping[str, tuple[ProposedFix, ...]] | None = None
@@ -140,6 +142,7 @@ class ReviewState:
         lead_summary: the lead's summary at the end; may be empty.
         summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
+        seams: agent → what its files and those of others of its role share.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
         carried: the claims in ``handed_over`` that still apply to this change.
         settled: the lines that a previous review has settled; None: none.
@@ -166,6 +169,7 @@ class ReviewState:
     lead_summary: str = ""
     summary_note: str = ""
     assignment: Assignment | None = None
+    seams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None
@@ -208,6 +212,11 @@ class ReviewState:
             return self.assignment.pattern
         chosen = self.given.settings.pattern
         return "team" if chosen == "auto" and self.given.settings.provider == OFFLINE else chosen
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether one agent reviews a change of the tier ``trivial`` in one short call."""
+        return self.assignment is not None and self.assignment.tier == "trivial"
 
     @property
     def shares(self) -> Sequence[AgentShare]:

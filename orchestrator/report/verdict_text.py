@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from orchestrator.catalog.shared_literals import Outcome
+from orchestrator.code_review.verdict.document_parts import describe_tier
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
@@ -225,6 +226,10 @@ def _render_change(page: TextLayout, verdict: Verdict) -> list[str]:
     shown = page.inline_list((sides, files, lines), first="Change   ")
     if depth := review_gaps_text.describe_depth(verdict):
         shown += page.wrap(depth, first="Read     ", limit=UNBOUNDED)
+    if verdict.assignment is not None:
+        readers = ", ".join(dict.fromkeys(agent.agent for agent in verdict.agents))
+        text = f"{describe_tier(verdict.assignment)}; read by {readers or 'nobody'}"
+        shown += page.wrap(escape_line(text), first="Effort   ", limit=2)
     if since := describe_since_previous(verdict):
         shown += page.wrap(escape_line(since), first="Since    ", limit=2)
     if override := verdict.override:

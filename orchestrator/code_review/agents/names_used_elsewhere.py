@@ -21,11 +21,11 @@ SEARCHED_FILES = 5_000
 
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
-_REMOVED = re.compile(r" *\d+ {7}-(.*)")
-_DEFINES = re.compile(
+REMOVED = re.compile(r" *\d+ {7}-(.*)")
+DEFINES = re.compile(
     r"\b(?:def|class|func|function|fn|fun|interface|struct|trait|enum|type)\s+(\w+)", re.ASCII
 )
-_TELLING = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[A-Za-z]+[a-z0-9][A-Z]\w+)\b", re.ASCII)
+TELLING = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[A-Za-z]+[a-z0-9][A-Z]\w+)\b", re.ASCII)
 """snake_case or CamelCase: a plain word may mean something else elsewhere."""
 
 _NAME = re.compile(rb"[A-Za-z_]\w+")
@@ -63,9 +63,9 @@ async def _removed_names(
     named, defined = dict[str, None](), set[str]()
     for path, part in diffs.items():
         if kind_of(path) == "code" and not workspace.left_out(workspace.files[path]):
-            for text in (found[1] for line in part.lines if (found := _REMOVED.match(line))):
-                named.update(dict.fromkeys(_TELLING.findall(text)))
-                defined.update(_DEFINES.findall(text))
+            for text in (found[1] for line in part.lines if (found := REMOVED.match(line))):
+                named.update(dict.fromkeys(TELLING.findall(text)))
+                defined.update(DEFINES.findall(text))
     blobs = {file.new_blob: file.path for file in workspace.change.files if file.new_blob}
     still = set[str]()
 

@@ -268,7 +268,8 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 ),
                 **follow_up.earlier_rounds(state, agent),
             )
-            + reviewer_assignment.show_rest(state, paths),
+            + reviewer_assignment.show_rest(state, paths)
+            + reviewer_assignment.show_seams(state, agent),
             state.round.key("act", agent),
             stage_change,
         )
@@ -291,6 +292,11 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
             "This is a further iteration. Do what `asked_of_you` says, provide the evidence that "
             "`wanted` names, and respond by id to `findings`, the findings so far. Do not report a "
             "finding again."
+        )
+    if state.is_trivial:
+        return (
+            "Review this small change. Report in your first reply, unless one look-up decides a "
+            "finding."
         )
     answer = ", and answer `questions` in your findings." if asked else "."
     return f"Review these files of the change{answer}"

@@ -1,7 +1,7 @@
-"""Assigns files to agents: all to one agent if it can read them at once, else to specialists.
+"""Assigns files to agents: all to one agent, or to specialists where a change is risky or large.
 
-The pattern ``auto`` is decided by code after the analyzers have run, from the size of what agents
-read first. The decision is in the journal and in the verdict.
+The pattern ``auto`` is decided by code after the analyzers have run, from the change's tier and the
+size of what agents read first. The decision is in the journal and in the verdict.
 """
 
 import posixpath
@@ -17,27 +17,26 @@ from diffchecks import name_some
 from diffchecks.check_io import decode_text
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
+from orchestrator.code_review.agents.effort_tiers import decide_tier, has_public_names, shrink
+from orchestrator.code_review.agents.shard_seams import SEAMS, find_seams
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of, risk
 from orchestrator.code_review.verdict.document_parts import AgentShare, Assignment
 from orchestrator.engine.untrusted_text import frame
+from orchestrator.wording import count_noun
 
 CHARACTERS_PER_TOKEN = 3
 """Of a numbered diff, which is denser than prose."""
 
 NOTE = "intake/assignment"
-NAMED_PATHS = 5
-"""Of a question's files."""
 """Where the decision stands in the journal."""
 
-_PUBLIC = re.compile(
-    r"[\d ]+[+-]\s*(?:async\s+)?(?:export\b|public\b|pub\b|module\.exports\b"
-    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)\w)"
-)
-"""A line of a numbered diff by which a public name appears, changes or goes."""
+NAMED_PATHS = 5
+"""Of a question's files."""
 
 
 def count_tokens(characters: int) -> int:
@@ -85,12 +84,18 @@ def size_of(part: NumberedFileDiff) -> int:
     return sum(len(line) + 1 for line in part.lines)
 
 
-async def assign(state: ReviewState, diffs: Mapping[str, NumberedFileDiff], findings: str) -> None:
+async def assign(
+    state: ReviewState,
+    diffs: Mapping[str, NumberedFileDiff],
+    findings: str,
+    calls: Sequence[AnalyzerCall],
+) -> None:
     """Assign files to agents, or return the assignment that the run began with.
 
     Args:
         diffs: of the changed files, see ``diffs_by_path``.
         findings: the analyzers' findings, as agents are shown them.
+        calls: of the analyzers.
     """
     noted = state.journal.noted(NOTE)
     decided = convert(noted, Assignment) if noted is not None else None
@@ -98,14 +103,22 @@ async def assign(state: ReviewState, diffs: Mapping[str, NumberedFileDiff], find
     if decided is None or not all(
         path in state.given.workspace.files for share in decided.shares for path in share.paths
     ):
-        decided = await _decide(state, diffs, findings)
+        decided = await _decide(state, diffs, findings, calls)
         state.journal.note(NOTE, to_builtins(decided))
     state.assignment = decided
     state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
+    if decided.tier == "trivial":
+        shrink(state)
+    if len({share.role for share in decided.shares}) < len(decided.shares):
+        texts = await _texts_of(state, diffs)
+        state.seams = find_seams(decided.shares, diffs, texts, find_neighbors(texts))
 
 
 async def _decide(
-    state: ReviewState, diffs: Mapping[str, NumberedFileDiff], findings: str
+    state: ReviewState,
+    diffs: Mapping[str, NumberedFileDiff],
+    findings: str,
+    calls: Sequence[AnalyzerCall],
 ) -> Assignment:
     settings = state.given.settings
     bound, reviewed = settings.auto.tokens_per_agent, _reviewed(state)
@@ -114,17 +127,27 @@ async def _decide(
     tokens = sum(sizes.values()) + found
     measured = f"the diff and the analyzers' findings have {tokens:,} tokens"
     reads = f"one agent reads up to {bound:,} at once"
+    found = await decide_tier(state, diffs, calls)
+    tier, reasons = found.tier, list(found.reasons)
     if settings.pattern != "auto":
         reason = f"the settings or --pattern name {settings.pattern}; {measured}"
-        return Assignment(settings.pattern, False, tokens, bound, reason)
-    if tokens <= bound:
+        if tier == "trivial" and not (found.chosen and settings.pattern == "single"):
+            tier, reasons = "ordinary", ["who reads is chosen"]
+        return Assignment(settings.pattern, False, tokens, bound, reason, tier, tuple(reasons))
+    if tokens > bound and (tier == "trivial" or not found.chosen):
+        # An effort that a person chose holds, but one call cannot show more than it shows.
+        tier = "ordinary" if found.chosen else "risky"
+        reasons.append("it is larger than one agent reads at once")
+    if tier != "risky":
         alone = AgentShare(settings.single, settings.single, tokens, tuple(reviewed))
-        return Assignment("single", True, tokens, bound, f"{measured}; {reads}", (alone,))
+        decided = Assignment("single", True, tokens, bound, f"{measured}; {reads}", shares=(alone,))
+        return replace(decided, tier=tier, tier_reasons=tuple(reasons))
     shares = await _share_out(state, diffs, sizes)
-    reason = f"{measured}; {reads}, so {len(shares)} agents share the files"
+    agents = count_noun(len(shares), "specialist")
+    reason = f"{measured}; {reads}; {agents} {'reads' if len(shares) == 1 else 'read'} it"
     if large := sum(share.tokens > bound for share in shares):
-        reason += f"; {large} of them read more than that, by page"
-    return Assignment("team", True, tokens, bound, reason, shares)
+        reason += f", {large} of them more than that, by page"
+    return Assignment("team", True, tokens, bound, reason, tier, tuple(reasons), shares)
 
 
 def _reviewed(state: ReviewState) -> list[str]:
@@ -171,7 +194,7 @@ def _concerns(
     found: dict[str, list[str]] = {name: [] for name in specialists}
     for path in paths:
         kinds = {kind_of(path)}
-        if "code" in kinds and any(map(_PUBLIC.match, diffs[path].lines if path in diffs else ())):
+        if "code" in kinds and path in diffs and has_public_names(diffs[path]):
             kinds.add("interface")
         concerned = [n for n, those in specialists.items() if not those or kinds & {*those}]
         for name in concerned or specialists:
@@ -191,13 +214,17 @@ async def find_neighbors_of(
     state: ReviewState, paths: Iterable[str]
 ) -> Mapping[str, Sequence[str]]:
     """Path → the files among these that it imports or that import it."""
+    return find_neighbors(await _texts_of(state, paths))
+
+
+async def _texts_of(state: ReviewState, paths: Iterable[str]) -> dict[str, str]:
+    """Path → the text in head, of those of these files that head has."""
     workspace = state.given.workspace
-    texts = {
+    return {
         path: decode_text(await workspace.contents.read(blob))
         for path in paths
         if (blob := workspace.files[path].new_blob) and workspace.files[path].in_head
     }
-    return find_neighbors(texts)
 
 
 def apply_shares(plan: ReviewPlan, shares: Sequence[AgentShare]) -> ReviewPlan:
@@ -245,6 +272,12 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
     if left:
         lines += ["Too long to be shown; read these of your files with git_diff:", *left]
     return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""
+
+
+def show_seams(state: ReviewState, agent: str) -> str:
+    """What an agent's files and those of others of its role share, to append to its task."""
+    seams = state.seams.get(agent)
+    return "\n" + frame("\n".join([SEAMS, *seams]), state.runtime.executor.nonce) if seams else ""
 
 
 def fit_rest(

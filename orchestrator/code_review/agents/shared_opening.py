@@ -119,7 +119,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     findings += await list_changed_since(state)
     diffs = newest_first(await reviewer_assignment.diffs_by_path(state), state.settled)
     findings += await list_used_elsewhere(state, diffs)
-    await reviewer_assignment.assign(state, diffs, "\n".join(findings))
+    await reviewer_assignment.assign(state, diffs, "\n".join(findings), calls)
     checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
     text = await _write_opening(state, findings, diffs, text_only)
@@ -209,7 +209,7 @@ def _describe_change(
         f"Change {change.base} to {change.head}: {len(change.files)} files, +{added} -{removed}",
         *change.notes,
         *_list_files(state, text_only),
-        *_list_checks(state),
+        *([] if state.is_trivial else _list_checks(state)),
         *findings,
         *_show_diff(state, diffs),
     ]

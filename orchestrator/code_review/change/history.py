@@ -1,5 +1,8 @@
 """What the agents' tools ask of history: the diff as text, a file's log, who wrote which line."""
 
+import re
+from collections import Counter
+
 from orchestrator.code_review.change.changed_files import RENAME_LIMIT
 from orchestrator.code_review.change.git.commands import OID, PLAIN_DIFF, Git
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, number_lines
@@ -9,6 +12,12 @@ from orchestrator.errors import InputError
 _IDENTITY = "not committed <> 0 +0000"
 _MAX_COMMITS = 1000  # commits
 _MESSAGE_AT_MOST = 3000  # characters
+_WALKED_COMMITS = 500
+_MAX_FIX_FILES = 30  # of a fix; a larger commit brings in more than one
+_FIX = re.compile(
+    r"\b(?:fix(?:e[sd]|ing)?|bug(?:fix)?|hotfix|regressions?|reverts?)\b", re.IGNORECASE
+)
+"""The subject of a commit that fixes a defect."""
 
 
 def _paths_of(change: Change, path: str) -> tuple[str, ...]:
@@ -101,6 +110,31 @@ async def change_log(change: Change, limit: int = 20) -> str:
     )
     entries = _escape_control_characters(output).split("\0")
     return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
+
+
+async def count_fixes(change: Change) -> int:
+    """How many of base's newest commits fixed the changed file that was fixed most often.
+
+    The number of commits is the bound, so the same history gives the same answer. 0 where there is
+    no history, or it cannot be read.
+    """
+    if not (change.has_tree and OID.fullmatch(change.base)):
+        return 0
+    newest = f"--max-count={_WALKED_COMMITS}"
+    try:
+        output = await Git.of(change).run(
+            *_LOG, "--no-merges", "--no-renames", "--name-only", "--format=%x01%s", newest,
+            change.base, "--",
+        )  # fmt: skip
+    except InputError:
+        return 0
+    counts = Counter[str]()
+    for record in _escape_control_characters(output).split("\x01"):
+        subject, _, names = record.partition("\n")
+        touched = names.split("\n")
+        if _FIX.search(subject) and len(touched) <= _MAX_FIX_FILES:
+            counts.update(touched)
+    return max((counts[file.old_path or file.path] for file in change.files), default=0)
 
 
 async def blame(change: Change, path: str, start: int, end: int) -> str:

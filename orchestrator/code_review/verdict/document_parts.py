@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from orchestrator.catalog.effort import Tier
 from orchestrator.catalog.shared_literals import Outcome, Severity
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
@@ -167,16 +168,29 @@ class Assignment(Strict, frozen=True):
     """How many agents reviewed the change, and why."""
 
     pattern: Literal["team", "single"]
-    auto: Annotated[bool, Meta(description="true: code chose the pattern, by the number of tokens")]
+    auto: Annotated[bool, Meta(description="true: code chose the pattern, by the tier")]
     tokens: Annotated[
         int, Meta(ge=0, description="of the numbered diff and the analyzers' findings")
     ]
     bound: Annotated[int, Meta(ge=1, description="tokens that one agent reads at once")]
     reason: str
+    tier: Annotated[
+        Tier,
+        Meta(
+            description="trivial: one short call by one agent, not judged; ordinary: one agent, a "
+            "judge and proofs; risky: the specialists"
+        ),
+    ] = "ordinary"
+    tier_reasons: tuple[str, ...] = ()
     shares: Annotated[
         tuple[AgentShare, ...],
         Meta(description="assigned by code; empty: the lead assigned the files"),
     ] = ()
+
+
+def describe_tier(assignment: Assignment) -> str:
+    """``ordinary (24 changed lines)``: the tier of a change and its reasons."""
+    return f"{assignment.tier} ({'; '.join(assignment.tier_reasons)})"
 
 
 class RuledOut(Strict, frozen=True):

@@ -1,0 +1,95 @@
+"""What decides how much effort a review makes (``config/effort.yaml``)."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from typing import Literal, get_args
+
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
+
+EFFORT_FILE = "config/effort.yaml"
+
+Tier = Literal["trivial", "ordinary", "risky"]
+Effort = Literal["quick", "standard", "thorough"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+TIER_OF: Mapping[str, Tier] = dict(zip(get_args(Effort), TIERS, strict=True))
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def highest(tiers: Iterable[Tier]) -> Tier:
+    """The highest of these tiers; trivial of none."""
+    return max(tiers, key=TIERS.index, default="trivial")
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text in lower case: ``OAuthLogin`` and ``o_auth_login`` have the same."""
+    return frozenset(word.lower() for word in _WORD.findall(text))
+
+
+class Area(Strict, frozen=True):
+    """Files, changes of which have at least a tier.
+
+    Attributes:
+        words, lines: of paths, and of changed lines of code; ``*`` stands for any ending.
+        paths: globs as in ``.gitignore``.
+    """
+
+    tier: Tier
+    words: tuple[NonEmptyStr, ...] = ()
+    lines: tuple[NonEmptyStr, ...] = ()
+    paths: tuple[NonEmptyStr, ...] = ()
+
+
+class FindingKind(Strict, frozen=True):
+    """Analyzers' findings that give a change at least a tier; no tools, categories: of any."""
+
+    tier: Tier
+    severity: Severity
+    tools: tuple[NonEmptyStr, ...] = ()
+    categories: tuple[NonEmptyStr, ...] = ()
+
+
+class Measure(Strict, frozen=True):
+    """From which number on a change is at least ordinary, or risky."""
+
+    ordinary: PositiveInt
+    risky: PositiveInt
+
+
+class TrivialReview(Strict, frozen=True):
+    """The tools and the most that the agent of a trivial change has."""
+
+    tools: tuple[NonEmptyStr, ...]
+    turns: PositiveInt
+    tool_calls: PositiveInt
+    tokens: PositiveInt
+
+
+class EffortFile(Strict, frozen=True):
+    """The table from which code computes the tier of a change."""
+
+    areas: Mapping[NonEmptyStr, Area]
+    findings: Mapping[NonEmptyStr, FindingKind]
+    measures: Mapping[
+        Literal[
+            "changed lines",
+            "files",
+            "public names removed or redefined",
+            "earlier fixes of one file",
+        ],
+        Measure,
+    ]
+    trivial: TrivialReview
+
+
+def find_words(words: Sequence[str], text: str) -> list[str]:
+    """The words of a text that are in a list, in alphabetical order."""
+    return sorted(filter(_compiled(tuple(words)).match, words_of(text)))
+
+
+@lru_cache(maxsize=64)
+def _compiled(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, words)) or r"(?!)")

@@ -1,0 +1,189 @@
+"""The tier of a change, by which code chooses the effort of its review; no model is asked.
+
+It is computed from data (``config/effort.yaml``): paths and words of changed lines, analyzers'
+findings, size, public names, earlier fixes of the files, and the author's tier. Each can only raise
+it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from diffchecks import name_some
+from orchestrator.catalog.effort import TIER_OF, Tier, find_words, highest
+from orchestrator.catalog.shared_literals import is_as_severe
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.lead_tools import kind_of
+from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.wording import count_noun
+
+NAMED = 3
+"""Files and words that a reason names."""
+
+FIRST_GUIDANCE = "REVIEW.md"
+"""Base's guidance for reviewers, which even the agent of a trivial change is shown."""
+
+NOT_FOR_TRIVIAL = "a trivial change is shown only what concerns its files"
+
+_CHANGED = re.compile(r"[\d ]+([+-])(.*)")
+_PUBLIC = re.compile(
+    r"\s*(?:async\s+)?(?:export\b|public\b|pub\b|module\.exports\b"
+    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)\w)"
+)
+"""A line by which a public name appears, changes or goes."""
+
+Diffs = Mapping[str, NumberedFileDiff]
+Signal = tuple[Tier, str]
+
+
+class TierDecision(Struct, frozen=True):
+    """A change's tier, whether only the change decided it, and why."""
+
+    tier: Tier
+    chosen: bool
+    reasons: tuple[str, ...]
+
+
+async def decide_tier(
+    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]
+) -> TierDecision:
+    """The tier that the settings name or the change has, and at least base's minimum.
+
+    Args:
+        calls: of analyzers, on the whole change.
+    """
+    asked = state.given.settings.effort
+    signals = await _signals(state, diffs, calls)
+    tier = highest(found for found, _ in signals)
+    size = count_noun(_lines(state.given.workspace.change.files), "changed line")
+    reasons = [why for found, why in signals if found == tier] or [
+        f"{size}, and nothing that asks for more"
+    ]
+    if asked.level != "auto":
+        tier, reasons = TIER_OF[asked.level], [f"the settings or --effort name {asked.level}"]
+    floors: list[Signal] = [(TIER_OF[asked.minimum], f"the settings' minimum is {asked.minimum}")]
+    for glob, level in asked.paths.items():
+        if paths := list(filter(path_matcher(glob), _names(state.given.workspace.change.files))):
+            why = f"the settings' minimum of {glob} is {level}: {name_some(paths, NAMED)}"
+            floors.append((TIER_OF[level], why))
+    floor = highest(found for found, _ in floors)
+    if highest((tier, floor)) != tier:
+        tier = floor
+        reasons += [why for found, why in floors if found == floor]
+    return TierDecision(tier, asked.level != "auto", tuple(reasons))
+
+
+async def _signals(state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]) -> list[Signal]:
+    table, workspace = state.given.catalog.effort, state.given.workspace
+    files = workspace.change.files
+    read = [file for file in files if not workspace.left_out(file)]
+    measured = {
+        "changed lines": _lines(read),
+        "files": len(read),
+        "public names removed or redefined": _count_public_names(
+            part for path, part in diffs.items() if kind_of(path) == "code"
+        ),
+        "earlier fixes of one file": await history.count_fixes(workspace.change),
+    }
+    found = [*_areas(state, diffs), *_findings(state, calls)]
+    for name, bound in table.measures.items():
+        if (count := measured[name]) >= bound.ordinary:
+            found.append(("risky" if count >= bound.risky else "ordinary", f"{count:,} {name}"))
+    if links := [file.path for file in files if file.kind in {"symlink", "submodule"}]:
+        found.append(("ordinary", f"links and submodules: {name_some(links, NAMED)}"))
+    if (author := state.given.author_tier) != state.given.catalog.guards.tiers[0]:
+        found.append(("ordinary", f"its author is of the tier {author}"))
+    return found
+
+
+def _lines(files: Iterable[ChangedFile]) -> int:
+    return sum(len(file.added) + len(file.removed) for file in files)
+
+
+def _names(files: Iterable[ChangedFile]) -> list[str]:
+    """Paths in head and in base."""
+    names = (name for file in files for name in (file.path, file.old_path) if name)
+    return list(dict.fromkeys(names))
+
+
+def _areas(state: ReviewState, diffs: Diffs) -> Iterator[Signal]:
+    """The areas of the changed files, and of the changed lines of code."""
+    names = _names(state.given.workspace.change.files)
+    product = [name for name in names if kind_of(name) not in {"test", "docs"}]
+    code = "\n".join(
+        line[2]
+        for path, part in diffs.items()
+        if kind_of(path) == "code"
+        for line in map(_CHANGED.match, part.lines)
+        if line
+    )
+    for name, area in state.given.catalog.effort.areas.items():
+        found = {path for path in product if find_words(area.words, path)}
+        found.update(path for glob in area.paths for path in filter(path_matcher(glob), names))
+        if told := sorted(found) or find_words(area.lines, code):
+            yield area.tier, f"{name}: {name_some(told, NAMED)}"
+
+
+def _findings(state: ReviewState, calls: Sequence[AnalyzerCall]) -> Iterator[Signal]:
+    """The findings of each kind, and analyzers that failed."""
+    found = {one.fingerprint: (call.tool, one) for call in calls for one in call.result.findings}
+    for name, kind in state.given.catalog.effort.findings.items():
+        rules = {
+            one.rule
+            for tool, one in found.values()
+            if is_as_severe(one.severity, kind.severity)
+            and (not kind.tools or tool in kind.tools)
+            and (not kind.categories or one.category in kind.categories)
+        }
+        if rules:
+            yield kind.tier, f"{name}: {name_some(sorted(rules), NAMED)}"
+    leads = {lead.code for call in calls for lead in call.result.leads}
+    if leads:
+        yield "ordinary", f"leads: {name_some(sorted(leads), NAMED)}"
+    if failed := sorted({call.tool for call in calls if call.why}):
+        yield "ordinary", f"analyzers that failed: {name_some(failed, NAMED)}"
+
+
+def _count_public_names(parts: Iterable[NumberedFileDiff]) -> int:
+    """Definitions of public names that the change takes away, or writes otherwise."""
+    lines = [line for part in parts for line in map(_CHANGED.match, part.lines) if line]
+    removed = Counter(line[2].strip() for line in lines if line[1] == "-")
+    removed -= Counter(line[2].strip() for line in lines if line[1] == "+")
+    return sum(count for text, count in removed.items() if _PUBLIC.match(text))
+
+
+def has_public_names(part: NumberedFileDiff) -> bool:
+    """Whether a public name appears, changes or goes in a file."""
+    return any(line and _PUBLIC.match(line[2]) for line in map(_CHANGED.match, part.lines))
+
+
+def shrink(state: ReviewState) -> None:
+    """Limit the review of a trivial change to one agent, which gets little beside the change."""
+    given, most = state.given, state.given.catalog.effort.trivial
+    settings = replace(
+        given.settings,
+        judge=False,
+        proofs=replace(given.settings.proofs, agent=None),
+        fixes=replace(given.settings.fixes, agent=None),
+    )
+    spec = given.catalog.agents[settings.single]
+    fewer = {name: min(getattr(spec.bounds, name), getattr(most, name))
+             for name in ("turns", "tool_calls", "tokens")}  # fmt: skip
+    tools = tuple(name for name in spec.tools if name in {*most.tools, *ANALYZERS})
+    spec = replace(spec, skills=(), tools=tools, bounds=replace(spec.bounds, **fewer))
+    agents = {**given.catalog.agents, settings.single: spec}
+    state.given = replace(given, settings=settings, catalog=replace(given.catalog, agents=agents))
+    state.given.workspace.guidance = [
+        one
+        if one.applies_to or one.path == FIRST_GUIDANCE or not one.shown
+        else replace(one, shown=0, why_not=NOT_FOR_TRIVIAL)
+        for one in state.given.workspace.guidance
+    ]
