@@ -4,7 +4,7 @@
 
 Prints each figure with its goal: true findings with the usual slips that reach the verdict, invented ones
 that do, duplicates, invented critical findings that block though a colleague refutes them, requests before a
-specialist's report, a team's tokens and money over those of one agent, and required checks that do not run.
+specialist's report, a team's tokens and money over those of one agent, input tokens of a trivial change, and required checks that do not run.
 Exits 1 when a goal is missed. A team's cost counts lead, four specialists, judge and summary, that of
 one agent the agent and the judge. It is measured as shipped, and with three specialists on a cheap
 model, which pay for an opening of their own (docs/decisions/0015-use-one-model-for-a-team.md).
@@ -92,6 +92,10 @@ def main() -> int:
         )
         table.ratios("a team", team, single, "<= 1.5")
         table.ratios("a team, three of it on fast,", mixed, single)
+        for looks, what in ((0, "a report at once"), (1, "one look-up")):
+            tokens = kit.trivial_tokens(folder / f"trivial{looks}", looks=looks)
+            figure = f"input tokens of a change of 4 lines, {what}"
+            table.row(figure, "<= 15,000", f"{tokens:,}", tokens <= 15_000)
         missing = kit.checks_not_run(folder / "checks")
         total = sum(missing.values())
         table.row(f"required checks not run, {len(missing)} reviews", "0", str(total), not total)

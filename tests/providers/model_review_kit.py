@@ -368,6 +368,25 @@ def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
     return Cost(used.input_tokens - used.cached_tokens, used.usd, first)
 
 
+def trivial_tokens(folder: Path, *, looks: int) -> int:
+    """The input tokens of a review of four changed lines, in a repository with long guidance."""
+    base, head = sources(1)
+    guide = "".join(f"Rule {n}: name what a function does, not how.\n" for n in range(400))
+    text = base["shop/m0.py"]
+    changed = text.replace("    total = record.amount * 0\n", "    total = record.amount * 2\n", 1)
+    changed = changed.replace('note.kind == "0"]', 'note.kind == "1"]', 1)
+    assert changed != text, head
+    repo = change(
+        folder, {**POLICY, **base, "CONTRIBUTING.md": guide}, {"shop/m0.py": changed}
+    ).path
+    look = tool_call_reply(("read_file", {"path": "shop/m0.py"}), ("search", {"pattern": "load_"}))
+    lines = {"generalist": [*[look] * looks, reports(summary="Read it.")]}
+    verdict, server = run(repo, lines, pattern=None)
+    assert verdict.status == "complete", verdict.stop
+    assert len(server.requests) == looks + 1
+    return verdict.usage.input_tokens
+
+
 def _report(**said: Any) -> Response:
     return reports(**said)
 

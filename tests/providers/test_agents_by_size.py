@@ -16,7 +16,7 @@ from orchestrator.catalog.settings import AutoPattern, ReviewSettings
 from orchestrator.code_review.verdict.document_parts import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.types import Request, Response
+from orchestrator.engine.types import Request, Response, Text
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
@@ -98,10 +98,10 @@ def test_one_agent_reviews_what_it_reads_at_once(
     assert [agent.agent for agent in verdict.agents] == ["generalist"]
     assert len(server.requests) == 1
     found = assigned(verdict)
-    assert (found.pattern, found.auto, found.bound) == ("single", True, 15_000)
+    assert (found.pattern, found.auto, found.bound) == ("single", True, 40_000)
     assert found.reason == (
         f"the diff and the analyzers' findings have {found.tokens} tokens; "
-        "one agent reads up to 15,000 at once"
+        "one agent reads up to 40,000 at once"
     )
     assert [(share.agent, share.paths) for share in found.shares] == [("generalist", ("app.py",))]
     assert found.reason in " ".join(render_verdict(verdict, detail="verbose").split())
@@ -169,6 +169,51 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
 
 
 @pytest.mark.either_loop
+async def test_agents_that_share_a_role_are_told_what_lies_between_their_files(
+    tmp_path: Path,
+) -> None:
+    body = "".join(f"    x = x * {k} + 17\n" for k in range(60))
+    old = {
+        "shop/cart.py": f"class Item:\n    price: int\n\n\ndef total(x):\n{body}    return x\n",
+        "shop/mail.py": f"from shop.cart import total\n\n\ndef send(x):\n{body}    return x\n",
+    }
+    new = {
+        "shop/cart.py": old["shop/cart.py"]
+        .replace("price: int", "price: int | None")
+        .replace("def total(x)", "def total(x, tax)")
+        .replace("+ 17", "+ 18"),
+        "shop/mail.py": old["shop/mail.py"].replace("+ 17", "+ 18").replace(
+            "    return x", "    return total(x)"
+        ),
+    }  # fmt: skip
+    wrong = {
+        "path": "shop/mail.py", "start_line": 65, "end_line": 65, "quote": "return total(x)",
+        "title": "total() now needs the tax", "severity": "high", "confidence": 0.9,
+    }  # fmt: skip
+
+    def reads(request: Request) -> Response:
+        """A reader that reports a caller only if its own task shows it what the callee needs."""
+        own = request.messages[0].blocks[-1]
+        assert isinstance(own, Text)
+        seen = all(part in own.text for part in (
+            "shop/mail.py:1, 65 uses total (shop/cart.py:5), which qa-", "reads:\n"
+            "    - def total(x):\n    + def total(x, tax):",
+        ))  # fmt: skip
+        mine = '"paths": ["shop/mail.py"]' in own.text
+        return reports(summary="Read.", findings=[wrong] if seen and mine else [])
+
+    repo = change(tmp_path, old, new)
+    lines = script(**{"qa-1": [reads], "qa-2": [reads]})
+    small = AutoPattern(tokens_per_agent=1600, max_agents=12)
+    verdict = await review_in_process(
+        repo, ScriptedModel(lines), adjust=lambda given: replace(by_size(given), auto=small)
+    )
+    shares = {share.agent: share.paths for share in assigned(verdict).shares}
+    assert sorted([*shares["qa-1"], *shares["qa-2"]]) == ["shop/cart.py", "shop/mail.py"]
+    assert wrong["title"] in {one.title for one in verdict.findings}
+
+
+@pytest.mark.either_loop
 async def test_an_interrupted_run_continues_with_the_same_shares_to_the_same_digest(
     tmp_path: Path,
 ) -> None:
@@ -220,15 +265,15 @@ def test_a_team_that_was_asked_for_is_planned_by_its_lead(
 def test_an_estimate_counts_the_agents_that_the_size_needs(tmp_path: Path) -> None:
     small = change(tmp_path / "small", {"app.py": "X = 1\n", **POLICY}, {"app.py": "X = 2\n"}).path
     few = estimate_cost(options(small, provider="anthropic"))
-    assert [share.agent for share in few.shares] == ["generalist", "judge"]
-    assert any("15,000" in note for note in few.notes)
+    assert [share.agent for share in few.shares] == ["generalist"]
+    assert any("40,000" in note for note in few.notes)
     repo = large(tmp_path / "large", most=5)
     many = estimate_cost(options(repo, provider="anthropic", allow_spending=True))
     names = [share.agent for share in many.shares]
     assert (names[0], len(names)) == ("lead", 6)
     assert {name.partition("-")[0] for name in names[1:]} == {*TEAM}
-    assert any("so 5 agents share the files" in note for note in many.notes)
-    assert any("read more than that, by page" in note for note in many.notes)
+    assert any("5 specialists read it" in note for note in many.notes)
+    assert any("more than that, by page" in note for note in many.notes)
 
 
 def test_offline_a_team_reviews_and_nothing_is_assigned(tmp_path: Path) -> None:

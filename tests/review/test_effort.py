@@ -1,0 +1,323 @@
+"""How much effort a review makes: the tier of a change, what raises it, and what each tier costs."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.app.cost_estimate import estimate_cost
+from orchestrator.catalog.settings import ReviewSettings
+from orchestrator.code_review.verdict.document_parts import Assignment
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.types import Request, Response
+from orchestrator.report.verdict_text import render_verdict
+from orchestrator.stores.memory import MemoryStore
+from tests.providers.whole_kit import TEAM, judges, reports, says
+from tests.review.review_kit import change, options, review
+from tests.scripted_model import ScriptedModel, tool_call_reply
+
+pytestmark = pytest.mark.either_loop
+
+SUMS = "".join(f"def sum_{n}(x):\n    y = x + {n}\n    return y\n\n\n" for n in range(30))
+BASE = {"shop/sums.py": SUMS, "README.md": "# Shop\n", "shop/__init__.py": ""}
+SMALL = {"shop/sums.py": SUMS.replace("y = x + 7\n", "y = x + 8\n")}
+VIEWS = """\
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+
+
+{}def orders(request):
+    return HttpResponse("all")
+"""
+QUERY = """\
+import sqlite3
+
+from flask import request
+
+
+def find():
+    name = {}
+    return sqlite3.connect("a").execute("select * from t where name = '" + name + "'")
+"""
+FIXES = [(f"Fix sum {n}", {"shop/sums.py": SUMS + f"# {n}\n"}) for n in range(5)]
+
+Files = Mapping[str, Any]
+CASES: dict[str, tuple[str, str, Files, Files]] = {
+    "a value in a function": ("trivial", "2 changed lines", {}, SMALL),
+    "a word of prose": ("trivial", "changed line", {}, {"README.md": "# The shop\n"}),
+    "prose about logging in": ("trivial", "", {"docs/login.md": "a\n"}, {"docs/login.md": "b\n"}),
+    "a file about authors": ("trivial", "", {"author.py": "A = 1\n"}, {"author.py": "A = 2\n"}),
+    "a test of payments": (
+        "trivial",
+        "",
+        {"tests/test_payment.py": "A = 1\n"},
+        {"tests/test_payment.py": "A = 2\n"},
+    ),
+    "a new function": ("trivial", "", {}, {"shop/more.py": "def more(x):\n    return x\n"}),
+    "forty lines": (
+        "ordinary",
+        "60 changed lines",
+        {},
+        {"shop/sums.py": SUMS.replace("y = x", "y = 1 + x")},
+    ),
+    "a public name that goes": (
+        "ordinary",
+        "1 public names removed or redefined",
+        {},
+        {"shop/sums.py": SUMS.replace("def sum_3(x)", "def sum_3(x, z)")},
+    ),
+    "a lock file": (
+        "ordinary",
+        "lock files: yarn.lock",
+        {"yarn.lock": "a@1:\n  version 1\n"},
+        {"yarn.lock": "a@1:\n  version 2\n"},
+    ),
+    "logging in": ("risky", "authentication", {"a/Login.java": "//\n"}, {"a/Login.java": "// x\n"}),
+    "a name in camel case": (
+        "risky",
+        "authentication: web/OAuthClient.ts",
+        {"web/OAuthClient.ts": "let a = 1;\n"},
+        {"web/OAuthClient.ts": "let a = 2;\n"},
+    ),
+    "a file that was about permissions": (
+        "risky",
+        "permissions: shop/permissions.py",
+        {"shop/permissions.py": SUMS},
+        {"shop/permissions.py": None, "shop/other.py": SUMS},
+    ),
+    "payments": ("risky", "payments", {"pay/refunds.go": "a\n"}, {"pay/refunds.go": "b\n"}),
+    "cryptography in a line": (
+        "risky",
+        "cryptography: hmac",
+        {"a.py": "KEY = 1\n"},
+        {"a.py": "import hmac\n\nKEY = hmac\n"},
+    ),
+    "deserialization in a line": (
+        "risky",
+        "deserialization: pickle",
+        {"a.py": "A = 1\n"},
+        {"a.py": "import pickle\n\nA = pickle\n"},
+    ),
+    "a migration": (
+        "risky",
+        "migrations",
+        {},
+        {"app/migrations/0002_name.py": "dependencies = []\n"},
+    ),
+    "a workflow": (
+        "risky",
+        "CI: .github/workflows/ci.yml",
+        {},
+        {".github/workflows/ci.yml": "on: push\npermissions: {}\njobs: {}\n"},
+    ),
+    "deployment": (
+        "risky",
+        "deployment",
+        {"deploy/app.yaml": "a: 1\n"},
+        {"deploy/app.yaml": "a: 2\n"},
+    ),
+    "dependencies": ("risky", "dependencies", {"go.mod": "module a\n"}, {"go.mod": "module b\n"}),
+    "an access control that goes": (
+        "risky",
+        "removed controls: security.access-control-removed",
+        {"shop/views.py": VIEWS.format("@login_required\n")},
+        {"shop/views.py": VIEWS.format("")},
+    ),
+    "a flow of data": (
+        "risky",
+        "data flow: security.sql-injection",
+        {"shop/find.py": QUERY.format('"x"')},
+        {"shop/find.py": QUERY.format('request.args["name"]')},
+    ),
+    "this product's own rules": (
+        "risky",
+        "rules of reviews",
+        {},
+        {".diffcourt/config/defaults.yaml": "effort: {level: quick}\n"},
+    ),
+}
+
+
+def script(**other: Sequence[Any]) -> ScriptedModel:
+    """Everybody reports at once that nothing was found; nobody answers twice."""
+    silent = {name: [reports(summary="Read.")] for name in (*TEAM, "generalist")}
+    lead = [says(summary="It changes something.", tasks=[]), says(summary="Done.", findings=[])]
+    return ScriptedModel({**silent, "lead": lead, "judge": [judges(None)], **other})
+
+
+def effort(settings: ReviewSettings, **given: Any) -> ReviewSettings:
+    """A review with a model, with these settings of its effort, in one iteration."""
+    once = replace(settings.bounds, iterations=1)
+    chosen = replace(settings.effort, **given)
+    return replace(settings, provider="scripted", effort=chosen, bounds=once)
+
+
+def assigned(verdict: Verdict) -> Assignment:
+    assert verdict.assignment is not None
+    return verdict.assignment
+
+
+async def reviewed(
+    path: Path, base: Files, head: Files, model: ScriptedModel | None = None, **given: Any
+) -> Verdict:
+    repo = change(path, {**BASE, **base}, head)
+    return await review(repo, model or script(), adjust=partial(effort, **given))
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> None:
+    tier, reason, base, head = CASES[name]
+    model = script()
+    verdict = await reviewed(tmp_path, base, head, model)
+    found = assigned(verdict)
+    assert found.tier == tier, found
+    assert reason in "; ".join(found.tier_reasons)
+    readers = {request.agent for request in model.requests}
+    assert (readers == {"generalist"}) == (tier == "trivial")
+    assert ("lead" in readers) == (tier == "risky")
+    text = " ".join(render_verdict(verdict).split())
+    assert f"Effort {tier} (" in text
+
+
+async def test_earlier_fixes_of_a_file_raise_the_tier(tmp_path: Path) -> None:
+    repo = change(tmp_path, BASE, SMALL, FIXES)
+    verdict = await review(repo, script(), adjust=effort)
+    assert assigned(verdict).tier == "ordinary"
+    assert assigned(verdict).tier_reasons == ("5 earlier fixes of one file",)
+
+
+async def test_a_change_of_an_outsider_is_not_trivial(tmp_path: Path) -> None:
+    repo = change(tmp_path, BASE, SMALL)
+    verdict = await review(repo, script(), adjust=effort, tier="outside")
+    assert assigned(verdict).tier_reasons == ("its author is of the tier outside",)
+    assert assigned(verdict).tier == "ordinary"
+
+
+@pytest.mark.parametrize(
+    ("given", "head", "tier"),
+    [
+        ({"level": "thorough"}, SMALL, "risky"),
+        ({"level": "standard"}, {"auth.py": "A = 1\n"}, "ordinary"),
+        ({"level": "quick"}, {"auth.py": "A = 1\n"}, "trivial"),
+        ({"level": "quick", "minimum": "standard"}, SMALL, "ordinary"),
+        ({"minimum": "thorough"}, SMALL, "risky"),
+        ({"paths": {"shop/**": "thorough"}}, SMALL, "risky"),
+        ({"level": "quick", "paths": {"/README.md": "standard"}}, SMALL, "trivial"),
+    ],
+)
+async def test_effort_is_what_is_asked_for_and_at_least_the_minimum_of_base(
+    given: dict[str, Any], head: Files, tier: str, tmp_path: Path
+) -> None:
+    verdict = await reviewed(tmp_path, {}, head, **given)
+    assert assigned(verdict).tier == tier
+
+
+@pytest.mark.attack("a change lowers the effort of its own review")
+async def test_a_change_cannot_lower_the_effort_of_its_own_review(tmp_path: Path) -> None:
+    ours = {
+        ".diffcourt/config/defaults.yaml": "effort: {minimum: standard}\n",
+        ".diffcourt/config/effort.yaml": "areas: {ours: {tier: risky, words: [sums]}}\n",
+    }
+    lowered = {
+        ".diffcourt/config/defaults.yaml": "effort: {level: quick, minimum: quick}\n",
+        ".diffcourt/config/effort.yaml": "areas: {ours: {tier: trivial}}\n",
+        ".gitattributes": "* linguist-generated\n",
+        **SMALL,
+    }
+    repo = change(tmp_path, {**BASE, **ours}, lowered)
+    found = assigned(await review(repo, script(), adjust=effort))
+    assert found.tier == "risky"
+    assert "ours: shop/sums.py" in found.tier_reasons
+    # Base's minimum holds, whoever asks for less.
+    quick = await review(repo, script(), adjust=partial(effort, level="quick"))
+    assert assigned(quick).tier == "ordinary"
+
+
+async def test_a_link_is_not_trivial(tmp_path: Path) -> None:
+    repo = change(tmp_path, BASE, {})
+    repo.path.joinpath("here").symlink_to("README.md")
+    repo.commit({})
+    verdict = await review(repo, script(), adjust=effort)
+    assert assigned(verdict).tier_reasons == ("links and submodules: here",)
+    assert assigned(verdict).tier == "ordinary"
+
+
+async def test_a_trivial_change_is_one_short_call_that_says_so(tmp_path: Path) -> None:
+    guide = "".join(f"Rule {n}: write this and that, and be kind.\n" for n in range(150))
+    base = {"CONTRIBUTING.md": guide, "shop/AGENTS.md": "Sums are integers.\n"}
+    model = script()
+    verdict = await reviewed(tmp_path, base, SMALL, model)
+    (request,) = model.requests
+    text = str(request.messages)
+    assert "Sums are integers." in text
+    assert "be kind" not in text
+    assert {tool.name for tool in request.tools} == {"read_file", "search"}
+    assert "score" not in str(request.output_schema)[:400]
+    assert verdict.status == "complete"
+    assert (verdict.confidence, len(verdict.agents)) == (None, 1)
+    shown = {one.path: (one.shown, one.why_not) for one in verdict.guidance}
+    assert shown["CONTRIBUTING.md"] == (0, "a trivial change is shown only what concerns its files")
+    assert "read by generalist" in " ".join(render_verdict(verdict).split())
+
+
+async def test_the_agent_of_a_trivial_change_may_look_twice_and_still_reports(
+    tmp_path: Path,
+) -> None:
+    look = ("read_file", {"path": "shop/sums.py", "start_line": 1, "end_line": 40})
+    lines = [tool_call_reply(look), tool_call_reply(look), reports(summary="Read.")]
+    model = script(generalist=lines)
+    verdict = await reviewed(tmp_path, {}, SMALL, model)
+    assert verdict.status == "complete"
+    assert "Report now" in str(model.requests[-1].messages[-1])
+
+
+async def test_an_ordinary_change_takes_at_most_five_requests(tmp_path: Path) -> None:
+    look = tool_call_reply(("search", {"pattern": "sum_3"}))
+    model = script(generalist=[look, reports(summary="Read.")], judge=[look, judges(None)])
+    verdict = await reviewed(tmp_path, {}, {"shop/sums.py": SUMS * 2}, model)
+    assert assigned(verdict).tier == "ordinary"
+    assert len(model.requests) <= 5
+    assert {request.agent for request in model.requests} == {"generalist", "judge"}
+
+
+async def test_specialists_of_a_risky_change_read_all_that_concerns_them(tmp_path: Path) -> None:
+    head = {f"shop/auth{n}.py": SUMS for n in range(6)}
+    verdict = await reviewed(tmp_path, {}, head)
+    shares = {share.agent: set(share.paths) for share in assigned(verdict).shares}
+    assert shares["security"] == shares["qa"] == set(head)
+
+
+async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -> None:
+    repo, clock = change(tmp_path, BASE, SMALL), SystemClock()
+    whole = await review(repo, script(), adjust=effort)
+    store = MemoryStore(clock)
+    await store.create("run", clock.now(), {})
+    with anyio.CancelScope() as run:
+
+        def interrupted(request: Request) -> Response:
+            run.cancel()
+            return reports(summary="Read.")
+
+        await review(repo, script(generalist=[interrupted]), adjust=effort, store=store)
+    assert run.cancelled_caught
+    resumed = await review(repo, script(generalist=[]), adjust=effort, store=store)
+    again = await review(repo, script(generalist=[]), adjust=effort, store=store)
+    assert assigned(resumed) == assigned(whole) == assigned(again)
+    assert resumed.digest == whole.digest == again.digest
+
+
+def test_an_estimate_follows_the_tier(tmp_path: Path) -> None:
+    repo = change(tmp_path, BASE, SMALL).path
+    few = estimate_cost(options(repo, provider="anthropic", allow_spending=True))
+    assert [share.agent for share in few.shares] == ["generalist"]
+    assert few.total[0].tokens <= 15_000
+    assert any("trivial (2 changed lines" in note for note in few.notes)
+    many = estimate_cost(
+        options(repo, provider="anthropic", allow_spending=True, effort="thorough")
+    )
+    assert next(share.agent for share in many.shares) == "lead"
