@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
-from functools import lru_cache
 from typing import Literal, get_args
 
 from orchestrator.catalog.shared_literals import Severity
@@ -13,6 +12,7 @@ EFFORT_FILE = "config/effort.yaml"
 
 Tier = Literal["trivial", "ordinary", "risky"]
 Effort = Literal["quick", "standard", "thorough"]
+Measure = Literal["lines", "files", "public names", "earlier fixes"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 TIER_OF: Mapping[str, Tier] = dict(zip(get_args(Effort), TIERS, strict=True))
 
@@ -22,11 +22,6 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 def highest(tiers: Iterable[Tier]) -> Tier:
     """The highest of these tiers; trivial of none."""
     return max(tiers, key=TIERS.index, default="trivial")
-
-
-def words_of(text: str) -> frozenset[str]:
-    """The words of a text in lower case: ``OAuthLogin`` and ``o_auth_login`` have the same."""
-    return frozenset(word.lower() for word in _WORD.findall(text))
 
 
 class Area(Strict, frozen=True):
@@ -52,13 +47,6 @@ class FindingKind(Strict, frozen=True):
     categories: tuple[NonEmptyStr, ...] = ()
 
 
-class Measure(Strict, frozen=True):
-    """From which number on a change is at least ordinary, or risky."""
-
-    ordinary: PositiveInt
-    risky: PositiveInt
-
-
 class TrivialReview(Strict, frozen=True):
     """The tools and the most that the agent of a trivial change has."""
 
@@ -73,23 +61,11 @@ class EffortFile(Strict, frozen=True):
 
     areas: Mapping[NonEmptyStr, Area]
     findings: Mapping[NonEmptyStr, FindingKind]
-    measures: Mapping[
-        Literal[
-            "changed lines",
-            "files",
-            "public names removed or redefined",
-            "earlier fixes of one file",
-        ],
-        Measure,
-    ]
+    measures: Mapping[Measure, Mapping[Tier, PositiveInt]]
     trivial: TrivialReview
 
 
 def find_words(words: Sequence[str], text: str) -> list[str]:
-    """The words of a text that are in a list, in alphabetical order."""
-    return sorted(filter(_compiled(tuple(words)).match, words_of(text)))
-
-
-@lru_cache(maxsize=64)
-def _compiled(words: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, words)) or r"(?!)")
+    """The words of a text that are in a list: ``OAuthLogin`` has oauth or auth, and login."""
+    known = re.compile("|".join(map(translate, words)) or r"(?!)")
+    return sorted(filter(known.match, {word.lower() for word in _WORD.findall(text)}))

@@ -158,7 +158,7 @@ def test_every_key_of_the_settings_is_explained_where_it_stands():
 
 def test_every_item_has_a_digest(catalog):
     items = [*catalog.agents.values(), *catalog.skills.values(), *catalog.rubrics.values()]
-    assert len(catalog.digests) == len(items) + 8
+    assert len(catalog.digests) == len(items) + 9
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in catalog.digests.values())
     assert catalog.digests["agents/lead.md"] == catalog.agents["lead"].digest
 

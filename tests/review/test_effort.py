@@ -61,13 +61,13 @@ CASES: dict[str, tuple[str, str, Files, Files]] = {
     "a new function": ("trivial", "", {}, {"shop/more.py": "def more(x):\n    return x\n"}),
     "forty lines": (
         "ordinary",
-        "60 changed lines",
+        "60 lines",
         {},
         {"shop/sums.py": SUMS.replace("y = x", "y = 1 + x")},
     ),
     "a public name that goes": (
         "ordinary",
-        "1 public names removed or redefined",
+        "1 public names",
         {},
         {"shop/sums.py": SUMS.replace("def sum_3(x)", "def sum_3(x, z)")},
     ),
@@ -188,7 +188,7 @@ async def test_earlier_fixes_of_a_file_raise_the_tier(tmp_path: Path) -> None:
     repo = change(tmp_path, BASE, SMALL, FIXES)
     verdict = await review(repo, script(), adjust=effort)
     assert assigned(verdict).tier == "ordinary"
-    assert assigned(verdict).tier_reasons == ("5 earlier fixes of one file",)
+    assert assigned(verdict).tier_reasons == ("5 earlier fixes",)
 
 
 async def test_a_change_of_an_outsider_is_not_trivial(tmp_path: Path) -> None:

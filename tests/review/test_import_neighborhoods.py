@@ -2,12 +2,7 @@
 
 from itertools import pairwise
 
-from orchestrator.code_review.agents.reviewer_assignment import (
-    find_neighbors,
-    merge_remainders,
-    merge_smallest,
-    pack,
-)
+from orchestrator.code_review.agents.reviewer_assignment import find_neighbors, split
 
 
 def test_imports_of_python_javascript_and_c_make_neighbors() -> None:
@@ -36,9 +31,10 @@ def test_imports_of_python_javascript_and_c_make_neighbors() -> None:
 
 
 def test_neighbors_stay_together_and_no_shard_exceeds_the_room() -> None:
-    sizes = {"a": 4, "b": 4, "c": 4, "d": 4, "e": 2}
-    neighbors = {"a": ["d"], "d": ["a"], "b": ["c"], "c": ["b"]}
-    assert pack(sizes, neighbors, 10) == [["a", "d", "e"], ["b", "c"]]
+    sizes = {"a": 5, "b": 3, "c": 4, "d": 4, "e": 3}
+    neighbors = {"b": ["c"], "c": ["b"], "d": ["e"], "e": ["d"]}
+    assert split(sizes, neighbors, 10) == [["a"], ["b", "c"], ["d", "e"]]
+    assert split(sizes, {}, 10) == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_a_neighborhood_that_is_too_large_is_cut_along_its_imports() -> None:
@@ -47,21 +43,14 @@ def test_a_neighborhood_that_is_too_large_is_cut_along_its_imports() -> None:
     for one, other in pairwise(names):
         chain[one].append(other)
         chain[other].append(one)
-    assert pack(dict.fromkeys(names, 5), chain, 10) == [["a", "z"], ["b", "y"]]
+    assert split(dict.fromkeys(names, 5), chain, 10) == [["a", "z"], ["b", "y"]]
 
 
 def test_a_file_above_the_room_has_a_shard_of_its_own() -> None:
-    assert pack(
-        {"a": 3, "big": 90, "c": 3}, {"a": ["big"], "big": ["a", "c"], "c": ["big"]}, 10
-    ) == [["a", "c"], ["big"]]
+    near = {"a": ["big"], "big": ["a", "c"], "c": ["big"]}
+    assert split({"a": 3, "big": 90, "c": 3}, near, 10) == [["a"], ["big"], ["c"]]
 
 
-def test_a_remainder_is_not_an_agent_of_its_own() -> None:
-    sizes = {"a": 99, "b": 7, "c": 60, "d": 52}
-    assert merge_remainders([["a"], ["b"]], sizes, 100) == [["b", "a"]]
-    assert merge_remainders([["a"], ["c"], ["b"]], sizes, 100) == [["a"], ["b", "c"]]
-    assert merge_remainders([["c"], ["d"]], sizes, 100) == [["c"], ["d"]]
-
-
-def test_the_smallest_shards_become_one() -> None:
-    assert merge_smallest([["a"], ["b"], ["c"]], {"a": 1, "b": 9, "c": 2}) == [["b"], ["a", "c"]]
+def test_a_small_remainder_is_not_an_agent_of_its_own() -> None:
+    assert split({"a": 99, "b": 7}, {}, 100) == [["a", "b"]]
+    assert split({"a": 60, "b": 52}, {}, 100) == [["a"], ["b"]]

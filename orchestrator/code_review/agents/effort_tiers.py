@@ -9,11 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from orchestrator.catalog.effort import TIER_OF, Tier, find_words, highest
+from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, find_words, highest
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
@@ -44,63 +43,51 @@ Diffs = Mapping[str, NumberedFileDiff]
 Signal = tuple[Tier, str]
 
 
-class TierDecision(Struct, frozen=True):
-    """A change's tier, whether only the change decided it, and why."""
-
-    tier: Tier
-    chosen: bool
-    reasons: tuple[str, ...]
-
-
 async def decide_tier(
     state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]
-) -> TierDecision:
-    """The tier that the settings name or the change has, and at least base's minimum.
+) -> tuple[Tier, list[str]]:
+    """The tier that the settings name or the change has, at least base's minimum; and why.
 
     Args:
         calls: of analyzers, on the whole change.
     """
-    asked = state.given.settings.effort
-    signals = await _signals(state, diffs, calls)
-    tier = highest(found for found, _ in signals)
-    size = count_noun(_lines(state.given.workspace.change.files), "changed line")
-    reasons = [why for found, why in signals if found == tier] or [
-        f"{size}, and nothing that asks for more"
-    ]
-    if asked.level != "auto":
-        tier, reasons = TIER_OF[asked.level], [f"the settings or --effort name {asked.level}"]
-    floors: list[Signal] = [(TIER_OF[asked.minimum], f"the settings' minimum is {asked.minimum}")]
+    asked, files = state.given.settings.effort, state.given.workspace.change.files
+    if asked.level == "auto":
+        signals = await _signals(state, diffs, calls)
+        changed = count_noun(_lines(files), "changed line")
+        signals.append(("trivial", f"{changed}, and nothing that asks for more"))
+    else:
+        signals = [(TIER_OF[asked.level], f"the settings or --effort name {asked.level}")]
+    signals.append((TIER_OF[asked.minimum], f"the settings' minimum is {asked.minimum}"))
     for glob, level in asked.paths.items():
-        if paths := list(filter(path_matcher(glob), _names(state.given.workspace.change.files))):
-            why = f"the settings' minimum of {glob} is {level}: {name_some(paths, NAMED)}"
-            floors.append((TIER_OF[level], why))
-    floor = highest(found for found, _ in floors)
-    if highest((tier, floor)) != tier:
-        tier = floor
-        reasons += [why for found, why in floors if found == floor]
-    return TierDecision(tier, asked.level != "auto", tuple(reasons))
+        if any(map(path_matcher(glob), _names(files))):
+            signals.append((TIER_OF[level], f"the settings' minimum of {glob} is {level}"))
+    tier = highest(found for found, _ in signals)
+    reasons = [why for found, why in signals if found == tier]
+    return tier, reasons[:1] if tier == "trivial" else reasons
 
 
 async def _signals(state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]) -> list[Signal]:
-    table, workspace = state.given.catalog.effort, state.given.workspace
+    """What of the change, its files and its author asks for a tier."""
+    given, workspace = state.given, state.given.workspace
     files = workspace.change.files
     read = [file for file in files if not workspace.left_out(file)]
-    measured = {
-        "changed lines": _lines(read),
+    code = [line for path, part in diffs.items() if kind_of(path) == "code"
+            for line in changed_lines(part)]  # fmt: skip
+    measured: dict[Measure, int] = {
+        "lines": _lines(read),
         "files": len(read),
-        "public names removed or redefined": _count_public_names(
-            part for path, part in diffs.items() if kind_of(path) == "code"
-        ),
-        "earlier fixes of one file": await history.count_fixes(workspace.change),
+        "public names": _count_public_names(code),
+        "earlier fixes": await history.count_fixes(workspace.change),
     }
-    found = [*_areas(state, diffs), *_findings(state, calls)]
-    for name, bound in table.measures.items():
-        if (count := measured[name]) >= bound.ordinary:
-            found.append(("risky" if count >= bound.risky else "ordinary", f"{count:,} {name}"))
+    found = [*_areas(given.catalog.effort, _names(files), code), *_findings(state, calls)]
+    for name, bounds in given.catalog.effort.measures.items():
+        why = f"{measured[name]:,} {name}"
+        found += [(tier, why) for tier, bound in bounds.items() if measured[name] >= bound]
     if links := [file.path for file in files if file.kind in {"symlink", "submodule"}]:
         found.append(("ordinary", f"links and submodules: {name_some(links, NAMED)}"))
-    if (author := state.given.author_tier) != state.given.catalog.guards.tiers[0]:
-        found.append(("ordinary", f"its author is of the tier {author}"))
+    if given.author_tier != given.catalog.guards.tiers[0]:
+        found.append(("ordinary", f"its author is of the tier {given.author_tier}"))
     return found
 
 
@@ -114,55 +101,54 @@ def _names(files: Iterable[ChangedFile]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _areas(state: ReviewState, diffs: Diffs) -> Iterator[Signal]:
+def changed_lines(part: NumberedFileDiff) -> list[tuple[str, str]]:
+    """Sign and text of the lines that the change adds to a file or removes from it."""
+    return [(line[1], line[2]) for line in map(_CHANGED.match, part.lines) if line]
+
+
+def _areas(
+    table: EffortFile, names: Sequence[str], code: Iterable[tuple[str, str]]
+) -> Iterator[Signal]:
     """The areas of the changed files, and of the changed lines of code."""
-    names = _names(state.given.workspace.change.files)
     product = [name for name in names if kind_of(name) not in {"test", "docs"}]
-    code = "\n".join(
-        line[2]
-        for path, part in diffs.items()
-        if kind_of(path) == "code"
-        for line in map(_CHANGED.match, part.lines)
-        if line
-    )
-    for name, area in state.given.catalog.effort.areas.items():
-        found = {path for path in product if find_words(area.words, path)}
-        found.update(path for glob in area.paths for path in filter(path_matcher(glob), names))
-        if told := sorted(found) or find_words(area.lines, code):
+    text = "\n".join(line for _, line in code)
+    for name, area in table.areas.items():
+        found = [path for path in product if find_words(area.words, path)]
+        found += [path for glob in area.paths for path in filter(path_matcher(glob), names)]
+        if told := list(dict.fromkeys(found)) or find_words(area.lines, text):
             yield area.tier, f"{name}: {name_some(told, NAMED)}"
 
 
 def _findings(state: ReviewState, calls: Sequence[AnalyzerCall]) -> Iterator[Signal]:
-    """The findings of each kind, and analyzers that failed."""
-    found = {one.fingerprint: (call.tool, one) for call in calls for one in call.result.findings}
+    """The findings of each kind, leads, and analyzers that failed."""
     for name, kind in state.given.catalog.effort.findings.items():
         rules = {
             one.rule
-            for tool, one in found.values()
+            for call in calls
+            for one in call.result.findings
             if is_as_severe(one.severity, kind.severity)
-            and (not kind.tools or tool in kind.tools)
+            and (not kind.tools or call.tool in kind.tools)
             and (not kind.categories or one.category in kind.categories)
         }
         if rules:
             yield kind.tier, f"{name}: {name_some(sorted(rules), NAMED)}"
     leads = {lead.code for call in calls for lead in call.result.leads}
-    if leads:
-        yield "ordinary", f"leads: {name_some(sorted(leads), NAMED)}"
-    if failed := sorted({call.tool for call in calls if call.why}):
-        yield "ordinary", f"analyzers that failed: {name_some(failed, NAMED)}"
+    failed = {call.tool for call in calls if call.why}
+    for what, those in (("leads", leads), ("analyzers that failed", failed)):
+        if those:
+            yield "ordinary", f"{what}: {name_some(sorted(those), NAMED)}"
 
 
-def _count_public_names(parts: Iterable[NumberedFileDiff]) -> int:
+def _count_public_names(code: Sequence[tuple[str, str]]) -> int:
     """Definitions of public names that the change takes away, or writes otherwise."""
-    lines = [line for part in parts for line in map(_CHANGED.match, part.lines) if line]
-    removed = Counter(line[2].strip() for line in lines if line[1] == "-")
-    removed -= Counter(line[2].strip() for line in lines if line[1] == "+")
+    removed = Counter(text.strip() for sign, text in code if sign == "-")
+    removed -= Counter(text.strip() for sign, text in code if sign == "+")
     return sum(count for text, count in removed.items() if _PUBLIC.match(text))
 
 
 def has_public_names(part: NumberedFileDiff) -> bool:
     """Whether a public name appears, changes or goes in a file."""
-    return any(line and _PUBLIC.match(line[2]) for line in map(_CHANGED.match, part.lines))
+    return any(_PUBLIC.match(text) for _, text in changed_lines(part))
 
 
 def shrink(state: ReviewState) -> None:

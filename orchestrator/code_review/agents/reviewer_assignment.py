@@ -6,7 +6,6 @@ size of what agents read first. The decision is in the journal and in the verdic
 
 import posixpath
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
@@ -127,16 +126,16 @@ async def _decide(
     tokens = sum(sizes.values()) + found
     measured = f"the diff and the analyzers' findings have {tokens:,} tokens"
     reads = f"one agent reads up to {bound:,} at once"
-    found = await decide_tier(state, diffs, calls)
-    tier, reasons = found.tier, list(found.reasons)
+    tier, reasons = await decide_tier(state, diffs, calls)
+    chosen = settings.effort.level != "auto"
     if settings.pattern != "auto":
         reason = f"the settings or --pattern name {settings.pattern}; {measured}"
-        if tier == "trivial" and not (found.chosen and settings.pattern == "single"):
+        if tier == "trivial" and not (chosen and settings.pattern == "single"):
             tier, reasons = "ordinary", ["who reads is chosen"]
         return Assignment(settings.pattern, False, tokens, bound, reason, tier, tuple(reasons))
-    if tokens > bound and (tier == "trivial" or not found.chosen):
+    if tokens > bound and (tier == "trivial" or not chosen):
         # An effort that a person chose holds, but one call cannot show more than it shows.
-        tier = "ordinary" if found.chosen else "risky"
+        tier = "ordinary" if chosen else "risky"
         reasons.append("it is larger than one agent reads at once")
     if tier != "risky":
         alone = AgentShare(settings.single, settings.single, tokens, tuple(reviewed))
@@ -162,15 +161,15 @@ async def _share_out(
 ) -> tuple[AgentShare, ...]:
     """Each specialist's files, in shards if one agent cannot read them at once."""
     auto, neighbors = state.given.settings.auto, await find_neighbors_of(state, sizes)
-    shards: dict[str, list[list[str]]] = {}
-    for role, paths in _concerns(state, diffs, sizes).items():
-        packed = pack({path: sizes[path] for path in paths}, neighbors, auto.tokens_per_agent)
-        shards[role] = merge_remainders(packed, sizes, auto.tokens_per_agent)
-    while sum(map(len, shards.values())) > auto.max_agents:
-        role = max(reversed(shards), key=lambda name: len(shards[name]))
-        if len(shards[role]) == 1:
+    concerned, room = _concerns(state, diffs, sizes), auto.tokens_per_agent
+    while True:
+        shards = {
+            role: split({path: sizes[path] for path in paths}, neighbors, room)
+            for role, paths in concerned.items()
+        }
+        if sum(map(len, shards.values())) <= max(auto.max_agents, len(shards)):
             break
-        shards[role] = merge_smallest(shards[role], sizes)
+        room += room // 4 + 1
     order = {path: at for at, path in enumerate(sizes)}
     return tuple(
         AgentShare(
@@ -350,82 +349,41 @@ def _relative_targets(path: str, text: str, known: Mapping[str, str]) -> Iterato
             yield found
 
 
-def pack(
+def split(
     sizes: Mapping[str, int], neighbors: Mapping[str, Sequence[str]], room: int
 ) -> list[list[str]]:
     """Shards of files, neighbors together, each within the limit unless one file exceeds it.
 
+    Each further agent reads the whole opening again, so one may exceed it by a tenth.
+
     Args:
-        sizes: path → tokens, of the files to pack.
+        sizes: path → tokens, of the files to split.
     """
     shards: list[list[str]] = []
-    left: list[int] = []
-    for piece in _pieces(sizes, neighbors, room):
-        size = sum(sizes[path] for path in piece)
-        at = next((n for n, space in enumerate(left) if size <= space), None)
-        if at is None:
-            shards.append([])
-            left.append(room)
-            at = len(shards) - 1
-        shards[at] += piece
-        left[at] -= size
-    return shards
-
-
-def _pieces(
-    sizes: Mapping[str, int], neighbors: Mapping[str, Sequence[str]], room: int
-) -> Iterator[list[str]]:
-    """Connected files; if they exceed the limit, consecutive parts of a walk along imports."""
+    used, most = 0.0, room if sum(sizes.values()) > room * SLACK else room * SLACK
     for component in _components(sizes, neighbors):
-        piece: list[str] = []
-        used = 0
+        if used + sum(sizes[path] for path in component) > most:
+            used = most + 1  # a neighborhood is cut only where one agent cannot read it
         for path in component:
-            if piece and used + sizes[path] > room:
-                yield piece
-                piece, used = [], 0
-            piece.append(path)
+            if not shards or used + sizes[path] > most:
+                shards.append([])
+                used = 0
+            shards[-1].append(path)
             used += sizes[path]
-        yield piece
+    return shards
 
 
 def _components(
     paths: Iterable[str], neighbors: Mapping[str, Sequence[str]]
 ) -> Iterator[list[str]]:
-    """The connected components, by their first path, each breadth first from there."""
-    open_paths = dict.fromkeys(sorted(paths))
-    while open_paths:
-        start = next(iter(open_paths))
-        del open_paths[start]
-        walk, ahead = [start], deque([start])
-        while ahead:
-            for path in neighbors.get(ahead.popleft(), ()):
-                if path in open_paths:
-                    del open_paths[path]
-                    walk.append(path)
-                    ahead.append(path)
+    """The connected components, by their first path, each a walk along imports."""
+    left = dict.fromkeys(sorted(paths))
+    while left:
+        walk = [next(iter(left))]
+        del left[walk[0]]
+        for path in walk:
+            for other in neighbors.get(path, ()):
+                if other in left:
+                    del left[other]
+                    walk.append(other)
         yield walk
-
-
-def merge_remainders(
-    shards: Sequence[list[str]], sizes: Mapping[str, int], room: int
-) -> list[list[str]]:
-    """The shards without small remainders: each further agent reads the whole opening again.
-
-    Two become one as long as they exceed the limit of one by at most a tenth.
-    """
-    found = list(shards)
-    while len(found) > 1:
-        smallest = sorted(sum(sizes[path] for path in shard) for shard in found)[:2]
-        if sum(smallest) > room * SLACK:
-            break
-        found = merge_smallest(found, sizes)
-    return found
-
-
-def merge_smallest(shards: Sequence[list[str]], sizes: Mapping[str, int]) -> list[list[str]]:
-    """One shard fewer: the two smallest become one."""
-    ordered = sorted(shards, key=lambda shard: sum(sizes[path] for path in shard))
-    first, second = ordered[:2]
-    return [shard for shard in shards if shard is not first and shard is not second] + [
-        first + second
-    ]
