@@ -133,20 +133,18 @@ async def _decide(
         if tier == "trivial" and not (chosen and settings.pattern == "single"):
             tier, reasons = "ordinary", ["who reads is chosen"]
         return Assignment(settings.pattern, False, tokens, bound, reason, tier, tuple(reasons))
-    if tokens > bound and (tier == "trivial" or not chosen):
+    if tokens > bound and (tier == "trivial" or (tier == "ordinary" and not chosen)):
         # An effort that a person chose holds, but one call cannot show more than it shows.
         tier = "ordinary" if chosen else "risky"
-        reasons.append("it is larger than one agent reads at once")
-    if tier != "risky":
-        alone = AgentShare(settings.single, settings.single, tokens, tuple(reviewed))
-        decided = Assignment("single", True, tokens, bound, f"{measured}; {reads}", shares=(alone,))
-        return replace(decided, tier=tier, tier_reasons=tuple(reasons))
-    shares = await _share_out(state, diffs, sizes)
-    agents = count_noun(len(shares), "specialist")
-    reason = f"{measured}; {reads}; {agents} {'reads' if len(shares) == 1 else 'read'} it"
-    if large := sum(share.tokens > bound for share in shares):
-        reason += f", {large} of them more than that, by page"
-    return Assignment("team", True, tokens, bound, reason, tier, tuple(reasons), shares)
+        reasons = ["it is larger than one agent reads at once"]
+    reason, pattern = f"{measured}; {reads}", "team" if tier == "risky" and reviewed else "single"
+    shares = (AgentShare(settings.single, settings.single, tokens, tuple(reviewed)),)
+    if pattern == "team":
+        shares = await _share_out(state, diffs, sizes)
+        reason += f"; {count_noun(len(shares), 'specialist')} read it"
+        if large := sum(share.tokens > bound for share in shares):
+            reason += f", {large} of them more than that, by page"
+    return Assignment(pattern, True, tokens, bound, reason, tier, tuple(reasons), shares)
 
 
 def _reviewed(state: ReviewState) -> list[str]:
