@@ -37,10 +37,11 @@ READ_AT_MOST = 20_000
 BYTES_PER_TOKEN = 4
 
 BASIS = (
-    f"""Expected: one iteration, in which an agent takes a turn for the tools that its playbooks
-    name, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer has
-    {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
-    before is read from a cache, the agents' common opening by all but the first of a model.""",
+    f"""Expected: one iteration, of a trivial change one request; else an agent takes a turn for the
+    tools that its playbooks name, {LOOKS} to look around and one to report; the lead one more, to
+    sum up. An answer has {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once,
+    and what was sent before is read from a cache, the agents' common opening by all but the first
+    of a model.""",
     f"""The opening is counted without what analyzers find, which is known only once they have run:
     some {MAX_FINDINGS_TOKENS:,} tokens at the most, sent in each turn.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can

@@ -23,6 +23,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     description: str | None = None,
     provider: str | None = None,
     pattern: str | None = None,
+    effort: str | None = None,
     max_minutes: float | None = None,
     max_usd: float | None = None,
     run_tests: bool | None = None,
@@ -42,7 +43,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         diff: a unified diff to review in place of refs.
         paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: the author's title and description; None: those of the CI's variables.
-        provider, pattern, max_minutes, max_usd: as the options of the command; None: the policy's.
+        provider, pattern, effort, max_minutes, max_usd: as the options of the command; None: the
+            policy's.
         run_tests: base's test command and agents' snippets may run; None: the environment decides.
         run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
         allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
@@ -63,6 +65,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         description=description,
         provider=provider,
         pattern=pattern,
+        effort=effort,
         max_minutes=max_minutes,
         max_usd=max_usd,
         run_tests=run_tests,
