@@ -1,7 +1,7 @@
 """What decides how much effort a review makes (``config/effort.yaml``)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import translate
 from typing import Literal, get_args
 
@@ -12,7 +12,7 @@ EFFORT_FILE = "config/effort.yaml"
 
 Tier = Literal["trivial", "ordinary", "risky"]
 Effort = Literal["quick", "standard", "thorough"]
-Measure = Literal["lines", "files", "public names", "earlier fixes"]
+Measure = Literal["lines", "tokens", "files", "public names", "earlier fixes"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 TIER_OF: Mapping[str, Tier] = dict(zip(get_args(Effort), TIERS, strict=True))
 
@@ -29,7 +29,7 @@ class Area(Strict, frozen=True):
 
     Attributes:
         words, lines: of paths, and of changed lines of code; ``*`` stands for any ending.
-        paths: globs as in ``.gitignore``.
+        paths: globs as in ``.gitignore``, in lower case.
     """
 
     tier: Tier
@@ -65,7 +65,7 @@ class EffortFile(Strict, frozen=True):
     trivial: TrivialReview
 
 
-def find_words(words: Sequence[str], text: str) -> list[str]:
-    """The words of a text that are in a list: ``OAuthLogin`` has oauth or auth, and login."""
+def word_finder(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """The words of a text that are in a list: ``OAuthLogin`` has ``auth`` and ``login``."""
     known = re.compile("|".join(map(translate, words)) or r"(?!)")
-    return sorted(filter(known.match, {word.lower() for word in _WORD.findall(text)}))
+    return lambda text: sorted(filter(known.match, {w.lower() for w in _WORD.findall(text)}))

@@ -71,6 +71,25 @@ CASES: dict[str, tuple[str, str, Files, Files]] = {
         {},
         {"shop/sums.py": SUMS.replace("def sum_3(x)", "def sum_3(x, z)")},
     ),
+    "a module with another name": (
+        "ordinary",
+        "links, moves and modes: shop/more.py",
+        {},
+        {"shop/sums.py": None, "shop/more.py": SUMS},
+    ),
+    "a setting": (
+        "ordinary",
+        "configuration",
+        {"app/settings.py": "A = 1\n"},
+        {"app/settings.py": "A = 2\n"},
+    ),
+    "few long lines": ("ordinary", "tokens", {}, {"a.txt": ("word " * 390 + "\n") * 8}),
+    "a container": (
+        "risky",
+        "deployment",
+        {"web/DockerFile": "FROM a\n"},
+        {"web/DockerFile": "FROM b\n"},
+    ),
     "a lock file": (
         "ordinary",
         "lock files: yarn.lock",
@@ -243,7 +262,7 @@ async def test_a_link_is_not_trivial(tmp_path: Path) -> None:
     repo.path.joinpath("here").symlink_to("README.md")
     repo.commit({})
     verdict = await review(repo, script(), adjust=effort)
-    assert assigned(verdict).tier_reasons == ("links and submodules: here",)
+    assert assigned(verdict).tier_reasons == ("links, moves and modes: here",)
     assert assigned(verdict).tier == "ordinary"
 
 

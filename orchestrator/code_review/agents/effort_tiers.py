@@ -33,9 +33,10 @@ FIRST_GUIDANCE = "REVIEW.md"
 NOT_FOR_TRIVIAL = "a trivial change is shown only what concerns its files"
 
 _CHANGED = re.compile(r"[\d ]+([+-])(.*)")
+_MOVES = {"renamed", "mode", "type"}
 _PUBLIC = re.compile(
-    r"\s*(?:async\s+)?(?:export\b|public\b|pub\b|module\.exports\b"
-    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)\w)"
+    r"\s*(?:async\s+)?(?:export\b|public\b|pub\b|(?:module\.)?exports\b"
+    r"|(?:def|class|func|function|interface|type|struct|enum|trait)\s+(?!_)[\w(])"
 )
 """A line by which a public name appears, changes or goes."""
 
@@ -44,16 +45,17 @@ Signal = tuple[Tier, str]
 
 
 async def decide_tier(
-    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]
+    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall], tokens: int
 ) -> tuple[Tier, list[str]]:
     """The tier that the settings name or the change has, at least base's minimum; and why.
 
     Args:
         calls: of analyzers, on the whole change.
+        tokens: of the diff and the findings.
     """
     asked, files = state.given.settings.effort, state.given.workspace.change.files
     if asked.level == "auto":
-        signals = await _signals(state, diffs, calls)
+        signals = await _signals(state, diffs, calls, tokens)
         changed = count_noun(_lines(files), "changed line")
         signals.append(("trivial", f"{changed}, and nothing that asks for more"))
     else:
@@ -67,7 +69,9 @@ async def decide_tier(
     return tier, reasons[:1] if tier == "trivial" else reasons
 
 
-async def _signals(state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall]) -> list[Signal]:
+async def _signals(
+    state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCall], tokens: int
+) -> list[Signal]:
     """What of the change, its files and its author asks for a tier."""
     given, workspace = state.given, state.given.workspace
     files = workspace.change.files
@@ -76,6 +80,7 @@ async def _signals(state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCal
             for line in changed_lines(part)]  # fmt: skip
     measured: dict[Measure, int] = {
         "lines": _lines(read),
+        "tokens": tokens,
         "files": len(read),
         "public names": _count_public_names(code),
         "earlier fixes": await history.count_fixes(workspace.change),
@@ -84,8 +89,9 @@ async def _signals(state: ReviewState, diffs: Diffs, calls: Sequence[AnalyzerCal
     for name, bounds in given.catalog.effort.measures.items():
         why = f"{measured[name]:,} {name}"
         found += [(tier, why) for tier, bound in bounds.items() if measured[name] >= bound]
-    if links := [file.path for file in files if file.kind in {"symlink", "submodule"}]:
-        found.append(("ordinary", f"links and submodules: {name_some(links, NAMED)}"))
+    special = [f.path for f in files if f.kind in {"symlink", "submodule"} or f.status in _MOVES]
+    if special:
+        found.append(("ordinary", f"links, moves and modes: {name_some(special, NAMED)}"))
     if given.author_tier != given.catalog.guards.tiers[0]:
         found.append(("ordinary", f"its author is of the tier {given.author_tier}"))
     return found
@@ -113,9 +119,10 @@ def _areas(
     product = [name for name in names if kind_of(name) not in {"test", "docs"}]
     text = "\n".join(line for _, line in code)
     for name, area in table.areas.items():
-        found = [path for path in product if find_words(area.words, path)]
-        found += [path for glob in area.paths for path in filter(path_matcher(glob), names)]
-        if told := list(dict.fromkeys(found)) or find_words(area.lines, text):
+        found = list(filter(word_finder(area.words), product))
+        found += [path for matches in map(path_matcher, area.paths) for path in names
+                  if matches(path.lower())]  # fmt: skip
+        if told := list(dict.fromkeys(found)) or word_finder(area.lines)(text):
             yield area.tier, f"{name}: {name_some(told, NAMED)}"
 
 

@@ -126,7 +126,7 @@ async def _decide(
     tokens = sum(sizes.values()) + found
     measured = f"the diff and the analyzers' findings have {tokens:,} tokens"
     reads = f"one agent reads up to {bound:,} at once"
-    tier, reasons = await decide_tier(state, diffs, calls)
+    tier, reasons = await decide_tier(state, diffs, calls, tokens)
     chosen = settings.effort.level != "auto"
     if settings.pattern != "auto":
         reason = f"the settings or --pattern name {settings.pattern}; {measured}"
@@ -304,16 +304,8 @@ SLACK = 1.1
 """How much of its limit an agent reads rather than that another agent shares the files."""
 
 _ENDINGS = (
-    "",
-    ".ts",
-    ".tsx",
-    ".js",
-    ".jsx",
-    ".mjs",
-    ".vue",
-    "/index.ts",
-    "/index.tsx",
-    "/index.js",
+    *("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".vue"),
+    *("/index.ts", "/index.tsx", "/index.js"),
 )
 
 

@@ -6,8 +6,7 @@ uses and the contract that are in another's share, so that no caller is read wit
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-
-from msgspec import Struct
+from itertools import permutations
 
 from orchestrator.code_review.agents.names_used_elsewhere import DEFINES, REMOVED, TELLING
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
@@ -27,19 +26,6 @@ _LINE = re.compile(r"[ \d]{5,} ([ \d]{5,}) ([-+ ])")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class _Definition(Struct, frozen=True):
-    """A definition that the change alters: where it is, what it says and what it said in base."""
-
-    name: str
-    path: str
-    line: int
-    contract: Sequence[str]
-
-    @property
-    def place(self) -> str:
-        return f"{self.name} ({self.path}{f':{self.line}' if self.line else ', removed'})"
-
-
 def find_seams(
     shares: Sequence[AgentShare],
     diffs: Mapping[str, NumberedFileDiff],
@@ -54,31 +40,28 @@ def find_seams(
             where no import is seen.
     """
     lines = {path: text.splitlines() for path, text in texts.items()}
-    altered = [one for path in diffs for one in _altered(path, diffs[path], lines.get(path, []))]
-    uses = _uses({one.name for one in altered}, lines)
-    found: dict[str, list[str]] = {}
-    for one in altered:
-        telling, near = TELLING.match(one.name), neighbors.get(one.path, ())
-        for user, numbers in uses.get(one.name, {}).items():
-            if user != one.path and (telling or user in near):
-                places = f"{user}:{', '.join(map(str, numbers[:USES]))}"
-                for owner, reader in _between(shares, one.path, user):
-                    told = f"- {one.place} is used in {places}, which {reader} reads"
-                    found.setdefault(owner, []).append(told)
-                    told = f"- {places} uses {one.place}, which {owner} reads:"
-                    found.setdefault(reader, []).append("\n".join([told, *one.contract]))
-    return {agent: list(dict.fromkeys(told))[:SHOWN] for agent, told in found.items()}
+    altered = [(path, *one) for path in diffs for one in _altered(diffs[path], lines.get(path, []))]
+    uses = _find_uses({name for _, name, *_ in altered}, lines)
+    found: dict[str, dict[str, None]] = {}
+    for path, name, line, contract in altered:
+        for user, numbers in uses.get(name, {}).items():
+            if user == path or not (TELLING.match(name) or user in neighbors.get(path, ())):
+                continue
+            used = f"{user}:{', '.join(map(str, numbers[:USES]))}"
+            defined = f"{name} ({path}{f':{line}' if line else ', removed'})"
+            for own, other in permutations(shares, 2):
+                mine, theirs = {*own.paths} - {*other.paths}, {*other.paths} - {*own.paths}
+                if own.role == other.role and path in mine and user in theirs:
+                    told = f"- {defined} is used in {used}, which {other.agent} reads"
+                    found.setdefault(own.agent, {})[told] = None
+                    told = f"- {used} uses {defined}, which {own.agent} reads:"
+                    found.setdefault(other.agent, {})["\n".join([told, *contract])] = None
+    return {agent: list(told)[:SHOWN] for agent, told in found.items()}
 
 
-def _between(shares: Sequence[AgentShare], path: str, user: str) -> Iterator[tuple[str, str]]:
-    """The agents of one role of which the first has only the one file, the second the other."""
-    for own in (share for share in shares if path in share.paths and user not in share.paths):
-        for other in (share for share in shares if share.role == own.role):
-            if user in other.paths and path not in other.paths:
-                yield own.agent, other.agent
-
-
-def _uses(names: Set[str], lines: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[int]]]:
+def _find_uses(
+    names: Set[str], lines: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, list[int]]]:
     """Name → path → the numbers of the lines that have it."""
     found: dict[str, dict[str, list[int]]] = {}
     for path, text in lines.items():
@@ -88,8 +71,10 @@ def _uses(names: Set[str], lines: Mapping[str, Sequence[str]]) -> dict[str, dict
     return found
 
 
-def _altered(path: str, part: NumberedFileDiff, text: Sequence[str]) -> Iterator[_Definition]:
-    """The definitions around the lines that the change adds or removes, and removed ones."""
+def _altered(
+    part: NumberedFileDiff, text: Sequence[str]
+) -> Iterator[tuple[str, int, Sequence[str]]]:
+    """Name, line in head and contract of definitions with changed lines; line 0: removed."""
     removed = {
         name: f"    - {line[1].strip()[:WIDTH]}"
         for line in filter(None, map(REMOVED.match, part.lines))
@@ -109,7 +94,5 @@ def _altered(path: str, part: NumberedFileDiff, text: Sequence[str]) -> Iterator
             shown = [
                 f"    + {line.rstrip()[:WIDTH]}" for line in text[start - 1 : start - 1 + size]
             ]
-            yield _Definition(name, path, start, [*filter(None, [removed.get(name)]), *shown])
-    for gone, written in removed.items():
-        if gone not in seen:
-            yield _Definition(gone, path, 0, [written])
+            yield name, start, [*filter(None, [removed.get(name)]), *shown]
+    yield from ((name, 0, [was]) for name, was in removed.items() if name not in seen)
