@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, find_words, highest
+from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, highest, word_finder
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
