@@ -29,6 +29,7 @@ from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.unknown_name_checks import (
+    check_effort,
     check_guard,
     check_policy,
     check_provider,
@@ -144,10 +145,9 @@ def _load(
         errors += check_provider(*settings, models.providers) if models else ()
     if prices:
         errors += find_lowered_prices(prices[1].prices, layers)
-    if policy:
-        errors += check_policy(*policy, tools, agents)
-    if guards:
-        errors += check_guard(*guards, tools)
+    errors += check_policy(*policy, tools, agents) if policy else ()
+    errors += check_guard(*guards, tools) if guards else ()
+    errors += check_effort(*effort, tools) if effort else ()
     if errors or not (
         settings and policy and verdict and guards and models and prices and mcp and languages
         and effort

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from orchestrator.catalog.effort import EffortFile
 from orchestrator.catalog.guard_policy import (
     ALL_ACTIONS,
     CONFIRMABLE,
@@ -80,6 +81,15 @@ def check_policy(
         yield from _check_known(node, "tool", where.deny, tools, *at, "deny")
     for name in policy.tools:
         yield from _check_known(node, "tool", [name], tools, "tools", name)
+
+
+def check_effort(
+    node: YamlNode, table: EffortFile, tools: Collection[str]
+) -> Iterator[ConfigError]:
+    """Errors for tools in the table of effort that do not exist."""
+    for name, kind in table.findings.items():
+        yield from _check_known(node, "tool", kind.tools, tools, "findings", name, "tools")
+    yield from _check_known(node, "tool", table.trivial.tools, tools, "trivial", "tools")
 
 
 def check_guard(node: YamlNode, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:

@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from tests.providers.model_review_kit import KINDS, checks_not_run, cost, duplicates, refuted, slips
+from tests.providers.model_review_kit import (
+    KINDS,
+    checks_not_run,
+    cost,
+    duplicates,
+    refuted,
+    slips,
+    trivial_tokens,
+)
 
 
 def test_slips_cost_no_finding_and_an_invented_quote_gains_none(tmp_path: Path) -> None:
@@ -34,3 +42,9 @@ def test_a_team_as_shipped_costs_at_most_half_more_than_one_agent(tmp_path: Path
     team, single = (cost(tmp_path / pattern, pattern) for pattern in ("team", "single"))
     assert team.uncached <= 1.5 * single.uncached
     assert team.usd <= 1.5 * single.usd
+
+
+def test_four_changed_lines_take_at_most_15_000_tokens_with_two_looks(tmp_path: Path) -> None:
+    at_once, looking = (trivial_tokens(tmp_path / str(n), looks=n) for n in (0, 2))
+    assert at_once <= 5_000
+    assert looking <= 15_000

@@ -1,5 +1,6 @@
 """How much effort a review makes: the tier of a change, what raises it, and what each tier costs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from orchestrator.code_review.verdict.document_parts import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
+from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from tests.providers.whole_kit import TEAM, judges, reports, says
@@ -328,6 +330,26 @@ async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -
     again = await review(repo, script(generalist=[]), adjust=effort, store=store)
     assert assigned(resumed) == assigned(whole) == assigned(again)
     assert resumed.digest == whole.digest == again.digest
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "error"),
+    [
+        ("effort", "findings: {ours: {tier: risky, severity: low, tools: [tain]}}", "tool 'tain'"),
+        ("effort", "areas: {ours: {tier: risky, paths: ['!a']}}", "areas.ours: the pattern '!a'"),
+        ("effort", "measures: {words: {risky: 3}}", "'public names'"),
+        ("defaults", "effort: {paths: {'!a': thorough}}", "effort.paths: the pattern '!a'"),
+        ("defaults", "effort: {minimum: risky}", "minimum"),
+    ],
+)
+def test_an_error_in_the_table_of_effort_is_named(
+    path: str, text: str, error: str, tmp_path: Path
+) -> None:
+    name = f".diffcourt/config/{path}.yaml"
+    repo = change(tmp_path, {**BASE, name: f"{text}\n"}, SMALL).path
+    with pytest.raises(ConfigError, match=re.escape(error)) as raised:
+        estimate_cost(options(repo, provider="anthropic"))
+    assert name in str(raised.value)
 
 
 def test_an_estimate_follows_the_tier(tmp_path: Path) -> None:
