@@ -226,10 +226,8 @@ def _render_change(page: TextLayout, verdict: Verdict) -> list[str]:
     shown = page.inline_list((sides, files, lines), first="Change   ")
     if depth := review_gaps_text.describe_depth(verdict):
         shown += page.wrap(depth, first="Read     ", limit=UNBOUNDED)
-    if verdict.assignment is not None:
-        readers = ", ".join(dict.fromkeys(agent.agent for agent in verdict.agents))
-        text = f"{describe_tier(verdict.assignment)}; read by {readers or 'nobody'}"
-        shown += page.wrap(escape_line(text), first="Effort   ", limit=2)
+    if effort := describe_effort(verdict):
+        shown += page.wrap(escape_line(effort), first="Effort   ", limit=2)
     if since := describe_since_previous(verdict):
         shown += page.wrap(escape_line(since), first="Since    ", limit=2)
     if override := verdict.override:
@@ -239,6 +237,12 @@ def _render_change(page: TextLayout, verdict: Verdict) -> list[str]:
         )
         shown += page.wrap(escape_line(text), first="Override ", limit=4)
     return shown
+
+
+def describe_effort(verdict: Verdict) -> str:
+    """``trivial (4 changed lines); by generalist``; empty where no model took part."""
+    by = ", ".join(dict.fromkeys(agent.agent for agent in verdict.agents)) or "nobody"
+    return f"{describe_tier(verdict.assignment)}; by {by}" if verdict.assignment else ""
 
 
 def describe_since_previous(verdict: Verdict) -> str:

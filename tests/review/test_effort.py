@@ -17,6 +17,8 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ConfigError
+from orchestrator.report.formats import FormatInputs
+from orchestrator.report.formats.markdown import render_markdown
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from tests.providers.whole_kit import TEAM, judges, reports, says
@@ -283,7 +285,8 @@ async def test_a_trivial_change_is_one_short_call_that_says_so(tmp_path: Path) -
     assert (verdict.confidence, len(verdict.agents)) == (None, 1)
     shown = {one.path: (one.shown, one.why_not) for one in verdict.guidance}
     assert shown["CONTRIBUTING.md"] == (0, "a trivial change is shown only what concerns its files")
-    assert "read by generalist" in " ".join(render_verdict(verdict).split())
+    assert "; by generalist" in " ".join(render_verdict(verdict).split())
+    assert "Effort: trivial" in render_markdown(verdict, FormatInputs())
 
 
 async def test_the_agent_of_a_trivial_change_may_look_twice_and_still_reports(

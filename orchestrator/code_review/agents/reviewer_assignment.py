@@ -137,14 +137,15 @@ async def _decide(
         # An effort that a person chose holds, but one call cannot show more than it shows.
         tier = "ordinary" if chosen else "risky"
         reasons = ["it is larger than one agent reads at once"]
-    reason, pattern = f"{measured}; {reads}", "team" if tier == "risky" and reviewed else "single"
-    shares = (AgentShare(settings.single, settings.single, tokens, tuple(reviewed)),)
-    if pattern == "team":
-        shares = await _share_out(state, diffs, sizes)
-        reason += f"; {count_noun(len(shares), 'specialist')} read it"
-        if large := sum(share.tokens > bound for share in shares):
-            reason += f", {large} of them more than that, by page"
-    return Assignment(pattern, True, tokens, bound, reason, tier, tuple(reasons), shares)
+    reason = f"{measured}; {reads}"
+    if tier != "risky" or not reviewed:
+        alone = (AgentShare(settings.single, settings.single, tokens, tuple(reviewed)),)
+        return Assignment("single", True, tokens, bound, reason, tier, tuple(reasons), alone)
+    shares = await _share_out(state, diffs, sizes)
+    reason += f"; {count_noun(len(shares), 'specialist')} read it"
+    if large := sum(share.tokens > bound for share in shares):
+        reason += f", {large} of them more than that, by page"
+    return Assignment("team", True, tokens, bound, reason, tier, tuple(reasons), shares)
 
 
 def _reviewed(state: ReviewState) -> list[str]:

@@ -19,7 +19,7 @@ from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, escape_unprintable
 from orchestrator.report.text_layout import truncate
-from orchestrator.report.verdict_text import describe_since_previous
+from orchestrator.report.verdict_text import describe_effort, describe_since_previous
 from orchestrator.wording import count_noun
 
 _MARKUP = re.compile(
@@ -118,6 +118,8 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
         parts.append(_prose(f"Why: {'; '.join(verdict.reasons)}."))
     if depth := review_gaps_text.describe_depth(verdict):
         parts.append(_prose(f"Read: {depth}."))
+    if effort := describe_effort(verdict):
+        parts.append(_prose(f"Effort: {effort}."))
     if since := describe_since_previous(verdict):
         parts.append(_prose(f"Since {since}."))
     if verdict.lead_summary:
