@@ -39,15 +39,12 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     Args:
         repo: a directory of the repository.
         base, head: the git refs to compare; None: the merge base with the default branch, HEAD.
-        worktree: review the files of the work tree, committed or not, in place of ``head``.
-        diff: a unified diff to review in place of refs.
+        worktree, diff: review the files of the work tree, committed or not, or a unified diff.
         paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: the author's title and description; None: those of the CI's variables.
-        provider, pattern, effort, max_minutes, max_usd: as the options of the command; None: the
-            policy's.
-        run_tests: base's test command and agents' snippets may run; None: the environment decides.
-        run_analyzers: the analyzers and type checker of base may run; None: as ``run_tests``.
-        allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
+        provider, pattern, effort, max_minutes, max_usd: as the command's; None: the policy's.
+        run_tests, run_analyzers, allow_spending: base's tests and agents' snippets may run, so may
+            its analyzers, and its paid provider and bounds hold; None: the environment decides.
         observer: called with every event of the run.
 
     Raises:
