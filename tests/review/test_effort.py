@@ -107,6 +107,13 @@ CASES: dict[str, tuple[str, str, Files, Files]] = {
         {"web/OAuthClient.ts": "let a = 1;\n"},
         {"web/OAuthClient.ts": "let a = 2;\n"},
     ),
+    "a page to sign in": (
+        "risky",
+        "authentication: web/SignIn.tsx",
+        {"web/SignIn.tsx": "let a = 1;\n"},
+        {"web/SignIn.tsx": "let a = 2;\n"},
+    ),
+    "a form for issues": ("trivial", "", {}, {".github/ISSUE_TEMPLATE/bug.md": "What?\n"}),
     "a file that was about permissions": (
         "risky",
         "permissions: shop/permissions.py",
