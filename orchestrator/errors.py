@@ -221,7 +221,13 @@ def _at(repo: Path | None) -> str:
 
 
 class ProviderRefused(DiffcourtError):
-    """No call can succeed until a person changes a setting; nothing was billed."""
+    """No call can succeed until a person changes a setting; nothing was billed.
+
+    Attributes:
+        account: the provider's account is empty or closed.
+    """
+
+    account = False
 
     def of(self, run_id: str, repo: Path | None) -> "ProviderRefused":
         """The same error, with the command that resumes the run."""
@@ -257,6 +263,10 @@ class ModelError(DiffcourtError):
     def __init__(self, message: str, *, billed: bool = True) -> None:
         super().__init__(message)
         self.billed = billed
+
+
+class ModelUnavailable(ModelError):
+    """The provider answers nobody now: it is down, or its account is empty."""
 
 
 class ScriptError(ModelError):

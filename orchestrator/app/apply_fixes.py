@@ -275,7 +275,7 @@ def prove_again(repo: Path | None, fixes: ChosenFixes, base: str | None = None) 
             raise InputError(f"{run.run_id} is not a review, so it has no patches")
         kept = review_options(run)
         diff = state_directory.load_patch(folder, run.run_id) if kept["has_diff"] else None
-    options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE)
+    options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE, models=())
     return anyio.run(_prove, options, fixes, folder)
 
 

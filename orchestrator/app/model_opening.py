@@ -1,26 +1,30 @@
 """Opens the model that answers the agents, by provider, and routes agents to models."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+
+from msgspec import Struct
 
 from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.agents.judging import participants
+from orchestrator.code_review.agents.judging import named_vendors, participants
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_events import EventForwarder
+from orchestrator.engine.model_call_events import EventForwarder, given_up
 from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model
 from orchestrator.engine.observer_events import Observer, ignore_event
+from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.providers.offline import OfflineModel
+from orchestrator.providers.vendor_router import VendorRouter
 
 
 @asynccontextmanager
@@ -31,29 +35,52 @@ async def open_model(
     observer: Observer = ignore_event,
     *,
     required_prices: Prices | None = None,
+    agents: Sequence[AgentSpec] | None = None,
 ) -> AsyncIterator[OpenModel]:
-    """Open the model that the settings name; retries and lost calls are recorded in the journal.
+    """Open the models of the providers that the settings and agents name.
 
-    API keys are never recorded.
+    Retries and lost calls are recorded in the journal, API keys never.
 
     Args:
-        required_prices: as for ``route_agents``.
+        required_prices, agents: as for ``route_agents``.
 
     Raises:
         InputError: there is no such provider, or its key or address is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
-    chosen, notes = route_agents(settings, catalog, os.environ, required_prices)
+    routes = route_agents(settings, catalog, os.environ, required_prices, agents)
     if settings.provider == OFFLINE:
-        yield OpenModel(OfflineModel(), chosen, notes)
+        yield OpenModel(OfflineModel(), routes.choose, routes.notes)
         return
-    calls, name = EventForwarder(), settings.provider
-    made = make_model(name, catalog.models, catalog.prices, env=os.environ, on_event=calls)
-    entries = catalog.models.providers.values()
+    calls, config = EventForwarder(), catalog.models
+    opening = {
+        name: make_model(name, config, catalog.prices, env=os.environ, on_event=calls)
+        for name in routes.vendors
+    }
+    entries = config.providers.values()
     journal.redact.add(os.environ.get(entry.key_env, "") for entry in entries)
     calls.listen(journal, observer)
-    async with made as model:
-        yield OpenModel(model, chosen, notes)
+    async with AsyncExitStack() as opened:
+        models: dict[str, Model] = {
+            name: await opened.enter_async_context(made) for name, made in opening.items()
+        }
+        model = models.get(settings.provider)
+        if model is None or len(models) > 1:
+            model = VendorRouter(config, models, given_up(journal), calls)
+        yield OpenModel(model, routes.choose, routes.notes)
+
+
+class Routes(Struct, frozen=True):
+    """Which model answers whom.
+
+    Attributes:
+        vendors: the providers of the run, which are opened; none offline.
+        notes: for a person, about the models.
+    """
+
+    choose: Callable[[AgentSpec], ModelChoice]
+    vendors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def route_agents(
@@ -61,11 +88,13 @@ def route_agents(
     catalog: Catalog,
     env: Mapping[str, str],
     required_prices: Prices | None = None,
-) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...]]:
-    """The function that chooses an agent's model, and notes about the models for a person.
+    agents: Sequence[AgentSpec] | None = None,
+) -> Routes:
+    """The function that chooses an agent's model, and the providers that it chooses from.
 
     Args:
         required_prices: each model must have one of these prices; None: one without gets a note.
+        agents: those that take part; None: those of a review.
 
     Raises:
         InputError: there is no such provider, or a model has no price and must have one.
@@ -73,21 +102,35 @@ def route_agents(
     """
     name, config = settings.provider, catalog.models
     if name == OFFLINE:
-        return choose_named_model, ()
+        return Routes(choose_named_model)
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; known: {known}")
-    chosen = partial(choose_model, config, name, env)
-    agents = participants(catalog, settings)
-    models = {choice.model for spec in agents for choice in candidate_models(spec, chosen)}
+    specs = participants(catalog, settings) if agents is None else agents
+    for spec in specs:
+        if problem := config.name_error(spec.model):
+            raise InputError(f"the model of {spec.name}: {problem}")
+    vendors = named_vendors(settings, catalog, agents)
+    chosen = partial(choose_model, config, name, env, vendors=tuple(vendors))
+    models = {
+        config.split(choice.model)[1] for spec in specs for choice in candidate_models(spec, chosen)
+    }
     if required_prices is not None:
         _require_prices(required_prices, models)
     unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
-    return chosen, tuple(
+    notes = [_say_who_gets_what(vendors)] if len(vendors) > 1 else []
+    notes += (
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
         ".diffcourt/ can name one"
         for model in unpriced
     )
+    return Routes(chosen, tuple(vendors), tuple(notes))
+
+
+def _say_who_gets_what(vendors: Mapping[str, Sequence[str]]) -> str:
+    """What is sent to which provider, in words."""
+    whom = "; ".join(f"{name} for {', '.join(who) or 'nobody'}" for name, who in vendors.items())
+    return f"the change is sent to {whom}; one that cannot answer is replaced by another of these"
 
 
 def _require_prices(prices: Prices, models: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Reads the policy from the shipped files and the repository's ``.diffcourt/`` in base."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from orchestrator.app.configuration_consent import (
 )
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.catalog import GUARDS, SETTINGS
+from orchestrator.catalog.catalog import GUARDS, SETTINGS, Catalog
 from orchestrator.catalog.data_file_layers import (
     Layer,
     make_overlay,
@@ -26,6 +26,7 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
+from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
@@ -34,6 +35,11 @@ from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.data_directories import DATA_DIRECTORIES, MEMORY, OVERLAY, WAIVERS
+from orchestrator.engine.types import AgentSpec
+from orchestrator.errors import InputError
+
+EVERYONE = ""
+"""Stands for all agents whose model no option names."""
 
 TIER = "DIFFCOURT_TIER"
 """Environment variable: the trust tier of the change's author, named in config/guards.yaml."""
@@ -57,19 +63,73 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
     """
     policy = read_policy(layers, environment=detect_environment(), author_tier=detect_author_tier())
     options = decide_consent(options, os.environ)
+    catalog, asked = policy.catalog, _read_models(policy.catalog, options.models)
+    everyone = catalog.models.split(asked.get(EVERYONE, ""))[0]
+    if everyone and options.provider is None:
+        options = replace(options, provider=everyone)
     settings, notes = policy.settings, tuple[str, ...]()
     if not options.allow_spending:
         shipped = read_merged(layers[:1], SETTINGS, ReviewSettings)
         settings, notes = _restrict_spending(settings, shipped, options)
+    settings = _apply_options(settings, options)
+    if asked and settings.provider == OFFLINE:
+        raise InputError("--model needs a provider, since no model is called offline; add one")
+    catalog, more = _place_agents(catalog, asked, settings.provider, options)
+    notes += more if settings.provider != OFFLINE or not notes else ()
     return replace(
         policy,
-        settings=_apply_options(settings, options),
+        catalog=catalog,
+        settings=settings,
         run_tests=bool(options.run_tests),
         run_analyzers=bool(options.run_analyzers),
         private_paths=private_paths(options.repo, os.environ),
         checkout=repo_root(options.repo or Path()).resolve(),
         notes=notes,
     )
+
+
+def _read_models(catalog: Catalog, given: Sequence[str]) -> dict[str, str]:
+    """Agent → model, of ``--model``; the model of all others is under ``EVERYONE``.
+
+    Raises:
+        InputError: there is no such agent, or there cannot be such a model.
+    """
+    asked: dict[str, str] = {}
+    for text in given:
+        agent, _, model = text.rpartition("=")
+        problem = catalog.models.name_error(model) if model.strip() else "names no model"
+        if agent and agent not in catalog.agents:
+            problem = describe_unknown_name("agent", agent, catalog.agents)
+        if problem:
+            raise InputError(f"--model {text}: {problem}")
+        asked[agent] = model
+    return asked
+
+
+def _place_agents(
+    catalog: Catalog, asked: Mapping[str, str], provider: str, options: ReviewOptions
+) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog with the models that the user asks for, and notes for a person.
+
+    Without consent to spend, base names no provider that the user has not named: its agents use the
+    run's own, at the same stage.
+    """
+    split, agents, taken = catalog.models.split, dict[str, AgentSpec](), dict[str, list[str]]()
+    allowed = {provider, *(split(model, provider)[0] for model in asked.values())}
+    for name, spec in catalog.agents.items():
+        model = asked.get(name) or asked.get(EVERYONE) or spec.model
+        vendor, own = split(model, provider)
+        unused = provider == OFFLINE or not (options.allow_spending or vendor in allowed)
+        if vendor != provider and unused:
+            taken.setdefault(vendor, []).append(name)
+        if vendor not in allowed and not options.allow_spending:
+            model = catalog.models.stage_of(vendor, own) or own
+        agents[name] = replace(spec, model=model)
+    why = f"which nobody allowed here, so this run uses {provider}; {HOW_TO_ALLOW_SPENDING}"
+    if provider == OFFLINE:
+        why = "but this run is offline and calls no model; choose a provider with --provider"
+    notes = (f"base gives {', '.join(names)} to {name}, {why}" for name, names in taken.items())
+    return replace(catalog, agents=agents), tuple(notes)
 
 
 def _restrict_spending(

@@ -312,12 +312,12 @@ def resume_review(
 
 def _require_own_spending(options: ReviewOptions) -> None:
     """Check that an imported run, which has no consents, may use a paid provider here."""
-    paid = options.provider not in {None, OFFLINE}
-    if paid and options.allow_spending is None:
+    paid = ", ".join(name for name in (options.provider, *options.models) if name)
+    if paid not in {"", OFFLINE} and options.allow_spending is None:
         if decide_consent(options, os.environ).allow_spending:
             return
         raise InputError(
-            f"the imported run uses the provider {options.provider}, which nobody allowed here; "
+            f"the imported run uses the provider {paid}, which nobody allowed here; "
             f"allow it with {ALLOW_SPENDING}=1"
         )
 

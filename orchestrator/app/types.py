@@ -83,6 +83,7 @@ class ReviewOptions(Struct, frozen=True):
         diff_name: the name of that diff in messages; empty without one.
         paths: directories or files of the repository to which the review is limited; empty: all.
         title, description: the author's title and description; None: those of the CI's variables.
+        models: models in place of base's, each for all agents or, as ``AGENT=MODEL``, for one.
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
         imports: absolute paths of other analyzers' reports, each alone or as ``FORMAT:PATH``.
@@ -105,6 +106,7 @@ class ReviewOptions(Struct, frozen=True):
     title: str | None = None
     description: str | None = None
     provider: str | None = None
+    models: Sequence[str] = ()
     pattern: str | None = None
     effort: str | None = None
     max_iterations: int | None = None

@@ -7,6 +7,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.data_file_layers import File
+from orchestrator.catalog.model_config import DEFAULT_STAGE, ModelsConfig
 from orchestrator.catalog.playbook_steps import FILES_COVERED, iter_tool_names, name_analyzers
 from orchestrator.catalog.yaml_validation import (
     Markdown,
@@ -65,7 +66,7 @@ class AgentFrontMatter(Strict, frozen=True):
     tools: tuple[str, ...]
     analyzers: str | tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = field(default=(), name="disallowedTools")
-    model: NonEmptyStr = "strong"
+    model: NonEmptyStr = DEFAULT_STAGE
     max_turns: PositiveInt | None = field(default=None, name="maxTurns")
     skills: tuple[str, ...] = ()
     metadata: AgentMetadata = AgentMetadata()
@@ -94,14 +95,14 @@ class KnownNames(Struct, frozen=True):
     Attributes:
         skills: None for a skill whose own file has errors.
         contracts: name → JSON Schema.
-        stages: names of the escalation stages; None when that file has errors.
+        models: the escalation stages and providers; None when that file has errors.
     """
 
     tools: Collection[str]
     analyzers: Topics
     skills: Mapping[str, Skill | None]
     contracts: Mapping[str, Mapping[str, Json]]
-    stages: Sequence[str] | None
+    models: ModelsConfig | None
 
 
 def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> AgentSpec | None:
@@ -117,8 +118,8 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
         found += _find_errors(file, page, head, known)
         found += _check_skills(page, head, known)
         # A repository's own list of stages may lack some that the shipped agents name.
-        if known.stages is not None and file.display_path != file.path:
-            found += _check_stages(page, head, known.stages)
+        if known.models is not None and file.display_path != file.path:
+            found += _check_stages(page, head, known.models)
     errors += found
     if head is None or found:
         return None
@@ -144,7 +145,9 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
         bounds=head.bounds,
         contract=contract,
         escalation=tuple(
-            stage for stage in head.metadata.escalation if stage in (known.stages or ())
+            stage
+            for stage in head.metadata.escalation
+            if known.models and known.models.is_stage(stage)
         ),
         digest=digest(content),
         concerns=head.metadata.concerns,
@@ -234,12 +237,13 @@ def _check_skills(page: Markdown, head: AgentFrontMatter, known: KnownNames) -> 
 
 
 def _check_stages(
-    page: Markdown, head: AgentFrontMatter, stages: Sequence[str]
+    page: Markdown, head: AgentFrontMatter, models: ModelsConfig
 ) -> Iterator[ConfigError]:
     """Names that are no escalation stages, and stages out of order."""
-    if head.model == HUMAN:
-        message = f"{HUMAN!r} is a person, not a model; name it last in metadata.escalation"
-        yield page.head.error(message, "model")
+    if problem := models.name_error(head.model):
+        hint = "; name it last in metadata.escalation" if head.model == HUMAN else ""
+        yield page.head.error(problem + hint, "model")
+    stages = models.stage_names
     names = head.metadata.escalation
     for at, name in enumerate(names):
         place = ("metadata", "escalation", at)

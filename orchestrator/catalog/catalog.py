@@ -31,8 +31,8 @@ from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.unknown_name_checks import (
     check_effort,
     check_guard,
+    check_models,
     check_policy,
-    check_provider,
     check_settings,
     check_tiers,
     check_verdict,
@@ -130,7 +130,7 @@ def _load(
     tools = tools.union(mcp[1].names() if mcp else (), policy[1].plugins if policy else ())
     model_errors: list[ConfigError] = []
     models = read_models(layers, model_errors)
-    known = KnownNames(tools, analyzers, {}, contracts, models.stage_names if models else None)
+    known = KnownNames(tools, analyzers, {}, contracts, models)
     skills, agents, rubrics = _load_agents(layers, known, errors)
     settings = check_merged(layers, SETTINGS, ReviewSettings, errors)
     verdict = _check_verdict_policy(layers, own, errors)
@@ -142,7 +142,7 @@ def _load(
     if settings:
         errors += check_settings(*settings, agents, rubrics)
         errors += check_tiers(*settings, guards[1].tiers) if guards else ()
-        errors += check_provider(*settings, models.providers) if models else ()
+        errors += check_models(*settings, models) if models else ()
     if prices:
         errors += find_lowered_prices(prices[1].prices, layers)
     errors += check_policy(*policy, tools, agents) if policy else ()

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta, field
 
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_versions
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import describe_unknown_name, parse_yaml
 from orchestrator.engine.field_types import (
@@ -25,6 +26,9 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EnvName = Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")]
 WindowTokens = Annotated[int, Meta(ge=2_000)]
 T = TypeVar("T")
+
+DEFAULT_STAGE = "strong"
+"""The stage of an agent that names none, and of a model that is replaced and serves no stage."""
 
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
 _SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
@@ -175,6 +179,45 @@ class ModelsConfig(Strict, frozen=True):
     def is_stage(self, name: str) -> bool:
         """Whether a name is a stage, and not a model's own name."""
         return name in self.stage_names
+
+    def split(self, name: str, provider: str = "") -> tuple[str, str]:
+        """Provider, and stage or model, of a name such as ``openai:strong`` or ``strong``.
+
+        A colon in a model's own name, such as ``qwen3:8b``, is a part of it.
+
+        Args:
+            provider: that of a name without one.
+        """
+        before, _, model = name.partition(":")
+        return (before, model) if model and before in self.providers else (provider, name)
+
+    def name_error(self, name: str) -> str:
+        """What is wrong with the name of an agent's model; empty for one that may exist."""
+        before, colon, rest = name.partition(":")
+        provider, model = self.split(name)
+        if HUMAN in {model, self.split(model)[1]}:
+            return f"{HUMAN!r} is a person, not a model"
+        if OFFLINE in {name.strip().lower(), before.strip().lower()}:
+            return f"{OFFLINE!r} is no model: a review is offline as a whole, by its provider"
+        if (colon and not rest.strip()) or self.split(model)[0]:
+            return f"{name!r} does not name a model; allowed: a stage or a model, or PROVIDER:NAME"
+        if colon and not provider:
+            from difflib import get_close_matches  # noqa: PLC0415 - few names need it
+
+            near = get_close_matches(before.strip().lower(), self.providers, n=1, cutoff=0.8)
+            if near or self.is_stage(rest.strip()):
+                return describe_unknown_name("provider", before, self.providers)
+        return ""
+
+    def stage_of(self, provider: str, name: str) -> str:
+        """The stage of a provider's model, by the name of either; any other model has the default.
+
+        Empty when there is no such stage.
+        """
+        if not self.is_stage(name):
+            models = self.provider(provider).models if provider in self.providers else {}
+            name = next((s for s in self.stage_names if models.get(s) == name), DEFAULT_STAGE)
+        return name if self.is_stage(name) else ""
 
     def resolve(self, provider: str, name: str, env: Mapping[str, str]) -> str:
         """The model of a stage; any other name is a model's own name and is returned unchanged.

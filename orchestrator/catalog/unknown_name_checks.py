@@ -13,13 +13,13 @@ from orchestrator.catalog.guard_policy import (
     GuardsFile,
     TierOverride,
 )
+from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.catalog.plugins import GUARD_PLUGINS, find_problems
 from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_parsing import YamlNode
 from orchestrator.catalog.yaml_validation import describe_unknown_name
-from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError
 
 JUDGE = "judge"
@@ -33,12 +33,8 @@ def check_settings(
     yield from _check_known(node, "agent", [settings.single], agents, "single")
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
-    if settings.model == HUMAN:
-        yield node.error(f"{HUMAN!r} is a person, not a model", "model")
-    for name, given in settings.agents.items():
+    for name in settings.agents:
         yield from _check_known(node, "agent", [name], agents, "agents", name)
-        if given.model == HUMAN:
-            yield node.error(f"{HUMAN!r} is a person, not a model", "agents", name, "model")
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)
@@ -58,12 +54,17 @@ def check_tiers(
         yield from _check_known(node, "tier", [name], tiers, "bounds", "tiers", name)
 
 
-def check_provider(
-    node: YamlNode, settings: ReviewSettings, providers: Collection[str]
+def check_models(
+    node: YamlNode, settings: ReviewSettings, config: ModelsConfig
 ) -> Iterator[ConfigError]:
-    """An error for a provider in the settings that ``config/models.yaml`` does not have."""
-    known = [OFFLINE, *providers]
+    """Errors for providers and models in the settings that there cannot be."""
+    known = [OFFLINE, *config.providers]
     yield from _check_known(node, "provider", [settings.provider], known, "provider")
+    named = {("model",): settings.model}
+    named |= {("agents", name, "model"): given.model for name, given in settings.agents.items()}
+    for path, model in named.items():
+        if model is not None and (problem := config.name_error(model)):
+            yield node.error(problem, *path)
 
 
 def check_policy(

@@ -141,7 +141,9 @@ def estimate(state: ReviewState) -> ReviewEstimate:
     if (found := state.assignment) is not None:
         tier = f"{describe_tier(found)}, before the analyzers have run"
         notes = (*notes, f"{tier}; {found.reason}")
-    return ReviewEstimate(provider, every, int(bounds.iterations), limit, notes)
+    split = state.given.catalog.models.split
+    vendors = dict.fromkeys([provider, *(split(share.model, provider)[0] for share in every)])
+    return ReviewEstimate(", ".join(vendors), every, int(bounds.iterations), limit, notes)
 
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:
@@ -174,7 +176,8 @@ def _estimate_share(
     """
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
-    prices = {model: price_of(state.given.catalog.prices, model) for model in models}
+    split, known = state.given.catalog.models.split, state.given.catalog.prices
+    prices = {model: price_of(known, split(model)[1]) for model in models}
     looks = 0 if state.is_trivial else bool(spec.skills) + LOOKS
     turns = int(min(looks + 1, spec.bounds.turns))
     request = first_request(spec, task.brief, state.runtime)

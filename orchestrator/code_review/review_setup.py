@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzer_types import ResultCache
@@ -95,7 +96,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
+    vendors = ", ".join(judging.named_vendors(settings, catalog))
+    notes = _announce((*policy.notes, *model.notes), vendors, settings, journal, observer)
     guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     most = settings.limits.max_file_bytes
@@ -159,11 +161,15 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
 
 
 def _announce(
-    given: Sequence[str], settings: ReviewSettings, journal: Journal, observer: Observer
+    given: Sequence[str],
+    vendors: str,
+    settings: ReviewSettings,
+    journal: Journal,
+    observer: Observer,
 ) -> tuple[str, ...]:
     """Record, show and return the notes of a run; a resumed run shows them again."""
     if settings.provider != OFFLINE:
-        journal.note("intake/provider", {"provider": settings.provider})
+        journal.note("intake/provider", {"provider": vendors})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)

@@ -43,7 +43,13 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.engine.untrusted_text import frame
-from orchestrator.errors import ApprovalPending, BudgetExhausted, GuardRefused, ModelError
+from orchestrator.errors import (
+    ApprovalPending,
+    BudgetExhausted,
+    GuardRefused,
+    ModelError,
+    ModelUnavailable,
+)
 
 MAX_REPORT_CORRECTIONS = 2
 """How often a report that breaks its contract is sent back before the attempt has failed."""
@@ -71,6 +77,7 @@ class LoopResult(Struct, frozen=True, omit_defaults=True):
         stage: the escalation stage at which the work ended; empty without escalation.
         min_score: a judge's score below it starts the agent's next task at ``next_stage``.
         next_stage: the stage after ``stage``; empty if it is the last.
+        unavailable: the model's provider cannot answer anybody.
     """
 
     agent: str
@@ -82,6 +89,7 @@ class LoopResult(Struct, frozen=True, omit_defaults=True):
     stage: str = ""
     min_score: float = 0.0
     next_stage: str = ""
+    unavailable: bool = False
 
 
 def report_unchanged(agent: str, report: Json) -> Json:
@@ -196,7 +204,8 @@ class _Work:
             except BudgetExhausted as spent:
                 return self._ended("budget", str(spent))
             except (ModelError, GuardRefused) as error:
-                return self._ended("failed", str(error))
+                down = isinstance(error, ModelUnavailable)
+                return replace(self._ended("failed", str(error)), unavailable=down)
             if response.stop in {"refused", "filtered"}:
                 return self._ended("failed", f"the model's answer was {response.stop}")
             self._context.add_answer(response.blocks)

@@ -7,6 +7,7 @@
 
 Each escalation is a note in the journal, with its reason. The first attempt is under the task's own
 key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the task's one budget.
+If the provider is down, the next attempt is at the same stage of another one, whose stages follow.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -187,6 +188,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopR
     if change is not None and change.to_stage == HUMAN:
         stages = [HUMAN]
     tried: list[LoopResult] = []
+    left: set[str] = set()
     for number, stage in enumerate(stages, 1):
         attempt = task.key.in_attempt(number)
         brief = task.brief
@@ -198,6 +200,9 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopR
         tried.append(
             await run_agent(spec, brief, runtime, task.key if number == 1 else attempt, account)
         )
+        if tried[-1].unavailable:
+            others = _replacing(spec, runtime, left)
+            stages[number:] = [n for n in others if n not in stages[:number]] or stages[number:]
         if tried[-1].status != "failed" or number == len(stages):
             break
         change = StageChange(stage, stages[number], tried[-1].detail)
@@ -210,6 +215,21 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopR
         min_score=choice.min_score,
         next_stage=choice.next_stages[0] if choice.next_stages and stage != HUMAN else "",
     )
+
+
+def _replacing(spec: AgentSpec, runtime: AgentRuntime, left: set[str]) -> list[str]:
+    """The stages at the next vendor, as the agent's own is down; empty if there is no other.
+
+    Args:
+        left: vendors to which the task does not return; the agent's own is added.
+    """
+    own = runtime.choose_model(spec)
+    left.add(own.vendor)
+    for stage in own.elsewhere:
+        choice = runtime.choose_model(replace(spec, model=stage))
+        if choice.vendor not in left:
+            return [stage, *choice.next_stages]
+    return []
 
 
 async def _ask_how_to_go_on(change: StageChange, task: Task, runtime: AgentRuntime) -> str:

@@ -23,6 +23,7 @@ class CallEvent(Struct, frozen=True):
         kind: ``retry``: an attempt failed and another follows. ``lost``: the last one failed, and
             may have been billed. ``breaker``: it changed its state.
             ``usage``: the tokens that the server reported cannot be right.
+            ``down``: the provider is given up for this run, and another one replaces it.
         provider, model, agent: whose call; the agent is empty for events of all agents.
         detail: why, in words; for the breaker ``closed -> open: why``.
         number: which attempt failed, from 1.
@@ -30,7 +31,7 @@ class CallEvent(Struct, frozen=True):
         lost: the failed attempt may have been answered and billed, though no answer arrived.
     """
 
-    kind: Literal["retry", "lost", "breaker", "usage"]
+    kind: Literal["retry", "lost", "breaker", "usage", "down"]
     provider: str
     model: str
     agent: str
@@ -47,6 +48,8 @@ class CallEvent(Struct, frozen=True):
             billed = ", which may have been billed" if self.lost else ""
             failed = f"attempt {self.number} failed{billed} ({self.detail})"
             return f"{who}: {failed}; again in {self.wait:.2g} s"
+        if self.kind == "down":
+            return f"{self.provider} is asked no more in this run: {self.detail}"
         return f"{who}: {self.detail}"
 
 
@@ -73,6 +76,12 @@ class EventForwarder:
             observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
         self._listener = keep
+
+
+def given_up(journal: Journal) -> dict[str, str]:
+    """The providers that the run has given up, and why."""
+    events = [body for body in journal.notes(CALLS).values() if body.get("kind") == "down"]
+    return {str(body["provider"]): str(body["detail"]) for body in events}
 
 
 def reserve_retry(journal: Journal, key: Key | str, account: Account, held: Cost) -> bool:

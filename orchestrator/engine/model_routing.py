@@ -22,6 +22,8 @@ class ModelChoice(Struct, frozen=True):
         stage: the escalation stage; empty for a model outside of escalation.
         min_score: of the stage, see ``AgentResult``.
         next_stages: the stages to try when the attempt fails; a person may be the last.
+        vendor: whose model it is; empty where there is one vendor alone, such as a script.
+        elsewhere: the same stage at the run's other vendors, which replaces one that is down.
     """
 
     model: str
@@ -33,6 +35,8 @@ class ModelChoice(Struct, frozen=True):
     stage: str = ""
     min_score: float = 0.0
     next_stages: tuple[str, ...] = ()
+    vendor: str = ""
+    elsewhere: tuple[str, ...] = ()
 
 
 def choose_named_model(spec: AgentSpec) -> ModelChoice:
@@ -43,9 +47,24 @@ def choose_named_model(spec: AgentSpec) -> ModelChoice:
 def candidate_models(
     spec: AgentSpec, choose_model: Callable[[AgentSpec], ModelChoice]
 ) -> list[ModelChoice]:
-    """The models that may answer an agent: of its own stage, then of those after it."""
+    """The models that may answer an agent: of its stage and those after it, then elsewhere."""
     own = choose_model(spec)
-    return [
-        own,
-        *(choose_model(replace(spec, model=stage)) for stage in own.next_stages if stage != HUMAN),
-    ]
+    ladders = [own, *(choose_model(replace(spec, model=name)) for name in own.elsewhere)]
+    found = []
+    for first in ladders:
+        later = (stage for stage in first.next_stages if stage != HUMAN)
+        found += [first, *(choose_model(replace(spec, model=stage)) for stage in later)]
+    return found
+
+
+def at_another_vendor(
+    spec: AgentSpec, finder: AgentSpec, choose_model: Callable[[AgentSpec], ModelChoice]
+) -> AgentSpec:
+    """An agent, at another vendor than the finder if the run has one; else unchanged.
+
+    ``choose_model(finder).vendor`` is the finder's vendor.
+    """
+    own = choose_model(spec)
+    if own.vendor != choose_model(finder).vendor or not own.elsewhere:
+        return spec
+    return replace(spec, model=own.elsewhere[0])

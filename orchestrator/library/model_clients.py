@@ -61,11 +61,13 @@ class Models:
             raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
         if not isinstance(model, str):
             return LibraryModel(model, model.name, choose_named_model)
-        provider, _, name = model.partition(":")
-        if not name:
-            raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
         sources = [read_shipped_layer()]
         config = load_models(sources)
+        provider, name = config.split(model)
+        if problem := config.name_error(model):
+            raise InputError(f"agent {agent}: {problem}")
+        if not provider:
+            raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
         config.resolve(provider, name, os.environ)
         if provider not in self._open:
             events = EventForwarder()

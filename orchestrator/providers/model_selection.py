@@ -1,6 +1,6 @@
-"""The model of an agent and of its escalation stages, by the configuration of a provider."""
+"""The model of an agent and of its escalation stages, by the configuration of its provider."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
@@ -10,31 +10,52 @@ from orchestrator.engine.types import AgentSpec
 
 
 def choose_model(
-    config: ModelsConfig, provider: str, env: Mapping[str, str], spec: AgentSpec
+    config: ModelsConfig,
+    provider: str,
+    env: Mapping[str, str],
+    spec: AgentSpec,
+    vendors: Collection[str] = (),
 ) -> ModelChoice:
     """What answers an agent, and which stages of its escalation come next.
 
     Skipped is a stage that the provider has no model for, and one that would ask for the very
-    same as an earlier one.
+    same as an earlier one. An agent whose model names a provider stays with it at every stage, and
+    its models are named with it, as ``VendorRouter`` needs it.
 
     Args:
+        provider: of agents whose model names none.
         env: environment variables, one of which may name the model.
+        vendors: the providers of the run, which replace each other.
 
     Raises:
         ConfigError: the provider has no model for the agent's own stage.
     """
-    config.resolve(provider, spec.model, env)
-    own = () if spec.model in spec.escalation else (spec.model,)
+    vendor, model = config.split(spec.model, provider)
+    prefix = spec.model.removesuffix(model)
+    config.resolve(vendor, model, env)
+    own = () if model in spec.escalation else (model,)
     stages: dict[str, ModelChoice] = {}
     for name in (*own, *spec.escalation):
-        at = _at(config, provider, env, name)
-        if name == spec.model or (at.model and at not in stages.values()):
+        at = _at(config, vendor, env, name)
+        if name == model or (at.model and at not in stages.values()):
             stages[name] = at
-    next_stages = tuple(stages)[tuple(stages).index(spec.model) + 1 :]
-    chosen = replace(stages[spec.model], next_stages=next_stages)
-    if not config.is_stage(spec.model):
+    later = tuple(stages)[tuple(stages).index(model) + 1 :]
+    stage, chosen = config.stage_of(vendor, model), stages[model]
+    elsewhere = (
+        f"{other}:{stage}"
+        for other in vendors
+        if other != vendor and stage and config.find_model(other, stage, env)
+    )
+    chosen = replace(
+        chosen,
+        model=chosen.model if vendor == provider else f"{vendor}:{chosen.model}",
+        next_stages=tuple(name if name == HUMAN else prefix + name for name in later),
+        vendor=vendor,
+        elsewhere=tuple(elsewhere),
+    )
+    if not config.is_stage(model):
         return chosen
-    return replace(chosen, stage=spec.model, min_score=config.stage(spec.model).min_score)
+    return replace(chosen, stage=spec.model, min_score=config.stage(model).min_score)
 
 
 def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) -> ModelChoice:

@@ -18,7 +18,7 @@ import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from orchestrator.catalog.model_config import MODELS_FILE, CallPolicy
-from orchestrator.errors import ModelError
+from orchestrator.errors import ModelError, ModelUnavailable
 from orchestrator.providers.provider_errors import TransientError
 
 State = Literal["closed", "open", "half-open"]
@@ -125,7 +125,7 @@ class Retrier:
                 then; an exception that it raises ends the call.
 
         Raises:
-            ModelError: no attempt succeeded, or the circuit breaker stays open too long.
+            ModelUnavailable: no attempt succeeded, or the circuit breaker stays open too long.
         """
         policy, deadline = self.policy, self.clock() + self.policy.deadline
         longest = policy.deadline if streams else policy.timeout
@@ -155,14 +155,14 @@ class Retrier:
         except TransientError as error:
             attempts = retrying.statistics["attempt_number"]
             message = self._describe_failure(caller, error, attempts)
-            raise ModelError(message, billed=error.lost) from None
+            raise ModelUnavailable(message, billed=error.lost) from None
 
     async def _wait_for_breaker(
         self, breaker: CircuitBreaker, deadline: float, caller: str
     ) -> None:
         while (wait := breaker.admit()) > 0:
             if self.clock() + wait >= deadline:
-                raise ModelError(
+                raise ModelUnavailable(
                     f"{caller} is unavailable: the circuit breaker stays open for {wait:.0f} s "
                     "more, which is past the call's deadline; try again later, or raise "
                     f"calls.deadline in {MODELS_FILE}",

@@ -122,6 +122,6 @@ def test_an_answer_gets_at_most_half_of_a_small_window():
         catalog, models=replace(catalog.models, windows=ContextWindows(models={"small": 8_000}))
     )
     chosen = replace(catalog.settings, provider="openai-compatible")
-    choose, _ = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
+    choose = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"}).choose
     choice = choose(catalog.agents["qa"])
     assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)

@@ -363,9 +363,14 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
     prices = required_prices(policy, given)
     async with (
         open_judgings(state_directory.state_dir(options.repo), RUN) as journal,
-        open_model(policy.settings, policy.catalog, journal, required_prices=prices) as opened,
+        open_model(
+            policy.settings,
+            catalog := policy.catalog,
+            journal,
+            required_prices=prices,
+            agents=[judge_spec(options.prompt, options.model)],
+        ) as opened,
     ):
-        catalog = policy.catalog
         guards = Guards(catalog.guards, detect_environment(), detect_author_tier(), journal)
         runtime = AgentRuntime(
             model=guards.model(opened.model),
@@ -384,7 +389,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         judge = ItemJudge(
             options, runtime, budget, options.concurrency or policy.settings.concurrency
         )
-        judge.price = price_of(prices or catalog.prices, judge.model)
+        judge.price = price_of(prices or catalog.prices, catalog.models.split(judge.model)[1])
         if judge.price is None and options.max_usd is not None:
             raise InputError(
                 f"--max-usd needs a price of {judge.model}; name one in config/prices.yaml, or "

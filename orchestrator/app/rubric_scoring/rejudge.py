@@ -16,6 +16,7 @@ from orchestrator.app.policy_sources import detect_author_tier, detect_environme
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.runs import state_directory
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.findings.evidence_from_journal import answers
@@ -141,10 +142,10 @@ async def open_judge(
     if provider == OFFLINE:
         yield None
         return
-    settings = replace(state.given.settings, provider=provider)
+    settings, catalog = replace(state.given.settings, provider=provider), state.given.catalog
     async with (
         open_judgings(directory, state.journal.run_id) as journal,
-        open_model(settings, state.given.catalog, journal) as model,
+        open_model(settings, catalog, journal, agents=[catalog.agents[JUDGE]]) as model,
     ):
         journal.redact.add_filter(state.journal.redact)
         yield Judge(state, _build_runtime(state, journal, model))

@@ -343,9 +343,11 @@ class SpanBuilder:
     def _chat(
         self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]
     ) -> TraceSpan:
+        vendors, (before, _, rest) = self._provider.split(", "), request.model.partition(":")
+        vendor, model = (before, rest) if before in vendors else (vendors[0], request.model)
         chat: dict[str, Value] = {
-            names.PROVIDER: names.PROVIDERS.get(self._provider, self._provider or OFFLINE),
-            names.REQUEST_MODEL: request.model,
+            names.PROVIDER: names.PROVIDERS.get(vendor, vendor or OFFLINE),
+            names.REQUEST_MODEL: model,
             "diffcourt.turn": key.turn,
         }
         if self._content and names.AGENT in attributes:
@@ -353,7 +355,7 @@ class SpanBuilder:
             chat[names.SYSTEM] = self._messages.write_parts([text_part(s["text"]) for s in system])
             sent = self._conversations.sent(key).messages
             chat[names.INPUT] = self._messages.write(describe_messages(sent))
-        return self._span(row, names.CHAT, request.model, {**attributes, **chat})
+        return self._span(row, names.CHAT, model, {**attributes, **chat})
 
     def _agent(
         self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]

@@ -18,6 +18,8 @@ from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 from orchestrator.report.terminal_escaping import as_json, emit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orchestrator.app.installation_checks import InstallationCheck
     from orchestrator.catalog.model_config import ModelsConfig
     from orchestrator.catalog.prices import Price, Prices
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     checks = anyio.run(check_installation, args.repo, sandbox)
     try:
         statuses = _providers(args)
-        checks.append(_model_check(statuses))
+        checks.append(_model_check(statuses, args.repo))
     except ConfigError:  # the check of the configuration names it
         statuses = []
     parts = _parts(statuses, sandbox, everything=args.verbose) if args.verbose or args.call else {}
@@ -98,14 +100,25 @@ def _providers(args: argparse.Namespace) -> list[ProviderStatus]:
     return anyio.run(_call_all, statuses, config, prices, env) if args.call else statuses
 
 
-def _model_check(statuses: list[ProviderStatus]) -> InstallationCheck:
+def _model_check(statuses: list[ProviderStatus], repo: Path | None) -> InstallationCheck:
+    """Which providers are ready, and what those lack that the configuration names."""
     from orchestrator.app.installation_checks import InstallationCheck
+    from orchestrator.app.policy_sources import read_layers_on_disk
+    from orchestrator.code_review.agents.judging import named_vendors
+    from orchestrator.code_review.policy_loading import read_catalog
 
+    catalog = read_catalog(read_layers_on_disk(repo))
+    vendors = named_vendors(catalog.settings, catalog)
     configured = [status.name for status in statuses if not status.missing]
     missing = [status.name for status in statuses if status.missing]
     text = f"{', '.join([OFFLINE, *configured])} ready"
     text += f"; not configured: {', '.join(missing)}" if missing else ""
-    return InstallationCheck("models", "ok", text)
+    needed = [
+        f"set {status.missing}, which {', '.join(vendors[status.name]) or 'the review'} needs"
+        for status in statuses
+        if status.missing and status.name in vendors
+    ]
+    return InstallationCheck("models", "note" if needed else "ok", text, "; ".join(needed))
 
 
 def _code(statuses: list[ProviderStatus]) -> int:

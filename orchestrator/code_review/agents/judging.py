@@ -51,6 +51,21 @@ def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
     return [catalog.agents[name] for name in dict.fromkeys(names)]
 
 
+def named_vendors(
+    settings: ReviewSettings, catalog: Catalog, agents: Sequence[AgentSpec] | None = None
+) -> dict[str, list[str]]:
+    """The providers of a run → the agents whose model is theirs; the settings' provider first.
+
+    Args:
+        agents: those that take part; None: those of a review.
+    """
+    found: dict[str, list[str]] = {} if agents is not None else {settings.provider: []}
+    for spec in participants(catalog, settings) if agents is None else agents:
+        vendor, _ = catalog.models.split(spec.model, settings.provider)
+        found.setdefault(vendor, []).append(spec.name)
+    return found
+
+
 def has_model(settings: ReviewSettings) -> bool:
     """Whether models take part in the review."""
     return settings.provider != OFFLINE
