@@ -266,7 +266,11 @@ class ModelError(DiffcourtError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider answers nobody now: it is down, or its account is empty."""
+    """The provider did not answer in any attempt of a call."""
+
+
+class VendorDown(ModelError):
+    """The provider is down or its account is empty, and another one of the run can replace it."""
 
 
 class ScriptError(ModelError):

@@ -48,7 +48,7 @@ from orchestrator.errors import (
     BudgetExhausted,
     GuardRefused,
     ModelError,
-    ModelUnavailable,
+    VendorDown,
 )
 
 MAX_REPORT_CORRECTIONS = 2
@@ -77,7 +77,7 @@ class LoopResult(Struct, frozen=True, omit_defaults=True):
         stage: the escalation stage at which the work ended; empty without escalation.
         min_score: a judge's score below it starts the agent's next task at ``next_stage``.
         next_stage: the stage after ``stage``; empty if it is the last.
-        unavailable: the model's provider cannot answer anybody.
+        vendor_down: its model's provider is down; another one can replace it.
     """
 
     agent: str
@@ -89,7 +89,7 @@ class LoopResult(Struct, frozen=True, omit_defaults=True):
     stage: str = ""
     min_score: float = 0.0
     next_stage: str = ""
-    unavailable: bool = False
+    vendor_down: bool = False
 
 
 def report_unchanged(agent: str, report: Json) -> Json:
@@ -204,8 +204,8 @@ class _Work:
             except BudgetExhausted as spent:
                 return self._ended("budget", str(spent))
             except (ModelError, GuardRefused) as error:
-                down = isinstance(error, ModelUnavailable)
-                return replace(self._ended("failed", str(error)), unavailable=down)
+                down = isinstance(error, VendorDown)
+                return replace(self._ended("failed", str(error)), vendor_down=down)
             if response.stop in {"refused", "filtered"}:
                 return self._ended("failed", f"the model's answer was {response.stop}")
             self._context.add_answer(response.blocks)

@@ -200,7 +200,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopR
         tried.append(
             await run_agent(spec, brief, runtime, task.key if number == 1 else attempt, account)
         )
-        if tried[-1].unavailable:
+        if tried[-1].vendor_down:
             others = _replacing(spec, runtime, left)
             stages[number:] = [n for n in others if n not in stages[:number]] or stages[number:]
         if tried[-1].status != "failed" or number == len(stages):

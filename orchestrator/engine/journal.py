@@ -38,6 +38,7 @@ from orchestrator.errors import (
     ReplayMismatch,
     SandboxError,
     StoreError,
+    VendorDown,
 )
 
 ErrorT = TypeVar("ErrorT", bound=DiffcourtError)
@@ -380,6 +381,8 @@ class Journal:
             cost = NO_COST
             if isinstance(raised, ModelError):
                 cost = worst if raised.billed else Cost(turns=worst.turns)
+            if isinstance(raised, VendorDown):  # the turn is left to the vendor that replaces it
+                cost = replace(cost, turns=0)
             error = redact_error(raised, self.redact)
             outcome = error_to_json(error)
         except BaseException:

@@ -1,7 +1,6 @@
 """Several providers as one model: each request goes to the one that its model's name names."""
 
 from collections.abc import Mapping
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -9,7 +8,7 @@ from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.engine.model_call_events import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, Model, always_retry
 from orchestrator.engine.types import Request, Response, Usage
-from orchestrator.errors import ModelError, ModelUnavailable, ProviderRefused
+from orchestrator.errors import ModelUnavailable, ProviderRefused, VendorDown
 
 
 class VendorRouter:
@@ -39,29 +38,26 @@ class VendorRouter:
         """Answer a request at its vendor.
 
         Raises:
-            ModelUnavailable: the vendor cannot answer, and another one could.
+            VendorDown: the vendor cannot answer, and another one could.
             ModelError, ProviderRefused: as the vendor's model.
         """
         vendor, sent = self._addressed(request)
         if vendor in self._down:
-            raise ModelUnavailable(self._down[vendor], billed=False)
+            raise VendorDown(self._down[vendor], billed=False)
         try:
             return await self._models[vendor].respond(sent, may_retry)
         except (ModelUnavailable, ProviderRefused) as error:
-            refused = isinstance(error, ProviderRefused)
-            if refused and not error.account:
+            down = isinstance(error, ModelUnavailable) or error.account
+            # Another agent may have given up a vendor in the meantime.
+            if not down or not self._models.keys() - {vendor, *self._down}:
                 raise
-            why, billed = str(error), not refused and error.billed
-            # Another agent may have given it up in the meantime.
-            if not self._models.keys() - {vendor, *self._down}:
-                if refused:
-                    raise
-                raise ModelError(why, billed=billed) from None
             if vendor not in self._down:
-                self._down[vendor] = why
-                event = partial(CallEvent, "down", vendor, sent.model, request.agent)
-                self._on_event(event(why))
-            raise ModelUnavailable(why, billed=billed) from None
+                self._down[vendor] = str(error)
+                self._on_event(
+                    CallEvent("down", vendor, sent.model, request.agent, self._down[vendor])
+                )
+            billed = isinstance(error, ModelUnavailable) and error.billed
+            raise VendorDown(str(error), billed=billed) from None
 
     def worst_case(self, request: Request) -> Usage:
         """The most that the request can use at its vendor."""
