@@ -46,10 +46,10 @@ async def _estimate(options: ReviewOptions) -> ReviewEstimate:
         async with open_journal(NAME, store, clock, holder=this_process()) as journal:
             change = await resolve_change(options, Path(scratch), journal)
             policy = load_policy(await read_layers(change), options)
-            routes = route_agents(
+            choose, _, notes = route_agents(
                 policy.settings, policy.catalog, os.environ, required_prices(policy, options)
             )
-            model = OpenModel(OfflineModel(), routes.choose, routes.notes)  # it is never called
+            model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
                 if has_model(state.given.settings):
                     await open_for_models(state, analyze=False)

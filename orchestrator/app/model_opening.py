@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from msgspec import Struct
-
 from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
@@ -15,16 +13,15 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import named_vendors, participants
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_events import EventForwarder, given_up
+from orchestrator.engine.model_call_events import call_listener
 from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model
 from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
-from orchestrator.providers.model_selection import choose_model
+from orchestrator.providers.model_selection import VendorRouter, choose_model
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.providers.vendor_router import VendorRouter
 
 
 @asynccontextmanager
@@ -48,39 +45,26 @@ async def open_model(
         InputError: there is no such provider, or its key or address is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
-    routes = route_agents(settings, catalog, os.environ, required_prices, agents)
+    choose, vendors, notes = route_agents(settings, catalog, os.environ, required_prices, agents)
     if settings.provider == OFFLINE:
-        yield OpenModel(OfflineModel(), routes.choose, routes.notes)
+        yield OpenModel(OfflineModel(), choose, notes)
         return
-    calls, config = EventForwarder(), catalog.models
+    calls, config = call_listener(journal, observer), catalog.models
     opening = {
         name: make_model(name, config, catalog.prices, env=os.environ, on_event=calls)
-        for name in routes.vendors
+        for name in vendors
     }
     entries = config.providers.values()
     journal.redact.add(os.environ.get(entry.key_env, "") for entry in entries)
-    calls.listen(journal, observer)
     async with AsyncExitStack() as opened:
         models: dict[str, Model] = {
             name: await opened.enter_async_context(made) for name, made in opening.items()
         }
-        model = models.get(settings.provider)
-        if model is None or len(models) > 1:
-            model = VendorRouter(config, models, given_up(journal), calls)
-        yield OpenModel(model, routes.choose, routes.notes)
+        alone = models.get(settings.provider) if len(models) == 1 else None
+        yield OpenModel(alone or VendorRouter(config, models, journal, calls), choose, notes)
 
 
-class Routes(Struct, frozen=True):
-    """Which model answers whom.
-
-    Attributes:
-        vendors: the providers of the run, which are opened; none offline.
-        notes: for a person, about the models.
-    """
-
-    choose: Callable[[AgentSpec], ModelChoice]
-    vendors: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+Routes = tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...], tuple[str, ...]]
 
 
 def route_agents(
@@ -90,7 +74,7 @@ def route_agents(
     required_prices: Prices | None = None,
     agents: Sequence[AgentSpec] | None = None,
 ) -> Routes:
-    """The function that chooses an agent's model, and the providers that it chooses from.
+    """The function that chooses an agent's model, the run's providers, and notes for a person.
 
     Args:
         required_prices: each model must have one of these prices; None: one without gets a note.
@@ -102,35 +86,29 @@ def route_agents(
     """
     name, config = settings.provider, catalog.models
     if name == OFFLINE:
-        return Routes(choose_named_model)
+        return choose_named_model, (), ()
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; known: {known}")
-    specs = participants(catalog, settings) if agents is None else agents
+    specs, models = agents or participants(catalog, settings), set[str]()
+    vendors = named_vendors(catalog, settings, agents)
+    chosen = partial(choose_model, config, name, env, vendors=tuple(vendors))
     for spec in specs:
         if problem := config.name_error(spec.model):
             raise InputError(f"the model of {spec.name}: {problem}")
-    vendors = named_vendors(settings, catalog, agents)
-    chosen = partial(choose_model, config, name, env, vendors=tuple(vendors))
-    models = {
-        config.split(choice.model)[1] for spec in specs for choice in candidate_models(spec, chosen)
-    }
+        models |= {config.split(choice.model)[1] for choice in candidate_models(spec, chosen)}
     if required_prices is not None:
         _require_prices(required_prices, models)
     unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
-    notes = [_say_who_gets_what(vendors)] if len(vendors) > 1 else []
-    notes += (
+    notes = [
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
         ".diffcourt/ can name one"
         for model in unpriced
-    )
-    return Routes(chosen, tuple(vendors), tuple(notes))
-
-
-def _say_who_gets_what(vendors: Mapping[str, Sequence[str]]) -> str:
-    """What is sent to which provider, in words."""
-    whom = "; ".join(f"{name} for {', '.join(who) or 'nobody'}" for name, who in vendors.items())
-    return f"the change is sent to {whom}; one that cannot answer is replaced by another of these"
+    ]
+    if len(vendors) > 1:
+        whom = "; ".join(f"{vendor} for {', '.join(who)}" for vendor, who in vendors.items() if who)
+        notes.append(f"the change is sent to {whom}; {' and '.join(vendors)} replace each other")
+    return chosen, tuple(vendors), tuple(notes)
 
 
 def _require_prices(prices: Prices, models: Iterable[str]) -> None:

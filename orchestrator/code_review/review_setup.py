@@ -96,7 +96,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    vendors = ", ".join(judging.named_vendors(settings, catalog))
+    vendors = ", ".join(judging.named_vendors(catalog, settings))
     notes = _announce((*policy.notes, *model.notes), vendors, settings, journal, observer)
     guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))

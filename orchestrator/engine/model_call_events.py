@@ -56,32 +56,15 @@ class CallEvent(Struct, frozen=True):
 CallListener = Callable[[CallEvent], None]
 
 
-class EventForwarder:
-    """Forwards a provider's call events to a journal, once it is connected to one."""
+def call_listener(journal: Journal, observer: Observer) -> CallListener:
+    """A listener that notes events in a journal, and reports them to the observer."""
 
-    def __init__(self) -> None:
-        self._listener: CallListener | None = None
+    def keep(event: CallEvent) -> None:
+        body = {**to_builtins(event), "message": str(event)}
+        key = journal.add_note(CALLS, body, event.kind)
+        observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
-    def __call__(self, event: CallEvent) -> None:
-        """Forward an event; before ``listen`` it is dropped."""
-        if self._listener is not None:
-            self._listener(event)
-
-    def listen(self, journal: Journal, observer: Observer) -> None:
-        """Note all later events in a journal, and report them to the observer."""
-
-        def keep(event: CallEvent) -> None:
-            body = {**to_builtins(event), "message": str(event)}
-            key = journal.add_note(CALLS, body, event.kind)
-            observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
-
-        self._listener = keep
-
-
-def given_up(journal: Journal) -> dict[str, str]:
-    """The providers that the run has given up, and why."""
-    events = [body for body in journal.notes(CALLS).values() if body.get("kind") == "down"]
-    return {str(body["provider"]): str(body["detail"]) for body in events}
+    return keep
 
 
 def reserve_retry(journal: Journal, key: Key | str, account: Account, held: Cost) -> bool:

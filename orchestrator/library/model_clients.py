@@ -11,7 +11,7 @@ from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_events import EventForwarder
+from orchestrator.engine.model_call_events import call_listener
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Model
@@ -70,12 +70,11 @@ class Models:
             raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
         config.resolve(provider, name, os.environ)
         if provider not in self._open:
-            events = EventForwarder()
+            events = call_listener(self._journal, self._observer)
             opening = make_model(
                 provider, config, load_prices(sources), env=os.environ, on_event=events
             )
             self._open[provider] = await self._closing.enter_async_context(opening)
-            events.listen(self._journal, self._observer)
         return LibraryModel(
             self._open[provider], name, partial(choose_model, config, provider, os.environ)
         )

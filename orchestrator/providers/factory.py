@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     import ssl
 
     from orchestrator.engine.model_call_events import CallListener
-    from orchestrator.providers.anthropic import AnthropicModel
     from orchestrator.providers.api_model import ApiModel
-    from orchestrator.providers.openai import OpenAIModel
-    from orchestrator.providers.openai_compatible import CompatibleModel
 
 CONNECT_SECONDS = 10.0
 PLACEHOLDER_KEY = "none"
@@ -82,43 +79,33 @@ def make_model(
         raise InputError(
             f"{provider.base_url_env} must be a URL such as https://host/v1, not {url[:60]!r}"
         )
-    connection = _Connection(name, provider, key, url, env, config.calls.timeout)
-    return _open_model(connection, prices, config.calls, on_event)
-
-
-@dataclass(frozen=True)
-class _Connection:
-    name: str
-    provider: Provider
-    key: str = field(repr=False)
-    url: str
-    env: Mapping[str, str] = field(repr=False)
-    timeout: float
+    return _open_model(
+        provider, key, url, env, config.calls, name=name, prices=prices, on_event=on_event
+    )
 
 
 @asynccontextmanager
 async def _open_model(
-    connection: _Connection, prices: Prices, calls: CallPolicy, on_event: CallListener | None
+    provider: Provider,
+    key: str,
+    url: str,
+    env: Mapping[str, str],
+    calls: CallPolicy,
+    *,
+    on_event: CallListener | None,
+    **settings: Any,
 ) -> AsyncIterator[ApiModel]:
     # These and the SDKs take up to two seconds to import, which no other provider should wait for.
     from orchestrator.providers.api_model import ignore  # noqa: PLC0415
-    from orchestrator.providers.retry import system_retrier  # noqa: PLC0415
+    from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
-    settings: dict[str, Any] = {
-        "prices": prices,
-        "retrier": system_retrier(calls),
-        "name": connection.name,
-        "secret": connection.key,
-        "on_event": on_event or ignore,
-    }
-    model = (_anthropic_model if connection.provider.api == "messages" else _openai_model)(
-        connection, settings
-    )
+    kind, client = _open_client(provider, key, url, env, calls.timeout)
+    settings |= {"retrier": Retrier(calls), "secret": key, "on_event": on_event or ignore}
     try:
-        yield model
+        yield kind(provider, client, **settings)
     finally:
         with anyio.CancelScope(shield=True):
-            await model.client.close()
+            await client.close()
 
 
 @cache
@@ -135,47 +122,33 @@ async def _add_traceparent(request: Any) -> None:
         request.headers["traceparent"] = header
 
 
-def _client_settings(connection: _Connection, sdk: Any) -> dict[str, Any]:
-    """The arguments that the clients of both SDKs take."""
-    hooks = [_add_traceparent] if connection.provider.can.traceparent else []
-    return {
-        "api_key": connection.key or PLACEHOLDER_KEY,
-        "base_url": connection.url,
+def _open_client(
+    provider: Provider, key: str, url: str, env: Mapping[str, str], timeout: float
+) -> tuple[type[ApiModel], Any]:
+    """The class of the API's models, and the client of the vendor's SDK."""
+    sdk = import_module("anthropic" if provider.api == "messages" else "openai")
+    settings: dict[str, Any] = {
+        "api_key": key or PLACEHOLDER_KEY,
+        "base_url": url,
         "max_retries": 0,
         # A redirect would send the code under review to another server.
         "http_client": sdk.DefaultAsyncHttpxClient(
             follow_redirects=False,
-            timeout=sdk.Timeout(connection.timeout, connect=CONNECT_SECONDS),
+            timeout=sdk.Timeout(timeout, connect=CONNECT_SECONDS),
             verify=_ssl_context(),
-            event_hooks={"request": hooks},
+            event_hooks={"request": [_add_traceparent] if provider.can.traceparent else []},
         ),
     }
+    if provider.api == "messages":
+        from orchestrator.providers.anthropic import AnthropicModel  # noqa: PLC0415
 
-
-def _anthropic_model(connection: _Connection, settings: dict[str, Any]) -> AnthropicModel:
-    import anthropic  # noqa: PLC0415
-
-    from orchestrator.providers.anthropic import AnthropicModel  # noqa: PLC0415
-
-    client = anthropic.AsyncAnthropic(
-        open_telemetry=False, **_client_settings(connection, anthropic)
-    )
-    return AnthropicModel(connection.provider, client, **settings)
-
-
-def _openai_model(
-    connection: _Connection, settings: dict[str, Any]
-) -> OpenAIModel | CompatibleModel:
-    import openai  # noqa: PLC0415
-
+        return AnthropicModel, sdk.AsyncAnthropic(open_telemetry=False, **settings)
     from orchestrator.providers.openai import OpenAIModel  # noqa: PLC0415
     from orchestrator.providers.openai_compatible import CompatibleModel  # noqa: PLC0415
 
-    official = connection.provider.api == "responses"
-    client = openai.AsyncOpenAI(**_client_settings(connection, openai))
+    official = provider.api == "responses"
+    client = sdk.AsyncOpenAI(**settings)
     # The SDK reads these from the environment, where they belong to the official service.
-    client.organization = connection.env.get("OPENAI_ORG_ID") if official else None
-    client.project = connection.env.get("OPENAI_PROJECT_ID") if official else None
-    if official:
-        return OpenAIModel(connection.provider, client, **settings)
-    return CompatibleModel(connection.provider, client, **settings)
+    client.organization = env.get("OPENAI_ORG_ID") if official else None
+    client.project = env.get("OPENAI_PROJECT_ID") if official else None
+    return (OpenAIModel if official else CompatibleModel), client

@@ -1,12 +1,16 @@
-"""The model of an agent and of its escalation stages, by the configuration of its provider."""
+"""Which provider's model answers an agent, at which stage, and what replaces a provider."""
 
 from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import ModelsConfig
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.model_call_events import CALLS, CallEvent, CallListener
 from orchestrator.engine.model_routing import HUMAN, ModelChoice
-from orchestrator.engine.types import AgentSpec
+from orchestrator.engine.ports import MayRetry, Model, always_retry
+from orchestrator.engine.types import AgentSpec, Request, Response, Usage
+from orchestrator.errors import ModelUnavailable, ProviderRefused, VendorDown
 
 
 def choose_model(
@@ -73,3 +77,60 @@ def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) 
         )
     # What is answered needs room beside the answer.
     return replace(chosen, max_tokens=min(chosen.max_tokens, window // 2))
+
+
+class VendorRouter:
+    """The models of a run with several vendors.
+
+    A vendor that is down or has no credit is asked no more in this run: each agent moves to another
+    one. The last vendor has none to be replaced by, and fails as if it were alone.
+
+    Args:
+        models: provider → its model; the first also answers requests that name no provider.
+        journal: of the run; an earlier session may have given up a vendor.
+        on_event: called when a vendor is given up.
+    """
+
+    def __init__(
+        self,
+        config: ModelsConfig,
+        models: Mapping[str, Model],
+        journal: Journal,
+        on_event: CallListener,
+    ) -> None:
+        self.name = ", ".join(models)
+        self._config, self._models, self._on_event = config, models, on_event
+        events = journal.notes(CALLS).values()
+        self._down = {e["provider"]: e["detail"] for e in events if e.get("kind") == "down"}
+
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
+        """Answer a request at its vendor.
+
+        Raises:
+            VendorDown: the vendor cannot answer, and another one could.
+            ModelError, ProviderRefused: as the vendor's model.
+        """
+        vendor, sent = self._addressed(request)
+        if vendor in self._down:
+            raise VendorDown(self._down[vendor], billed=False)
+        try:
+            return await self._models[vendor].respond(sent, may_retry)
+        except (ModelUnavailable, ProviderRefused) as error:
+            down = isinstance(error, ModelUnavailable) or error.account
+            # Another agent may have given up a vendor in the meantime.
+            if not down or not self._models.keys() - {vendor, *self._down}:
+                raise
+            why, billed = str(error), isinstance(error, ModelUnavailable) and error.billed
+            if vendor not in self._down:
+                self._down[vendor] = why
+                self._on_event(CallEvent("down", vendor, sent.model, request.agent, why))
+            raise VendorDown(why, billed=billed) from None
+
+    def worst_case(self, request: Request) -> Usage:
+        """The most that the request can use at its vendor."""
+        vendor, sent = self._addressed(request)
+        return self._models[vendor].worst_case(sent)
+
+    def _addressed(self, request: Request) -> tuple[str, Request]:
+        vendor, model = self._config.split(request.model, next(iter(self._models)))
+        return vendor, replace(request, model=model)

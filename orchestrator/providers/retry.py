@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import anyio
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from orchestrator.catalog.model_config import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError, ModelUnavailable
@@ -102,8 +101,8 @@ class Retrier:
     """
 
     policy: CallPolicy
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
+    clock: Callable[[], float] = anyio.current_time
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
 
     async def run(
         self,
@@ -128,34 +127,20 @@ class Retrier:
             ModelUnavailable: no attempt succeeded, or the circuit breaker stays open too long.
         """
         policy, deadline = self.policy, self.clock() + self.policy.deadline
-        longest = policy.deadline if streams else policy.timeout
-
-        async def attempt_once() -> T:
+        longest, number = (policy.deadline if streams else policy.timeout), 0
+        while True:
+            number += 1
             await self._wait_for_breaker(breaker, deadline, caller)
             seconds = min(longest, max(deadline - self.clock(), 0.001))
-            return await _run_and_record(attempt(seconds), breaker)
-
-        def is_exhausted(state: RetryCallState) -> bool:
-            late = self.clock() + state.upcoming_sleep >= deadline
-            return late or state.attempt_number >= policy.attempts
-
-        def before_sleep(state: RetryCallState) -> None:
-            report(_transient_error(state), state.upcoming_sleep)
-
-        retrying = AsyncRetrying(
-            sleep=self.sleep,
-            wait=self._compute_wait,
-            stop=is_exhausted,
-            retry=retry_if_exception_type(TransientError),
-            before_sleep=before_sleep,
-            reraise=True,
-        )
-        try:
-            return await retrying(attempt_once)
-        except TransientError as error:
-            attempts = retrying.statistics["attempt_number"]
-            message = self._describe_failure(caller, error, attempts)
-            raise ModelUnavailable(message, billed=error.lost) from None
+            try:
+                return await _run_and_record(attempt(seconds), breaker)
+            except TransientError as error:
+                wait = self._compute_wait(error, number)
+                if number >= policy.attempts or self.clock() + wait >= deadline:
+                    message = self._describe_failure(caller, error, number)
+                    raise ModelUnavailable(message, billed=error.lost) from None
+                report(error, wait)
+            await self.sleep(wait)
 
     async def _wait_for_breaker(
         self, breaker: CircuitBreaker, deadline: float, caller: str
@@ -170,10 +155,10 @@ class Retrier:
                 )
             await self.sleep(wait)
 
-    def _compute_wait(self, state: RetryCallState) -> float:
-        requested = _transient_error(state).retry_after
-        backoff = wait_exponential(self.policy.first_wait, self.policy.longest_wait)
-        base = requested if requested is not None else float(backoff(state))
+    def _compute_wait(self, error: TransientError, attempts: int) -> float:
+        policy, requested = self.policy, error.retry_after
+        backoff = min(policy.first_wait * 2.0 ** (attempts - 1), policy.longest_wait)
+        base = backoff if requested is None else requested
         return base * (1 + random.uniform(0, JITTER))  # noqa: S311 - spreads load, hides nothing
 
     def _describe_failure(self, caller: str, error: TransientError, attempts: int) -> str:
@@ -205,14 +190,3 @@ async def _run_and_record(attempt: Awaitable[T], breaker: CircuitBreaker) -> T:
         raise
     breaker.record_success()
     return result
-
-
-def _transient_error(state: RetryCallState) -> TransientError:
-    error = state.outcome.exception() if state.outcome else None
-    assert isinstance(error, TransientError)
-    return error
-
-
-def system_retrier(policy: CallPolicy) -> Retrier:
-    """Return a retrier that uses the event loop's clock."""
-    return Retrier(policy, anyio.current_time, anyio.sleep)

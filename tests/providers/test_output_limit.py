@@ -17,7 +17,7 @@ from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.call_costs import estimate_conversation, max_call_cost
-from orchestrator.providers.retry import system_retrier
+from orchestrator.providers.retry import Retrier
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import (
     FULL,
@@ -41,7 +41,7 @@ def make_model_without_client(prices: Prices | None = None) -> ApiModel:
         None,
         name="openai",
         prices=shipped_models()[1] if prices is None else prices,
-        retrier=system_retrier(QUICK),
+        retrier=Retrier(QUICK),
         secret="",
     )
 
@@ -122,6 +122,6 @@ def test_an_answer_gets_at_most_half_of_a_small_window():
         catalog, models=replace(catalog.models, windows=ContextWindows(models={"small": 8_000}))
     )
     chosen = replace(catalog.settings, provider="openai-compatible")
-    choose = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"}).choose
+    choose = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})[0]
     choice = choose(catalog.agents["qa"])
     assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)

@@ -105,7 +105,7 @@ def test_each_agent_is_asked_at_its_own_vendor_and_both_bills_are_summed(
     assert FINDING["title"] in {found.title for found in verdict.findings}
     assert (verdict.escalations, verdict.status) == ((), "complete")
     (said,) = (one for one in verdict.usage.notes if "is sent to" in one)
-    assert "openai for security; one that cannot answer" in said
+    assert "openai for security; anthropic and openai replace each other" in said
     first = next(n for n, event in enumerate(told) if event.kind == "model_started")
     assert said in {event.detail for event in told[:first]}
 
@@ -367,7 +367,7 @@ def test_a_verifier_is_at_another_vendor_than_the_finder_where_the_run_has_one()
     def verifier(settings: str) -> str:
         found = policy(settings, allow_spending=True, provider="anthropic")
         agents = found.catalog.agents
-        choose = route_agents(found.settings, found.catalog, {}).choose
+        choose, _, _ = route_agents(found.settings, found.catalog, {})
         assert choose(agents["qa"]).vendor == "anthropic"
         return at_another_vendor(agents["judge"], agents["qa"], choose).model
 

@@ -108,7 +108,7 @@ def _model_check(statuses: list[ProviderStatus], repo: Path | None) -> Installat
     from orchestrator.code_review.policy_loading import read_catalog
 
     catalog = read_catalog(read_layers_on_disk(repo))
-    vendors = named_vendors(catalog.settings, catalog)
+    vendors = named_vendors(catalog, catalog.settings)
     configured = [status.name for status in statuses if not status.missing]
     missing = [status.name for status in statuses if status.missing]
     text = f"{', '.join([OFFLINE, *configured])} ready"
@@ -140,10 +140,7 @@ def _provider_status(
     for stage in config.stages:
         if stage.name == HUMAN:
             continue
-        try:
-            model = config.resolve(name, stage.name, env)
-        except ConfigError:
-            model = ""
+        model = config.find_model(name, stage.name, env)
         stages.append(StageLine(stage.name, model, price_of(prices, model)))
     return ProviderStatus(name, missing_variable(provider, env), provider.key_env, tuple(stages))
 

@@ -52,15 +52,14 @@ def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
 
 
 def named_vendors(
-    settings: ReviewSettings, catalog: Catalog, agents: Sequence[AgentSpec] | None = None
+    catalog: Catalog, settings: ReviewSettings, agents: Iterable[AgentSpec] | None = None
 ) -> dict[str, list[str]]:
-    """The providers of a run → the agents whose model is theirs; the settings' provider first.
+    """Provider → the agents whose model is at it, of a review or, if given, of these alone.
 
-    Args:
-        agents: those that take part; None: those of a review.
+    The settings' provider is the first of a review.
     """
-    found: dict[str, list[str]] = {} if agents is not None else {settings.provider: []}
-    for spec in participants(catalog, settings) if agents is None else agents:
+    found: dict[str, list[str]] = {} if agents else {settings.provider: []}
+    for spec in agents or participants(catalog, settings):
         vendor, _ = catalog.models.split(spec.model, settings.provider)
         found.setdefault(vendor, []).append(spec.name)
     return found
