@@ -221,13 +221,10 @@ def _at(repo: Path | None) -> str:
 
 
 class ProviderRefused(DiffcourtError):
-    """No call can succeed until a person changes a setting; nothing was billed.
-
-    Attributes:
-        account: the provider's account is empty or closed.
-    """
+    """No call can succeed until a person changes a setting; nothing was billed."""
 
     account = False
+    """Whether the provider's account is empty or closed."""
 
     def of(self, run_id: str, repo: Path | None) -> "ProviderRefused":
         """The same error, with the command that resumes the run."""

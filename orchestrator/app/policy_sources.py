@@ -38,6 +38,7 @@ from orchestrator.data_directories import DATA_DIRECTORIES, MEMORY, OVERLAY, WAI
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 
+BOUNDS = ("iterations", "tool_calls", "minutes", "tokens", "usd")
 EVERYONE = ""
 """Stands for all agents whose model no option names."""
 
@@ -119,10 +120,8 @@ def _place_agents(
     for name, spec in catalog.agents.items():
         model = asked.get(name) or asked.get(EVERYONE) or spec.model
         vendor, own = split(model, provider)
-        unused = provider == OFFLINE or not (options.allow_spending or vendor in allowed)
-        if vendor != provider and unused:
+        if vendor not in allowed and (provider == OFFLINE or not options.allow_spending):
             taken.setdefault(vendor, []).append(name)
-        if vendor not in allowed and not options.allow_spending:
             model = catalog.models.stage_of(vendor, own) or own
         agents[name] = replace(spec, model=model)
     why = f"which nobody allowed here, so this run uses {provider}; {HOW_TO_ALLOW_SPENDING}"
@@ -161,19 +160,13 @@ def _restrict_spending(
 
 
 def _apply_options(settings: ReviewSettings, options: ReviewOptions) -> ReviewSettings:
-    bounds = {
-        "iterations": options.max_iterations,
-        "tool_calls": options.max_tool_calls,
-        "minutes": options.max_minutes,
-        "tokens": options.max_tokens,
-        "usd": options.max_usd,
-    }
+    limits = {name: getattr(options, f"max_{name}") for name in BOUNDS}
+    bounds = {name: value for name, value in limits.items() if value is not None}
     chosen: dict[str, Any] = {"provider": options.provider, "pattern": options.pattern}
-    given_bounds = {name: value for name, value in bounds.items() if value is not None}
     given = {name: value for name, value in chosen.items() if value is not None}
     if options.effort is not None:
         given["effort"] = replace(settings.effort, level=options.effort)
-    return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
+    return replace(settings, bounds=replace(settings.bounds, **bounds), **given)
 
 
 def read_minutes(layers: Sequence[Layer], options: ReviewOptions) -> float:

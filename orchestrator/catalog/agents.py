@@ -128,6 +128,7 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
         [skill for name in head.skills if (skill := known.skills[name])], known, tools
     )
     contract = known.contracts[head.metadata.contract] if head.metadata.contract else None
+    stages = known.models.stage_names if known.models else ()
     content = {
         "head": to_builtins(head),
         "prompt": page.body,
@@ -144,11 +145,7 @@ def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> Agen
         model=head.model,
         bounds=head.bounds,
         contract=contract,
-        escalation=tuple(
-            stage
-            for stage in head.metadata.escalation
-            if known.models and known.models.is_stage(stage)
-        ),
+        escalation=tuple(stage for stage in head.metadata.escalation if stage in stages),
         digest=digest(content),
         concerns=head.metadata.concerns,
     )

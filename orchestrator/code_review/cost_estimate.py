@@ -141,9 +141,8 @@ def estimate(state: ReviewState) -> ReviewEstimate:
     if (found := state.assignment) is not None:
         tier = f"{describe_tier(found)}, before the analyzers have run"
         notes = (*notes, f"{tier}; {found.reason}")
-    split = state.given.catalog.models.split
-    vendors = dict.fromkeys([provider, *(split(share.model, provider)[0] for share in every)])
-    return ReviewEstimate(", ".join(vendors), every, int(bounds.iterations), limit, notes)
+    vendors = ", ".join(judging.named_vendors(state.given.catalog, state.given.settings))
+    return ReviewEstimate(vendors, every, int(bounds.iterations), limit, notes)
 
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:

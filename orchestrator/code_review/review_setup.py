@@ -96,8 +96,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    vendors = ", ".join(judging.named_vendors(catalog, settings))
-    notes = _announce((*policy.notes, *model.notes), vendors, settings, journal, observer)
+    if settings.provider != OFFLINE:
+        vendors = ", ".join(judging.named_vendors(catalog, settings))
+        journal.note("intake/provider", {"provider": vendors})
+    notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
     guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     most = settings.limits.max_file_bytes
@@ -161,15 +163,9 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
 
 
 def _announce(
-    given: Sequence[str],
-    vendors: str,
-    settings: ReviewSettings,
-    journal: Journal,
-    observer: Observer,
+    given: Sequence[str], settings: ReviewSettings, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
     """Record, show and return the notes of a run; a resumed run shows them again."""
-    if settings.provider != OFFLINE:
-        journal.note("intake/provider", {"provider": vendors})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)

@@ -147,17 +147,17 @@ class WorkNumbers:
 
 async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -> AgentResult:
     """Run one agent on one prompt; see ``Harness.run``."""
-    opened = await parts.models.open(agent.model, agent.name)
-    spec, registry = agent.spec(opened.name), parts.executor.registry
+    model, name, choose = await parts.models.open(agent.model, agent.name)
+    spec, registry = agent.spec(name), parts.executor.registry
     for tool in agent.tools:
         if not isinstance(tool, str) and registry.specs().get(tool.spec.name) is not tool.spec:
             registry.add(tool)
     runtime = AgentRuntime(
-        model=GuardedModel(opened.model, parts.texts, parts.journal.redact),
+        model=GuardedModel(model, parts.texts, parts.journal.redact),
         executor=parts.executor,
         journal=parts.journal,
         observer=parts.observer,
-        choose_model=opened.choose,
+        choose_model=choose,
     )
     done = await run_task(Task(spec, prompt, key), runtime, parts.account)
     spent = parts.journal.spent(key)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
-from msgspec import Struct
-
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
@@ -20,13 +18,8 @@ from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 
-
-class LibraryModel(Struct, frozen=True):
-    """A model, its name in an agent's spec, and the function that chooses its settings."""
-
-    model: Model
-    name: str
-    choose: Callable[[AgentSpec], ModelChoice]
+Opened = tuple[Model, str, Callable[[AgentSpec], ModelChoice]]
+"""A model, its name in an agent's spec, and the function that chooses its settings."""
 
 
 class Models:
@@ -49,7 +42,7 @@ class Models:
         self._default = default
         self._open: dict[str, Model] = {}
 
-    async def open(self, model: str | Model | None, agent: str) -> LibraryModel:
+    async def open(self, model: str | Model | None, agent: str) -> Opened:
         """The model that an agent names.
 
         Raises:
@@ -60,7 +53,7 @@ class Models:
         if model is None:
             raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
         if not isinstance(model, str):
-            return LibraryModel(model, model.name, choose_named_model)
+            return model, model.name, choose_named_model
         sources = [read_shipped_layer()]
         config = load_models(sources)
         provider, name = config.split(model)
@@ -75,6 +68,5 @@ class Models:
                 provider, config, load_prices(sources), env=os.environ, on_event=events
             )
             self._open[provider] = await self._closing.enter_async_context(opening)
-        return LibraryModel(
-            self._open[provider], name, partial(choose_model, config, provider, os.environ)
-        )
+        choose = partial(choose_model, config, provider, os.environ)
+        return self._open[provider], name, choose

@@ -160,11 +160,9 @@ def classify_status(
         )
     line = _describe_status(name, provider, model, status, quote, sent)
     # Neither another attempt nor another model of this provider would succeed.
-    if status not in FATAL_STATUSES:
-        return ModelError(line, billed=False)
     refusal = ProviderRefused(line)
     refusal.account = status == 402
-    return refusal
+    return refusal if status in FATAL_STATUSES else ModelError(line, billed=False)
 
 
 def classify_reported(

@@ -274,12 +274,6 @@ def _json(
 
 
 def _stage_json(line: StageLine) -> dict[str, object]:
-    price = line.price
-    return {
-        "stage": line.stage,
-        "model": line.model or None,
-        "input": price.input if price else None,
-        "output": price.output if price else None,
-        "source": price.source if price else None,
-        "date": price.date.isoformat() if price else None,
-    }
+    price = to_builtins(line.price) if line.price else {}
+    rates = {name: price.get(name) for name in ("input", "output", "source", "date")}
+    return {"stage": line.stage, "model": line.model or None, **rates}
