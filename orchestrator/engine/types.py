@@ -291,7 +291,7 @@ class AgentSpec(Struct, frozen=True):
     """One agent: what it may see, do and spend.
 
     Attributes:
-        model: an escalation stage (``fast``, ``strong``) or a model's name.
+        model: an escalation stage (``fast``, ``strong``) or a model's name, also ``vendor:stage``.
         contract: JSON Schema of its final report, None for free text.
         escalation: stages to try on failure, cheapest first; ``human`` may be the last.
         tags: topics of its task; if not all tools can be shown, those with such a tag come first.

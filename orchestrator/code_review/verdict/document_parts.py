@@ -235,7 +235,7 @@ class Escalation(Strict, frozen=True):
 
     agent: str
     iteration: Annotated[int, Meta(ge=1)]
-    from_stage: Annotated[str, Meta(description="the previous stage")]
+    from_stage: Annotated[str, Meta(description="the previous stage, or provider:stage")]
     to_stage: Annotated[str, Meta(description="the next stage; human: a person")]
     why: str
 
