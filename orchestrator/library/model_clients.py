@@ -57,10 +57,10 @@ class Models:
         sources = [read_shipped_layer()]
         config = load_models(sources)
         provider, name = config.split(model)
-        if problem := config.name_error(model):
-            raise InputError(f"agent {agent}: {problem}")
-        if not provider:
-            raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
+        problem = config.name_error(model)
+        if problem or not provider:
+            form = f"a model is named provider:model, not {model!r}"
+            raise InputError(f"agent {agent}: {problem or form}")
         config.resolve(provider, name, os.environ)
         if provider not in self._open:
             events = call_listener(self._journal, self._observer)

@@ -225,7 +225,7 @@ async def test_the_journal_verifies_and_shows_what_was_altered(tmp_path: Path) -
     [
         (Agent("a"), "agent a has no model; name one, such as 'anthropic:strong'"),
         (Agent("a", model="strong"), "a model is named provider:model, not 'strong'"),
-        (Agent("a", model="nobody:strong"), "there is no provider 'nobody'"),
+        (Agent("a", model="nobody:strong"), "unknown provider 'nobody'"),
         (
             Agent("a", model="anthropic:strong"),
             "anthropic needs the environment variable ANTHROPIC_API_KEY",
