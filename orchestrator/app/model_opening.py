@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from msgspec.structs import replace
+
 from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
@@ -20,7 +22,7 @@ from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
-from orchestrator.providers.model_selection import VendorRouter, choose_model
+from orchestrator.providers.model_selection import VendorRouter, choose_model, served_stages
 from orchestrator.providers.offline import OfflineModel
 
 
@@ -61,7 +63,9 @@ async def open_model(
             name: await opened.enter_async_context(made) for name, made in opening.items()
         }
         alone = models.get(settings.provider) if len(models) == 1 else None
-        yield OpenModel(alone or VendorRouter(config, models, journal, calls), choose, notes)
+        able = [name for name in models if served_stages(config, name, os.environ)]
+        router = VendorRouter(config, models, able, journal, calls)
+        yield OpenModel(alone or router, choose, notes)
 
 
 Routes = tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...], tuple[str, ...]]
@@ -78,7 +82,7 @@ def route_agents(
 
     Args:
         required_prices: each model must have one of these prices; None: one without gets a note.
-        agents: those that take part; None: those of a review.
+        agents: judges that take part, and do not escalate; None: the agents of a review.
 
     Raises:
         InputError: there is no such provider, or a model has no price and must have one.
@@ -92,7 +96,8 @@ def route_agents(
         raise InputError(f"there is no provider {name!r}; known: {known}")
     specs, models = agents or participants(catalog, settings), set[str]()
     vendors = named_vendors(catalog, settings, agents)
-    chosen = partial(choose_model, config, name, env, vendors=tuple(vendors))
+    able = [] if agents else [one for one in vendors if served_stages(config, one, env)]
+    chosen = partial(choose_model, config, name, env, vendors=able)
     for spec in specs:
         if problem := config.name_error(spec.model):
             raise InputError(f"the model of {spec.name}: {problem}")
@@ -108,7 +113,12 @@ def route_agents(
     if len(vendors) > 1:
         whom = "; ".join(f"{vendor} for {', '.join(who)}" for vendor, who in vendors.items() if who)
         notes.append(f"the change is sent to {whom}; {' and '.join(vendors)} replace each other")
-    return chosen, tuple(vendors), tuple(notes)
+    return partial(_at_first_stage, chosen) if agents else chosen, tuple(vendors), tuple(notes)
+
+
+def _at_first_stage(choose: Callable[[AgentSpec], ModelChoice], spec: AgentSpec) -> ModelChoice:
+    """The model without escalation, so that scores of different judges are not mixed."""
+    return replace(choose(spec), next_stages=())
 
 
 def _require_prices(prices: Prices, models: Iterable[str]) -> None:

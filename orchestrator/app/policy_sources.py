@@ -76,7 +76,7 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
     if asked and settings.provider == OFFLINE:
         raise InputError("--model needs a provider, since no model is called offline; add one")
     catalog, more = _place_agents(catalog, asked, settings.provider, options)
-    notes += more if settings.provider != OFFLINE or not notes else ()
+    notes += more
     return replace(
         policy,
         catalog=catalog,

@@ -103,17 +103,12 @@ class AnthropicModel(ApiModel):
         }
         if request.tools:
             body["tools"] = describe_tools(request.tools, "anthropic")
-            body["tool_choice"] = self._tool_choice()
+            one = {} if can.parallel_calls else {"disable_parallel_tool_use": True}
+            body["tool_choice"] = {"type": "auto", **one}
         if can.streams:
             body["stream"] = True
         output = self._output_config(request)
         return {**body, "output_config": output} if output else body
-
-    def _tool_choice(self) -> dict[str, Json]:
-        choice: dict[str, Json] = {"type": "auto"}
-        if not self.provider.can.parallel_calls:
-            choice["disable_parallel_tool_use"] = True
-        return choice
 
     def _output_config(self, request: Request) -> dict[str, Json]:
         can, output = self.provider.can, dict[str, Json]()

@@ -161,6 +161,7 @@ class ApiModel(ABC):
 
     async def _attempt(self, body: dict[str, Any], request: Request, seconds: float) -> Reply:
         caller, sdk = f"{self.name} {request.model}", self.sdk
+        addressed = self.name, self.provider, request.model
         try:
             with anyio.fail_after(seconds):
                 response = await self._receive(body)
@@ -173,26 +174,16 @@ class ApiModel(ABC):
             raise ModelError(f"{caller} sent an invalid reply: {error}") from None
         except ReportedError as error:
             raise classify_reported(
-                self.name,
-                self.provider,
-                request.model,
-                error.body,
-                secret=self._secret,
-                lost=error.lost,
+                *addressed, error.body, secret=self._secret, lost=error.lost
             ) from None
         except TransientError:
             raise
         except (TimeoutError, sdk.APITimeoutError):
             raise TransientError(f"no answer within {seconds:.0f} s", lost=True) from None
         except sdk.APIStatusError as error:
+            headers, secret = error.response.headers, self._secret
             raise classify_status(
-                self.name,
-                self.provider,
-                request.model,
-                error.status_code,
-                error.response.headers,
-                error.body,
-                secret=self._secret,
+                *addressed, error.status_code, headers, error.body, secret=secret
             ) from None
         except sdk.APIConnectionError as error:
             cause = type(error.__cause__).__name__

@@ -29,7 +29,7 @@ def choose_model(
     Args:
         provider: of agents whose model names none.
         env: environment variables, one of which may name the model.
-        vendors: the providers of the run, which replace each other.
+        vendors: the providers of the run that replace others, at the same stage or their strongest.
 
     Raises:
         ConfigError: the provider has no model for the agent's own stage.
@@ -45,10 +45,9 @@ def choose_model(
             stages[name] = at
     later = tuple(stages)[tuple(stages).index(model) + 1 :]
     stage, chosen = config.stage_of(vendor, model), stages[model]
+    others = {other: served_stages(config, other, env) for other in vendors if other != vendor}
     elsewhere = (
-        f"{other}:{stage}"
-        for other in vendors
-        if other != vendor and stage and config.find_model(other, stage, env)
+        f"{other}:{stage if stage in served else served[-1]}" for other, served in others.items()
     )
     chosen = replace(
         chosen,
@@ -60,6 +59,11 @@ def choose_model(
     if not config.is_stage(model):
         return chosen
     return replace(chosen, stage=spec.model, min_score=config.stage(model).min_score)
+
+
+def served_stages(config: ModelsConfig, provider: str, env: Mapping[str, str]) -> list[str]:
+    """The stages for which a provider has a model, cheapest first."""
+    return [name for name in config.stage_names if config.find_model(provider, name, env)]
 
 
 def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) -> ModelChoice:
@@ -87,6 +91,7 @@ class VendorRouter:
 
     Args:
         models: provider → its model; the first also answers requests that name no provider.
+        able: providers that can replace others.
         journal: of the run; an earlier session may have given up a vendor.
         on_event: called when a vendor is given up.
     """
@@ -95,11 +100,13 @@ class VendorRouter:
         self,
         config: ModelsConfig,
         models: Mapping[str, Model],
+        able: Collection[str],
         journal: Journal,
         on_event: CallListener,
     ) -> None:
         self.name = ", ".join(models)
-        self._config, self._models, self._on_event = config, models, on_event
+        self._config, self._models, self._able = config, models, {*able}
+        self._on_event = on_event
         events = journal.notes(CALLS).values()
         self._down = {e["provider"]: e["detail"] for e in events if e.get("kind") == "down"}
 
@@ -118,7 +125,7 @@ class VendorRouter:
         except (ModelUnavailable, ProviderRefused) as error:
             down = isinstance(error, ModelUnavailable) or error.account
             # Another agent may have given up a vendor in the meantime.
-            if not down or not self._models.keys() - {vendor, *self._down}:
+            if not down or not self._able - {vendor, *self._down}:
                 raise
             why, billed = str(error), isinstance(error, ModelUnavailable) and error.billed
             if vendor not in self._down:

@@ -82,21 +82,15 @@ class CompatibleModel(ApiModel):
             can.max_tokens_field: self.output_limit(request),
         }
         if request.tools and not as_text:
-            body |= self._render_tools(request)
+            tools = describe_tools(request.tools, "openai-chat")
+            body |= {"tools": tools, "tool_choice": "auto"}
+            body |= {"parallel_tool_calls": True} if can.parallel_calls else {}
         if request.effort and can.effort:
             body["reasoning_effort"] = request.effort
         if can.streams:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         form = self._response_format(request)
         return {**body, "response_format": form} if form else body
-
-    def _render_tools(self, request: Request) -> dict[str, Json]:
-        can = self.provider.can
-        fields: dict[str, Json] = {
-            "tools": describe_tools(request.tools, "openai-chat"),
-            "tool_choice": "auto",
-        }
-        return {**fields, "parallel_tool_calls": True} if can.parallel_calls else fields
 
     def _response_format(self, request: Request) -> dict[str, Json] | None:
         can = self.provider.can
@@ -130,19 +124,13 @@ class CompatibleModel(ApiModel):
     def _render_assistant(
         self, text: str, calls: list[ToolCall], merged: MergedMessage
     ) -> dict[str, Json]:
-        message: dict[str, Json] = {"role": "assistant", "content": text or None}
+        message: dict[str, Json] = {"role": "assistant", "content": text}
         if calls:
-            message["tool_calls"] = [_render_call(call) for call in calls]
-        else:
-            message["content"] = text
+            message |= {"content": text or None, "tool_calls": [*map(_render_call, calls)]}
         if self.provider.can.returns_reasoning:
-            for block in merged.blocks:
-                if isinstance(block, Opaque):
-                    message |= {
-                        key: value
-                        for key, value in object_or_empty(block.payload).items()
-                        if key in _REASONING_KEYS
-                    }
+            payloads = (b.payload for b in merged.blocks if isinstance(b, Opaque))
+            for fields in map(object_or_empty, payloads):
+                message |= {key: fields[key] for key in _REASONING_KEYS if key in fields}
         return message
 
     def _open_response(self, body: dict[str, Any]) -> Any:

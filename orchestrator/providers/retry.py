@@ -133,13 +133,26 @@ class Retrier:
             await self._wait_for_breaker(breaker, deadline, caller)
             seconds = min(longest, max(deadline - self.clock(), 0.001))
             try:
-                return await _run_and_record(attempt(seconds), breaker)
+                result = await attempt(seconds)
             except TransientError as error:
+                if error.server_down:
+                    breaker.record_failure(str(error))
+                else:
+                    breaker.record_success()
                 wait = self._compute_wait(error, number)
                 if number >= policy.attempts or self.clock() + wait >= deadline:
                     message = self._describe_failure(caller, error, number)
                     raise ModelUnavailable(message, billed=error.lost) from None
                 report(error, wait)
+            except ModelError:
+                breaker.record_success()
+                raise
+            except BaseException:
+                breaker.release()
+                raise
+            else:
+                breaker.record_success()
+                return result
             await self.sleep(wait)
 
     async def _wait_for_breaker(
@@ -170,23 +183,3 @@ class Retrier:
             f"{caller} gave no answer in {count}, last error: {error}{requested}; "
             f"try again later, or raise calls.attempts and calls.deadline in {MODELS_FILE}"
         )
-
-
-async def _run_and_record(attempt: Awaitable[T], breaker: CircuitBreaker) -> T:
-    """Await one attempt and record its outcome with the breaker."""
-    try:
-        result = await attempt
-    except TransientError as error:
-        if error.server_down:
-            breaker.record_failure(str(error))
-        else:
-            breaker.record_success()
-        raise
-    except ModelError:
-        breaker.record_success()
-        raise
-    except BaseException:
-        breaker.release()
-        raise
-    breaker.record_success()
-    return result

@@ -402,3 +402,25 @@ def test_a_gateway_is_a_vendor_like_any_other(
         gateway.finish()
     assert [seen.body["model"] for seen in gateway.requests] == ["local-model"]
     assert verdict.provenance.provider == "anthropic, openai-compatible"
+
+
+def test_a_gateway_that_serves_no_stage_replaces_nobody_and_is_replaced(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repo = repository(tmp_path)
+    only = {"pattern": "single", "models": ["generalist=openai-compatible:qwen3:8b"]}
+    work = [reports(summary="Nothing.", checked=["app.py"])]
+    claude, gateway = {"judge": [EMPTY]}, {"generalist": work}
+    with (
+        serving(portal, monkeypatch, "anthropic", claude),
+        serving(portal, monkeypatch, "openai-compatible", gateway, local=""),
+        pytest.raises(ProviderRefused, match="anthropic has no credit"),
+    ):
+        review(repo, "anthropic", **only)
+    claude, gateway = {"judge": [judges()], "generalist": work}, {"generalist": DOWN}
+    with (
+        serving(portal, monkeypatch, "anthropic", claude),
+        serving(portal, monkeypatch, "openai-compatible", gateway, local=""),
+    ):
+        verdict = review(repo, "anthropic", **only)
+    assert moves(verdict) == [("generalist", "openai-compatible:qwen3:8b", "anthropic:strong")]

@@ -10,7 +10,6 @@ one is scored again. Nothing is paid for twice.
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -45,7 +44,6 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.task_groups import task_group
@@ -378,7 +376,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
             journal=journal,
             observer=ignore_event,
             rules=RULES,
-            choose_model=partial(_choose, opened.choose_model),
+            choose_model=opened.choose_model,
             outgoing=guards.outgoing(opened.model),
         )
         bounds = policy.settings.run_bounds
@@ -397,11 +395,6 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
             )
         judge.notes = policy.notes
         yield judge
-
-
-def _choose(choose: Callable[[AgentSpec], ModelChoice], spec: AgentSpec) -> ModelChoice:
-    """The model without escalation, so that scores of different judges are not mixed."""
-    return replace(choose(spec), next_stages=())
 
 
 async def _make_executor(journal: Journal) -> Executor:

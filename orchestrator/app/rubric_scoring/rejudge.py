@@ -29,10 +29,9 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.rubric_scoring import CriterionMark
-from orchestrator.engine.types import AgentSpec, Criterion
+from orchestrator.engine.types import Criterion
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.writer_identity import this_process
 
@@ -174,15 +173,11 @@ def _build_runtime(state: ReviewState, journal: Journal, opened: OpenModel) -> A
     )
     guards = Guards(state.given.catalog.guards, detect_environment(), detect_author_tier(), journal)
 
-    def choose(spec: AgentSpec) -> ModelChoice:
-        # Without escalation: the judge of the first stage is measured.
-        return replace(opened.choose_model(spec), next_stages=())
-
     return replace(
         recorded,
         model=guards.model(opened.model),
         executor=executor,
         journal=journal,
-        choose_model=choose,
+        choose_model=opened.choose_model,
         outgoing=guards.outgoing(opened.model),
     )

@@ -64,9 +64,7 @@ def _add_reports(what: argparse._ArgumentGroup) -> None:
 def _add_how(how: argparse._ArgumentGroup) -> None:
     """Add the options for how to review."""
     how.add_argument("--provider", type=name_of("a provider"))
-    how.add_argument(
-        "--model", dest="models", action="append", default=[], type=name_of("a model")
-    )
+    how.add_argument("--model", dest="models", action="append", default=[], type=name_of("a model"))
     how.add_argument("--effort", choices=("quick", "standard", "thorough"))
     how.add_argument("--pattern", choices=("auto", "team", "single"))
     how.add_argument("--max-iterations", type=count)
