@@ -1,7 +1,7 @@
 """Opens the model that answers the agents, by provider, and routes agents to models."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -68,16 +68,13 @@ async def open_model(
         yield OpenModel(alone or router, choose, notes)
 
 
-Routes = tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...], tuple[str, ...]]
-
-
 def route_agents(
     settings: ReviewSettings,
     catalog: Catalog,
     env: Mapping[str, str],
     required_prices: Prices | None = None,
     agents: Sequence[AgentSpec] | None = None,
-) -> Routes:
+) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...], tuple[str, ...]]:
     """The function that chooses an agent's model, the run's providers, and notes for a person.
 
     Args:
@@ -102,30 +99,24 @@ def route_agents(
         if problem := config.name_error(spec.model):
             raise InputError(f"the model of {spec.name}: {problem}")
         models |= {config.split(choice.model)[1] for choice in candidate_models(spec, chosen)}
-    if required_prices is not None:
-        _require_prices(required_prices, models)
-    unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
+
+    def unpriced(prices: Prices) -> list[str]:
+        return sorted(model for model in models if price_of(prices, model) is None)
+
+    if required_prices is not None and (unknown := unpriced(required_prices)):
+        raise InputError(
+            f"--max-usd needs a price of {', '.join(unknown)}; {PRICES_FILE} in .diffcourt/ of "
+            f"base can name one, which counts if you {HOW_TO_ALLOW_SPENDING}"
+        )
     notes = [
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
         ".diffcourt/ can name one"
-        for model in unpriced
+        for model in unpriced(catalog.prices)
     ]
     if len(vendors) > 1:
         whom = "; ".join(f"{vendor} for {', '.join(who)}" for vendor, who in vendors.items() if who)
-        notes.append(f"the change is sent to {whom}; {' and '.join(vendors)} replace each other")
-    return partial(_at_first_stage, chosen) if agents else chosen, tuple(vendors), tuple(notes)
-
-
-def _at_first_stage(choose: Callable[[AgentSpec], ModelChoice], spec: AgentSpec) -> ModelChoice:
-    """The model without escalation, so that scores of different judges are not mixed."""
-    return replace(choose(spec), next_stages=())
-
-
-def _require_prices(prices: Prices, models: Iterable[str]) -> None:
-    """Check that each model has a price."""
-    unpriced = sorted(model for model in models if price_of(prices, model) is None)
-    if unpriced:
-        raise InputError(
-            f"--max-usd needs a price of {', '.join(unpriced)}; {PRICES_FILE} in .diffcourt/ of "
-            f"base can name one, which counts if you {HOW_TO_ALLOW_SPENDING}"
-        )
+        down = f"one that is down is replaced by another of {', '.join(able)}"
+        notes.append(f"the change is sent to {whom}; {down}")
+    # Without escalation, so that scores of different judges are not mixed.
+    first: Callable[[AgentSpec], ModelChoice] = lambda spec: replace(chosen(spec), next_stages=())
+    return first if agents else chosen, tuple(vendors), tuple(notes)

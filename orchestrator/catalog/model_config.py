@@ -215,7 +215,7 @@ class ModelsConfig(Strict, frozen=True):
         Empty when there is no such stage.
         """
         if not self.is_stage(name):
-            models = self.provider(provider).models if provider in self.providers else {}
+            models = self.provider(provider).models
             name = next((s for s in self.stage_names if models.get(s) == name), DEFAULT_STAGE)
         return name if self.is_stage(name) else ""
 

@@ -60,9 +60,9 @@ def check_models(
     """Errors for providers and models in the settings that there cannot be."""
     known = [OFFLINE, *config.providers]
     yield from _check_known(node, "provider", [settings.provider], known, "provider")
-    named = {("model",): settings.model}
-    named |= {("agents", name, "model"): given.model for name, given in settings.agents.items()}
-    for path, model in named.items():
+    named: list[tuple[tuple[str, ...], str | None]] = [(("model",), settings.model)]
+    named += [(("agents", name, "model"), one.model) for name, one in settings.agents.items()]
+    for path, model in named:
         if model is not None and (problem := config.name_error(model)):
             yield node.error(problem, *path)
 

@@ -43,13 +43,13 @@ class CallEvent(Struct, frozen=True):
     def __str__(self) -> str:
         who = f"{self.agent + ', ' if self.agent else ''}{self.provider} {self.model}"
         if self.kind == "breaker":
-            return f"the breaker of {self.provider} {self.model}: {self.detail}"
+            who = f"the breaker of {who}"
         if self.kind == "retry":
             billed = ", which may have been billed" if self.lost else ""
             failed = f"attempt {self.number} failed{billed} ({self.detail})"
             return f"{who}: {failed}; again in {self.wait:.2g} s"
         if self.kind == "down":
-            return f"{self.provider} is asked no more in this run: {self.detail}"
+            who = f"{self.provider} is asked no more in this run"
         return f"{who}: {self.detail}"
 
 

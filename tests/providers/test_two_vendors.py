@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -105,7 +106,7 @@ def test_each_agent_is_asked_at_its_own_vendor_and_both_bills_are_summed(
     assert FINDING["title"] in {found.title for found in verdict.findings}
     assert (verdict.escalations, verdict.status) == ((), "complete")
     (said,) = (one for one in verdict.usage.notes if "is sent to" in one)
-    assert "openai for security; anthropic and openai replace each other" in said
+    assert "openai for security; one that is down is replaced by another of" in said
     first = next(n for n, event in enumerate(told) if event.kind == "model_started")
     assert said in {event.detail for event in told[:first]}
 
@@ -145,7 +146,10 @@ def test_a_vendor_that_fails_in_the_middle_of_an_agents_work_is_replaced(
 def test_where_both_are_down_nothing_loops_and_the_agents_are_gaps(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
-    only = {"pattern": "single", "models": ["generalist=openai:strong", "judge=anthropic:strong"]}
+    only: dict[str, Any] = {
+        "pattern": "single",
+        "models": ["generalist=openai:strong", "judge=anthropic:strong"],
+    }
     script = {"generalist": [*DOWN, *DOWN]}
     with two(portal, monkeypatch, script, {"generalist": DOWN}) as (_, openai):
         verdict = review(repo, "anthropic", **only)
@@ -225,11 +229,13 @@ def test_a_run_that_is_killed_resumes_and_replays_to_the_same_digest(
     """In the middle of the other vendor's conversation, or of what replaced it."""
     started: list[subprocess.Popen[bytes]] = []
 
+    first, last = team()["security"]
+    assert isinstance(last, Response)
+
     def killed(body: Json) -> Response:
         started[0].kill()
         return last
 
-    first, last = team()["security"]
     lines = [first, killed, last]
 
     def scripts(*work: ServerReply) -> tuple[Script, Script]:
@@ -391,7 +397,7 @@ def test_a_gateway_is_a_vendor_like_any_other(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repo = repository(tmp_path)
-    only = {"pattern": "single", "models": ["generalist=openai-compatible:strong"]}
+    only: dict[str, Any] = {"pattern": "single", "models": ["generalist=openai-compatible:strong"]}
     work = [reports(summary="Nothing.", checked=["app.py"])]
     with (
         serving(portal, monkeypatch, "anthropic", {"judge": [judges()]}) as claude,
@@ -408,9 +414,13 @@ def test_a_gateway_that_serves_no_stage_replaces_nobody_and_is_replaced(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     repo = repository(tmp_path)
-    only = {"pattern": "single", "models": ["generalist=openai-compatible:qwen3:8b"]}
+    only: dict[str, Any] = {
+        "pattern": "single",
+        "models": ["generalist=openai-compatible:qwen3:8b"],
+    }
     work = [reports(summary="Nothing.", checked=["app.py"])]
-    claude, gateway = {"judge": [EMPTY]}, {"generalist": work}
+    claude: Script = {"judge": [EMPTY]}
+    gateway: Script = {"generalist": work}
     with (
         serving(portal, monkeypatch, "anthropic", claude),
         serving(portal, monkeypatch, "openai-compatible", gateway, local=""),

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
@@ -75,11 +76,10 @@ def run(args: argparse.Namespace) -> int:
     if sandbox.level:
         sandbox = replace(sandbox, refusal=anyio.run(try_program))
     checks = anyio.run(check_installation, args.repo, sandbox)
-    try:
+    statuses: list[ProviderStatus] = []
+    with suppress(ConfigError):  # the check of the configuration names it
         statuses = _providers(args)
         checks.append(_model_check(statuses, args.repo))
-    except ConfigError:  # the check of the configuration names it
-        statuses = []
     parts = _parts(statuses, sandbox, everything=args.verbose) if args.verbose or args.call else {}
     emit(_json(checks, statuses, sandbox) if args.json else _text(checks, parts), sys.stdout)
     called = _code(statuses) if args.call else EXIT_OK
