@@ -117,6 +117,8 @@ def route_agents(
         whom = "; ".join(f"{vendor} for {', '.join(who)}" for vendor, who in vendors.items() if who)
         down = f"one that is down is replaced by another of {', '.join(able)}"
         notes.append(f"the change is sent to {whom}; {down}")
-    # Without escalation, so that scores of different judges are not mixed.
-    first: Callable[[AgentSpec], ModelChoice] = lambda spec: replace(chosen(spec), next_stages=())
+
+    def first(spec: AgentSpec) -> ModelChoice:  # so that scores of different judges are not mixed
+        return replace(chosen(spec), next_stages=())
+
     return first if agents else chosen, tuple(vendors), tuple(notes)
