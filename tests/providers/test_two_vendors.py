@@ -390,7 +390,7 @@ def test_doctor_says_which_key_is_missing_and_who_needs_it(
     main(["doctor", "--repo", str(repo), "--json"])
     checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["models"]["status"] == "note"
-    assert checks["models"]["remedy"] == "set OPENAI_API_KEY, which security needs"
+    assert checks["models"]["remedy"] == "set OPENAI_API_KEY for security"
 
 
 def test_a_gateway_is_a_vendor_like_any_other(

@@ -114,7 +114,7 @@ def _model_check(statuses: list[ProviderStatus], repo: Path | None) -> Installat
     text = f"{', '.join([OFFLINE, *configured])} ready"
     text += f"; not configured: {', '.join(missing)}" if missing else ""
     needed = [
-        f"set {status.missing}, which {', '.join(vendors[status.name]) or 'the review'} needs"
+        f"set {status.missing} for {', '.join(vendors[status.name]) or 'the review'}"
         for status in statuses
         if status.missing and status.name in vendors
     ]
