@@ -222,11 +222,16 @@ COMMAND = ("review", "--provider", "anthropic", "--pattern", "team", "--max-iter
 def test_a_run_that_is_killed_resumes_and_replays_to_the_same_digest(
     portal: BlockingPortal,
     monkeypatch: pytest.MonkeyPatch,
-    repo: Path,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     replaced: bool,
 ) -> None:
-    """In the middle of the other vendor's conversation, or of what replaced it."""
+    """In the middle of the other vendor's conversation, or of what replaced it.
+
+    One agent works at a time: a call of another one that is in flight would be repeated.
+    """
+    settings = f"{POLICY[SETTINGS]}{AT_OPENAI}concurrency: 1\n"
+    repo = change(tmp_path, {**BASE, **POLICY, SETTINGS: settings}, HEAD).path
     started: list[subprocess.Popen[bytes]] = []
 
     first, last = team()["security"]
