@@ -25,6 +25,8 @@ MAY_OPEN_PATHS = {
     "report/terminal_escaping.py": "/dev/null, in place of a broken stream",
     "report/statistics/grafana_dashboard.py": "our own data",
     "app/review_inputs/advisory_dump.py": "a dump that a person or the configuration in base names",
+    "app/single_tests.py": "a copy of a commit in a directory of our own",
+    "app/test_detection.py": "files of the checkout for which a person asks",
     "app/ci_files.py": "CI files that a person asks for, in their checkout",
     "posting/github.py": "the event file of the CI runner",
     "posting/comment_events.py": "the event file of the CI runner",

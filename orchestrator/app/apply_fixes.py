@@ -1,7 +1,9 @@
 """Apply the patches of a verdict to the work tree, or prove them again."""
 
-from collections.abc import Sequence
-from pathlib import Path
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 import anyio
 from msgspec import Struct
@@ -15,8 +17,11 @@ from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.stored_runs import load_verdict, reviewed_here
+from orchestrator.app.single_tests import project_tests, tests_of
 from orchestrator.app.types import ReviewOptions, is_program_run, review_options
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.change.change_construction import find_default_branch
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.patches import (
     LineReplacement,
@@ -27,13 +32,14 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
-from orchestrator.code_review.verdict.document_parts import Fix
+from orchestrator.code_review.tools.test_runners import RUNNERS
+from orchestrator.code_review.verdict.document_parts import Fix, Proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.errors import InputError, RunNotFound
+from orchestrator.errors import InputError, RunNotFound, SandboxError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
@@ -174,8 +180,70 @@ def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
     return {path: apply_replacements(before[path], found) for path, found in parts.items()}
 
 
-def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
+def new_tests(repo: Path | None, fixes: ChosenFixes) -> dict[str, tuple[Finding, Proof]]:
+    """Path → the test that showed a finding, to be added; none that exists is overwritten.
+
+    Raises:
+        InputError: a file has that name, or it is no name of a test.
+    """
+    found = {
+        proof.path: (finding, proof)
+        for finding in fixes.findings
+        for proof in finding.proofs
+        if proof.is_reproduced
+    }
+    root = state_directory.repo_root(repo or Path())
+    for path, (finding, _) in found.items():
+        if not any(re.fullmatch(one.names, PurePosixPath(path).name) for one in RUNNERS):
+            raise InputError(f"the test of {finding.id} is no file of tests: {path!r}")
+        if os.path.lexists(root / path):
+            raise InputError(f"{path} exists; rename it, or apply without --with-test")
+    if not found:
+        raise InputError("no test showed these findings; apply without --with-test")
+    return found
+
+
+async def try_tests(
+    repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, tuple[Finding, Proof]]
+) -> list[str]:
+    """Run these tests on HEAD without and with the patches, and say how they end.
+
+    Raises:
+        InputError: one does not fail before and pass after, or a test of a verdict from elsewhere
+            cannot be run: it is only a claim.
+    """
+    git = await Git.open(repo or Path())
+    branch = await find_default_branch(git)
+    # What a verdict from elsewhere says of its base is a claim too.
+    base = fixes.verdict.change.base if fixes.proven_here else branch[1] if branch else ""
+    patched, said = check_applies(repo, fixes), list[str]()
+    try:
+        settings = await tests_of(repo, await git.commit(base))
+        project = await project_tests(repo, await git.commit("HEAD"), settings)
+        for path, (finding, proof) in tests.items():
+            test = {path: proof.test.encode()}
+            before, _ = await project.run(path, test)
+            after, _ = await project.run(path, {**patched, **test})
+            shown = " ".join(f"{before.exception}: {before.message}".split())[:200]
+            last, name = " ".join(after.message.split())[:200], f"the test of {finding.id}"
+            if before.kind != "failed":
+                raise InputError(f"{name} does not fail before the patch: {shown}")
+            if after.kind != "passed":
+                raise InputError(f"{name} still fails with its patch: {last}; nothing was changed")
+            said.append(f"{path} fails before the patch ({shown}) and passes after it")
+    except SandboxError as error:
+        if not fixes.proven_here:
+            why = f"a test from elsewhere is added only if it runs here: {error}"
+            raise InputError(why) from None
+        said += [f"{path} was not run: {error}" for path in tests]
+    return said
+
+
+def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes] = {}) -> Applied:
     """Write the patches to the work tree; ``diffcourt rollback`` takes them back.
+
+    Args:
+        tests: path → a new file that is added to them.
 
     A verdict that another clone made, such as a CI job's, has no run here that could record it; its
     patches are proven first.
@@ -190,7 +258,7 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
 
     async def work(store: RunStore, run: RunMeta) -> Applied:
         async with state_directory.open_writing(store, run.run_id) as journal:
-            after = check_applies(repo, fixes)
+            after = {**check_applies(repo, fixes), **tests}
             files = make_rollback(repo, folder, run.run_id, only=after)
             call = _free_name(files)
             await _write(files, root, after, call)
@@ -207,12 +275,14 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes) -> Applied:
         with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
             return anyio.run(work, store, run)
     except RunNotFound:
-        return anyio.run(_apply_unrecorded, repo, folder, fixes)
+        return anyio.run(_apply_unrecorded, repo, folder, fixes, tests)
 
 
-async def _apply_unrecorded(repo: Path | None, folder: Path, fixes: ChosenFixes) -> Applied:
+async def _apply_unrecorded(
+    repo: Path | None, folder: Path, fixes: ChosenFixes, tests: Mapping[str, bytes]
+) -> Applied:
     name = state_directory.new_run_id()
-    after = check_applies(repo, fixes)
+    after = {**check_applies(repo, fixes), **tests}
     state_directory.make_scratch_dir(folder, name)
     try:
         files = make_rollback(repo, folder, name, only=after)
@@ -237,7 +307,7 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
     try:
         with SafeDirectory(root) as tree:
             for path, data in sorted(after.items()):
-                mode = (root / path).stat().st_mode & 0o777
+                mode = (root / path).stat().st_mode & 0o777 if tree.is_file(path) else 0o644
                 tree.write(path, data, mode)
     except BaseException as error:
         with anyio.CancelScope(shield=True):

@@ -12,6 +12,7 @@ from msgspec import Struct
 from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
+from orchestrator.app.single_tests import project_tests
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.installed_programs import find_installed
 from orchestrator.code_review.analyzers.oxlint import Oxlint
@@ -64,6 +65,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     """All checks, in the order in which a review needs them."""
     start = repo or Path()
     own = await _guarded("your analyzers", partial(_check_configured_analyzers, start))
+    tests = await _guarded("tests", partial(_check_tests, start))
     return [
         await _guarded("git", _check_git),
         await _guarded("analyzers", _check_analyzers),
@@ -72,7 +74,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
         await _guarded("state", partial(_check_state, start)),
         await _guarded("default branch", partial(_check_default_branch, start)),
         await _guarded("configuration", partial(_check_configuration, start)),
-        *([own] if own.detail else []),
+        *(check for check in (own, tests) if check.detail),
     ]
 
 
@@ -139,6 +141,29 @@ async def _check_configured_analyzers(start: Path) -> InstallationCheck:
         ".diffcourt/config/defaults.yaml"
     )
     return InstallationCheck(name, "failed", detail, remedy)
+
+
+async def _check_tests(start: Path) -> InstallationCheck:
+    """Whether one of the project's tests runs in the sandbox; no detail if base configures none."""
+    name = "tests"
+    if not inside_repository(start) or list_catalog(start).problems:
+        return InstallationCheck(name, "ok", "")
+    found = await find_default_branch(await Git.open(start))
+    tests = read_catalog(read_layers_on_disk(start)).settings.tests
+    if found is None or tests is None:
+        return InstallationCheck(name, "ok", "")
+    try:
+        project = await project_tests(start, found[1], tests)
+        if not (path := project.smallest()):
+            return InstallationCheck(name, "note", f"{found[0]} has no test file to try")
+        end, code = await project.run(path, {})
+    except SandboxError as error:
+        return InstallationCheck(name, "note", f"not tried: {error}")
+    runner, said = project.single.runner.name, " ".join(end.message.split())[-200:]
+    if code == 0:
+        return InstallationCheck(name, "ok", f"{runner} ran {path} of {found[0]} in the sandbox")
+    remedy = "correct `tests` in .diffcourt/config/defaults.yaml: what it needs goes into reads"
+    return InstallationCheck(name, "note", f"{runner} fails {path} of {found[0]}: {said}", remedy)
 
 
 def _install_line(program: str) -> str:

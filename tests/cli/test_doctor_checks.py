@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,37 @@ def test_configured_analyzers_that_are_missing_are_named(doctor, repo, monkeypat
         r"install no-such-checker; or remove it from `analyzers`",
         found["your analyzers"]["remedy"],
     )
+
+
+def test_one_test_of_the_project_runs_in_the_sandbox(doctor, repo, monkeypatch, namespaces):
+    git = ["git", "-C", str(repo), "-c", "user.name=N", "-c", "user.email=n@example.org"]
+
+    def commit(test, program=sys.executable):
+        (repo / "tests").mkdir(exist_ok=True)
+        (repo / "tests/test_a.py").write_text(test)
+        (repo / ".diffcourt/config").mkdir(parents=True, exist_ok=True)
+        command = json.dumps([program, "-m", "pytest"])
+        (repo / ".diffcourt/config/defaults.yaml").write_text(f"tests: {{command: {command}}}\n")
+        subprocess.run([*git, "add", "-A", "--", "tests", ".diffcourt/config"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "tests"], check=True)
+
+    def check():
+        code, _, found = checks(doctor)
+        assert code == 0
+        return found["tests"]
+
+    commit("def test_a():\n    assert 1\n\n\ndef test_b():\n    assert 1\n")
+    assert "allow it with --run-tests or DIFFCOURT_RUN_TESTS=1" in check()["detail"]
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
+    found = check()
+    assert (found["status"], found["detail"]) == (
+        "ok", "pytest ran tests/test_a.py of main in the sandbox",
+    )  # fmt: skip
+    commit("import gone\n")
+    found = check()
+    assert found["status"] == "note"
+    assert "pytest fails tests/test_a.py of main" in found["detail"]
+    assert "No module named 'gone'" in found["detail"]
+    assert "reads" in found["remedy"]
+    commit("def test_a():\n    assert 1\n", "/opt/none/bin/python")
+    assert "No such file" in check()["detail"]

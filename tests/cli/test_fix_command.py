@@ -18,7 +18,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
-from orchestrator.code_review.verdict.document_parts import FixState
+from orchestrator.code_review.verdict.document_parts import FixState, Proof
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
 from tests.review.review_kit import Repo, change
@@ -91,6 +91,78 @@ def test_a_verdict_of_another_clone_is_applied_without_a_run(
     assert not [path for path in state.rglob("*") if "rollback" in path.parts]
     changed = restored.git("-C", str(clone), "diff", "--stat")
     assert "1 file changed" in changed
+
+
+NEW_TEST = "tests/test_claim.py"
+
+
+@pytest.fixture
+def shown_by(
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Path]:
+    """A reviewed change, whose finding F1 was shown by a test with this assertion."""
+    command = json.dumps([sys.executable, "-m", "pytest"])
+    settings = {".diffcourt/config/defaults.yaml": f"tests: {{command: {command}}}\n"}
+    repo = change(tmp_path, {"a.py": "A = 1\n", **settings}, {"a.py": "import re\n\nA = 1\n"})
+    # Tests may not run there, so the review has a gap.
+    assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 3
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
+
+    def with_test(assertion: str) -> Path:
+        proof = Proof(
+            state="reproduced", claim="c", path=NEW_TEST, command=("pytest", NEW_TEST),
+            test=f"import a\n\n\ndef test_a():\n    {assertion}\n",
+            exception="AssertionError", value="re",
+        )  # fmt: skip
+        verdict = load_verdict(repo.path, "latest")
+        shown = tuple(replace(one, proofs=(proof,)) for one in verdict.findings)
+        monkeypatch.setattr(
+            "orchestrator.app.apply_fixes.load_verdict", lambda *_: replace(verdict, findings=shown)
+        )
+        return repo.path
+
+    return with_test
+
+
+def test_a_test_is_added_once_it_fails_before_the_patch_and_passes_after_it(
+    shown_by: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = shown_by("assert 're' not in vars(a)")
+    given = ["fix", "F1", "--with-test", "--yes", "--repo", str(place)]
+    assert main(given) == 0
+    shown = capsys.readouterr().out
+    assert "F1 new test tests/test_claim.py\n+import a\n" in shown
+    said = "tests/test_claim.py fails before the patch (AssertionError: assert 're' not in"
+    assert said in shown
+    assert "and passes after it" in shown
+    assert "git add -- a.py tests/test_claim.py" in shown
+    assert (place / NEW_TEST).read_text().startswith("import a\n")
+    assert (place / "a.py").read_text() == "\nA = 1\n"
+    undo = next(line for line in shown.splitlines() if "undo:" in line).split()[2:]
+    assert main([*undo, "--repo", str(place)]) == 0
+    assert not (place / NEW_TEST).exists()
+    (place / NEW_TEST).parent.mkdir(exist_ok=True)
+    (place / NEW_TEST).write_text("mine\n")
+    assert main(given) == 2
+    assert "tests/test_claim.py exists" in capsys.readouterr().err
+    assert (place / NEW_TEST).read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("assertion", "why"),
+    [
+        ("assert a.A == 1", "does not fail before"),
+        ("assert a.A == 2", "still fails with its patch"),
+    ],
+)
+def test_a_test_that_the_patch_does_not_turn_changes_nothing(
+    shown_by: Callable[[str], Path], capsys: pytest.CaptureFixture[str], assertion: str, why: str
+) -> None:
+    place = shown_by(assertion)
+    assert main(["fix", "F1", "--with-test", "--yes", "--repo", str(place)]) == 2
+    assert why in capsys.readouterr().err
+    assert (place / "a.py").read_text() == "import re\n\nA = 1\n"
+    assert not (place / NEW_TEST).exists()
 
 
 CI = ".github/workflows/ci.yml"

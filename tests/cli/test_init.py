@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from orchestrator.app.ci_files import CI_SYSTEMS, detect_ci, make_ci_files
+from orchestrator.catalog import settings
 from orchestrator.cli.commands.init import NAMES
 from orchestrator.cli.main import main
+from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.data_directories import data_root
 from tests.review.review_kit import Repo
 
@@ -247,3 +249,70 @@ def test_another_system_and_a_file_that_exists_are_told_before_more_is_asked(rep
     assert 'diffcourt review --base "origin/$TARGET"' in done.stdout
     assert "comments" not in done.stdout
     assert ".github/workflows/diffcourt.yml already exists" in done.stderr
+
+
+DEFAULTS = ".diffcourt/config/defaults.yaml"
+OPT = "/opt/venv"
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "why", "others"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as pyproject.toml says", ()),
+        ({"tox.ini": "[testenv]\ncommands =\n    pytest tests\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as tox.ini says", ()),
+        ({"noxfile.py": "session.run('pytest')\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as noxfile.py says", ()),
+        ({"setup.cfg": "[tool:pytest]\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as setup.cfg says", ()),
+        ({".github/workflows/ci.yml": "run: python -m pytest\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as .github/workflows/ci.yml says", ()),
+        ({"tests/test_a.py": "import unittest\n"}, ["python3", "-m", "unittest"], "unittest, as tests/test_a.py says", ()),
+        ({"tests/test_a.py": "import unittest\n", "pytest.ini": "\n"}, [f"{OPT}/bin/pytest", "-q"], "pytest, as pytest.ini says", ("unittest",)),
+        ({"package.json": '{"scripts": {"test": "vitest run"}}\n'}, ["node_modules/.bin/vitest", "run"], "vitest, as package.json says", ()),
+        ({"package.json": '{"scripts": {"test": "jest"}}\n'}, ["node_modules/.bin/jest"], "jest, as package.json says", ()),
+        ({"package.json": '{"scripts": {"test": "node --test"}}\n'}, ["node", "--test"], "node, as package.json says", ()),
+        ({"go.mod": "module x\n", "Makefile": "test:\n\tpytest\n"}, ["go", "test", "./..."], "go, as go.mod says", ("pytest",)),
+    ],
+)  # fmt: skip
+def test_the_tests_of_a_project_are_found_and_written_with_the_reason(
+    repo: Repo,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, str],
+    command: list[str],
+    why: str,
+    others: tuple[str, ...],
+) -> None:
+    repo.write(files)
+    assert main(["init", "--tests"]) == 0
+    shown, text = capsys.readouterr().out, (repo.path / DEFAULTS).read_text()
+    assert yaml.safe_load(text)["tests"]["command"] == command
+    assert why in shown
+    assert all(f"# {other}, as" in text for other in others)
+    assert text.count("# or:") == len(others)
+    assert single_test(settings.Tests(tuple(command))) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("# ours\nproofs: {findings: 3}", ""),
+        ("", ""),
+        ("tests: {command: [make]}\n", "has tests: already"),
+        ("{proofs: {findings: 3}}\n", "cannot be added to"),
+        ("proofs: [\n", "cannot be added to"),
+        ("- a\n", "cannot be added to"),
+    ],
+)
+def test_what_a_configuration_says_is_kept(
+    repo: Repo, capsys: pytest.CaptureFixture[str], before: str, said: str
+) -> None:
+    repo.write({DEFAULTS: before, "go.mod": "module x\n"})
+    assert main(["init", "--tests"]) == (2 if said else 0)
+    assert said in capsys.readouterr().err
+    after = (repo.path / DEFAULTS).read_text()
+    assert after == before if said else after.startswith(before)
+
+
+def test_without_a_sign_of_tests_nothing_is_written(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--tests"]) == 2
+    assert "no known way to run tests was found" in capsys.readouterr().err
+    assert not (repo.path / DEFAULTS).exists()

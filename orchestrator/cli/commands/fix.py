@@ -27,13 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="RUN|FINDING")
     parser.add_argument("--yes", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--with-test", action="store_true")
     parser.add_argument("--base")
     add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the patches, then prove or apply them."""
-    from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes, prove_claims
+    import anyio
+
+    from orchestrator.app.apply_fixes import (
+        apply_fixes,
+        check_applies,
+        choose_fixes,
+        new_tests,
+        prove_claims,
+        try_tests,
+    )
 
     run_id, names = _split(args.names)
     fixes = choose_fixes(args.repo, run_id, names)
@@ -50,11 +60,18 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(args, fixes)
     check_applies(args.repo, fixes)
+    tests = new_tests(args.repo, fixes) if args.with_test else {}
+    for path, (finding, proof) in tests.items():
+        emit_line(f"{finding.id} new test {quote_path(path)}", sys.stdout)
+        emit("".join(f"+{line}\n" for line in proof.test.splitlines()) + "\n", sys.stdout)
+    for line in anyio.run(try_tests, args.repo, fixes, tests) if tests else ():
+        emit_line(line, sys.stdout)
     count = _patches(len(fixes.findings))
     if not args.yes and not _confirmed(f"Apply {count} to the work tree?"):
         emit("nothing was changed\n", sys.stdout)
         return EXIT_OK
-    applied = apply_fixes(args.repo, fixes)
+    added = {path: proof.test.encode() for path, (_, proof) in tests.items()}
+    applied = apply_fixes(args.repo, fixes, added)
     run_id = fixes.verdict.run_id
     paths = shlex.join(applied.paths)
     ids = ", ".join(finding.id for finding in fixes.findings)

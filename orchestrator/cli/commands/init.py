@@ -12,6 +12,7 @@ from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
 
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--commands", choices=("yes", "no"))
     parser.add_argument("--from", dest="source")
     parser.add_argument("--force", action="store_true")
+    parser.add_argument("--tests", action="store_true")
     add_repo(parser)
 
 
@@ -30,6 +32,21 @@ def run(args: argparse.Namespace) -> int:
     """Write the files and say what to do next."""
     from pathlib import Path
 
+    from orchestrator.app.runs.state_directory import inside_repository, repo_root
+    from orchestrator.app.test_detection import find_tests, write_tests
+
+    start = args.repo or Path()
+    if not inside_repository(start):
+        raise InputError(f"{start} is not in a git repository; name one with --repo")
+    top = repo_root(start)
+    if args.tests:
+        for line in write_tests(top, find_tests(top)):
+            emit_line(line, sys.stdout)
+        return EXIT_OK
+    return _write_ci(args, top)
+
+
+def _write_ci(args: argparse.Namespace, top: Path) -> int:
     from orchestrator.app.ci_files import (
         CI_SYSTEMS,
         PLACEHOLDER,
@@ -40,12 +57,7 @@ def run(args: argparse.Namespace) -> int:
         require_new,
         write_ci_files,
     )
-    from orchestrator.app.runs.state_directory import inside_repository, repo_root
 
-    start = args.repo or Path()
-    if not inside_repository(start):
-        raise InputError(f"{start} is not in a git repository; name one with --repo")
-    top = repo_root(start)
     ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
     system = CI_SYSTEMS[ci]
     if not args.force and not system.is_shared:
