@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test attack torture analyzers readers properties simulations mutants lint constraints dist bench clean
+.PHONY: help review serve test attack torture analyzers readers provers properties simulations mutants lint constraints dist bench clean
 
 REPO ?= .
 BASE ?=
@@ -35,6 +35,8 @@ analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in wh
 
 readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a review's formats; ARGS="--tools DIR"
 	@$(BIN)/python -m tests.format_readers $(ARGS)
+
+provers: $(VENV)/provers/.installed ## what tests of proofs run, from npm: vitest and jest, into .venv; needs Node
 
 properties: $(VENV)/.installed-dev ## the suite's properties on thousands of new examples, fixes of all samples
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
@@ -72,6 +74,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/setup.sh
 $(VENV)/.installed-dev: pyproject.toml constraints.txt tools/setup.sh
 	@sh tools/setup.sh $(VENV) dev -e
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/provers/.installed: tests/review/proofs/package.json
+	@command -v npm >/dev/null || { echo "npm is not installed: install Node 20.19 or later" >&2; exit 2; }
+	@mkdir -p $(VENV)/provers && cp $< $(VENV)/provers/package.json
+	@npm install --prefix $(VENV)/provers --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error
+	@touch $@
 
 $(VENV)/.installed-mutants: $(VENV)/.installed-dev
 	@sh tools/setup.sh $(VENV) dev,mutants -e

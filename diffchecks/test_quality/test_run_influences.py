@@ -61,6 +61,7 @@ def _influences(
         return (
             _SETUP_NAME.fullmatch(name) is not None
             or path in named
+            or "node_modules" in path.split("/")
             or (path.endswith(".py") and stem in modules)
             or ((hides or replaces) and path.endswith((".py", ".so")))
         )

@@ -194,10 +194,11 @@ class _IsolatedRun:
         bounds = {
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_NOFILE: limits.files,
-            resource.RLIMIT_AS: limits.memory,
             resource.RLIMIT_FSIZE: limits.file_size,
             resource.RLIMIT_NPROC: limits.processes,
         }
+        memory = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_DATA: limits.data}
+        bounds |= {number: bound for number, bound in memory.items() if bound}
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
             *(*ISOLATED_PYTHON, "-S", str(MAIN), str(PACKAGE.parent)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.test_run_influences import (
@@ -15,6 +16,7 @@ from diffchecks.test_quality.test_run_influences import (
     find_test_setup_files,
 )
 from orchestrator.catalog.settings import Tests
+from orchestrator.code_review.analyzers.configured_programs import DATA
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -26,6 +28,8 @@ from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAX_REPORT_BYTES = 8 << 20
+LIMITS = ResourceLimits(memory=0, data=DATA)
+"""WebAssembly and Go reserve more address space than they use."""
 NOT_RUN = "tests not run: "
 NOT_ALLOWED = (
     f"{NOT_RUN}this repository's test command is not allowed here; allow it with "
@@ -136,7 +140,8 @@ class TestRuns:
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
             await anyio.to_thread.run_sync(partial(copy_files, parts, tree, tests.report))
-            limits = ResourceLimits(seconds=tests.seconds)
+            link_packages(tests.reads, tree)
+            limits = replace(LIMITS, seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             done = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._workspace.root / f"run_tests-{number}.xml"
@@ -158,6 +163,15 @@ def copy_files(parts: Sequence[SideFiles], tree: Path, report: str) -> None:
         for path in part.executable:
             if path != report:
                 (tree / path).chmod(0o755)
+
+
+def link_packages(reads: Sequence[str], tree: Path) -> None:
+    """Put a ``node_modules`` that base names at the top, where Node looks for it."""
+    for path in map(Path, reads):
+        if path.name == "node_modules":
+            shutil.rmtree(tree / path.name, ignore_errors=True)
+            (tree / path.name).unlink(missing_ok=True)
+            (tree / path.name).symlink_to(path)
 
 
 def save_report(tree: Path, report: str, keep: Path) -> str:

@@ -44,12 +44,13 @@ RUNNERS = (
         "pytest", ("pytest",), _PYTEST_OPTIONS, _PYTHON, "python", "junit", "tests/test_claim.py"
     ),
     Runner(
-        "unittest", ("-m", "unittest"), (TEST,), _PYTHON, "python", "unittest",
+        "unittest", ("-m", "unittest"), ("--buffer", TEST), _PYTHON, "python", "unittest",
         "tests/test_claim.py",
     ),
     Runner(
         "vitest", ("vitest",),
-        ("run", "--reporter=junit", f"--outputFile={REPORT}", TEST),
+        # No name is resolved in the sandbox, not even that of this machine.
+        ("run", "--api.host=127.0.0.1", "--reporter=junit", f"--outputFile={REPORT}", TEST),
         _SCRIPT, "javascript", "junit", "src/claim.test.ts",
     ),
     Runner(
@@ -86,6 +87,15 @@ class SingleTest(Struct, frozen=True):
             for given, word in zip(self.command, self.argv(test, REPORT), strict=True)
             if given not in reports and not (given.startswith("--") and "reporter" in given)
         )
+
+    def version_commands(self) -> list[list[str]]:
+        """The commands that say what runs the test, the last but one word names the program."""
+        program = list(self.command[: _end_of(self.command, self.runner.words[:1])])
+        if program[-1:] == ["-m"]:
+            del program[-1]
+        option = "version" if self.runner.language == "go" else "--version"
+        own = [[*program, option]] if program else []
+        return [*own, ["node", option]] if self.runner.name == "jest" else own
 
     def argv(self, test: str, report: str) -> list[str]:
         """The command for a test file, both paths relative to the tree."""
@@ -136,7 +146,11 @@ def require_test_path(path: str, runner: Runner, paths: Sequence[str]) -> None:
         InputError: it is no path of a new test file that the runner would find.
     """
     pure = PurePosixPath(path)
-    if pure.is_absolute() or {"..", ".git", ".diffcourt"} & set(pure.parts) or "\\" in path:
+    if (
+        pure.is_absolute()
+        or {"..", ".git", ".diffcourt", "node_modules"} & set(pure.parts)
+        or "\\" in path
+    ):
         raise InputError(f"{path!r} is not a path below the repository")
     if not re.fullmatch(runner.names, pure.name):
         raise InputError(
