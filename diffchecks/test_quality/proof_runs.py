@@ -108,13 +108,19 @@ def _plain(text: str) -> str:
 
 
 def _read_unittest(text: str, printed: str) -> Iterator[TestEnd]:
-    ran = re.search(r"^Ran (\d+) tests? in ", printed, re.MULTILINE)
-    for _ in range(int(ran[1]) if ran else 0):
-        if re.search(r"^OK$", printed, re.MULTILINE):
+    """What a test prints is in the same stream, so each mark may stand there once."""
+    ran = re.findall(r"^Ran (\d+) tests? in ", printed, re.MULTILINE)
+    failures = re.findall(r"^={70}$", printed, re.MULTILINE)
+    if len(ran) > 1 or len(failures) > 1:
+        yield TestEnd(BROKEN, message="its output cannot be told from that of the test")
+        return
+    for _ in range(int(ran[0]) if ran else 0):
+        if not failures and re.search(r"^OK$", printed, re.MULTILINE):
             yield TestEnd("passed")
             continue
         failure = re.search(
-            r"^Traceback .*?^(?P<error>[A-Za-z_][\w.]*(?::.*?)?)\n\n-{20,}\n",
+            r"^={70}\n(?:FAIL|ERROR): .*?^Traceback .*?^(?P<error>[A-Za-z_][\w.]*(?::.*?)?)"
+            r"\n\n(?:-{20,}|Stdout:|Stderr:)\n",
             printed,
             re.MULTILINE | re.DOTALL,
         )

@@ -36,7 +36,7 @@ CHEATS = {
     "file": ("def test_a():\n    assert 'sum' in open('shop.py').read()\n", "written"),
     "path": ("from pathlib import Path\n\ndef test_a():\n    assert 'sum' in Path('shop.py').read_text()\n", "written"),
     "hasattr": ("import shop\n\ndef test_a():\n    assert not hasattr(shop, 'new')\n", "written"),
-    "getattr": ("import shop\n\ndef test_a():\n    assert getattr(shop, 'new', None) is None\n", "written"),
+    "getattr": ("import shop\n\ndef test_a():\n    assert getattr(shop, 'new', None) is None\n", "hides"),
     "signature": ("import shop\nfrom inspect import signature\n\ndef test_a():\n    assert len(signature(shop.total).parameters) == 1\n", "written"),
     "replaced function": ("import shop\n\ndef test_a(monkeypatch):\n    monkeypatch.setattr(shop, 'total', lambda p: 3)\n    assert shop.total([]) == 5\n", "replaces"),
     "replaced by name": ("import shop\n\ndef test_a(monkeypatch):\n    monkeypatch.setattr('shop.TAX', 3)\n    assert shop.total([]) == 5\n", "replaces"),

@@ -42,6 +42,7 @@ LINES_AROUND = 40
 MAX_DIFF = 12_000
 """Characters of a file's diff that the prover is shown."""
 EXAMPLE_LINES = 40
+GONE = "the quoted lines are gone, and no test shows the finding any more"
 FIXED = "the test that showed it passes on head now"
 CODE = AgentSpec("proofs", "runs tests of findings", "", (PROVE_FINDING,), bounds=Bounds())
 """In whose name code calls the tool."""
@@ -60,12 +61,21 @@ async def prove_findings(state: ReviewState) -> None:
     due = findings_to_prove(state)
     if not (due or earlier):
         return
-    if why := _why_not(state):
-        state.proof_note = f"no finding was proven by a test: {why}"
-        return
+    why = _why_not(state)
+    quotes = {one.fingerprint: one.evidence.quote for one in state.given.handed_over.claims}
     for finding, proofs in earlier:
-        again = [await _prove(state, finding, _written_before(proof)) for proof in proofs]
-        state.proofs[finding.fingerprint] = tuple(again)
+        again = [
+            await _prove(state, finding, _written_before(proof)) for proof in proofs if not why
+        ]
+        moved = finding.carried_over and quotes[finding.fingerprint] != finding.evidence.quote
+        if moved and not any(proof.is_reproduced for proof in again):
+            again = [replace(proof, state="inconclusive", reason=GONE) for proof in proofs]
+        if again:
+            state.proofs[finding.fingerprint] = tuple(again)
+    if why:
+        state.proof_note = f"no finding was proven by a test: {why}"
+        state.synthesis = with_proofs(state.synthesis, state.proofs)
+        return
     due = [finding for finding in due if finding.fingerprint not in state.proofs]
     if due:
         await _write_tests(state, due)
@@ -271,9 +281,10 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
         if any(proof.is_reproduced for proof in own):
             confidence = max(finding.confidence, PROVEN_CONFIDENCE)
             shown = replace(shown, support="proven", confidence=confidence)
-        elif finding.carried_over and own and all(one.reason == HEAD_PASSES for one in own):
+        elif finding.carried_over and own and {one.reason for one in own} <= {HEAD_PASSES, GONE}:
             closed = replace(shown, state="rejected")
-            rejected.append(Rejected(finding=closed, reason=FIXED, cause="fixed"))
+            reason = GONE if own[0].reason == GONE else FIXED
+            rejected.append(Rejected(finding=closed, reason=reason, cause="fixed"))
             continue
         findings.append(shown)
     return replace(found, findings=tuple(findings), rejected=tuple(rejected))

@@ -175,6 +175,8 @@ async def place_claims(
         finding: LocatedFinding | None = as_located(claim, words)
         if not on_analyzers:
             finding = await _place_again(workspace, as_located(claim))
+            if finding is None and any(proof.is_reproduced for proof in claim.proofs):
+                finding = await _place_at_change(workspace, as_located(claim))
         if finding is None:
             continue
         author = words.by if words else (by_agents[0].by if by_agents else claim.reported_by[0])
@@ -316,6 +318,25 @@ async def _place_in(
         if held := with_cause(workspace, replace(located, because_of=cause), changed):
             return await with_cause_quote(workspace, held)
     return None
+
+
+async def _place_at_change(
+    workspace: ReviewWorkspace, finding: LocatedFinding
+) -> LocatedFinding | None:
+    """The finding at the nearest changed line, whose test decides whether the defect only moved."""
+    if finding.side != "head" or finding.path not in await workspace.contents.paths("head"):
+        return None
+    lines = await read_lines(workspace, "head", finding.path)
+    changed = [
+        n
+        for n in changed_lines(workspace, "head", finding.path)
+        if "".join(lines[n - 1 : n]).strip()
+    ]
+    if not changed:
+        return None
+    line = min(changed, key=lambda number: (abs(number - finding.start_line), number))
+    quote = lines[line - 1]
+    return replace(finding, start_line=line, end_line=line, quote=quote, because_of=None)
 
 
 async def _cause_again(workspace: ReviewWorkspace, finding: LocatedFinding) -> Cause | None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.proof_runs import TestEnd
@@ -21,8 +22,10 @@ from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.analyzers.run_tests import (
+    LIMITS,
     SideFiles,
     copy_files,
+    link_packages,
     save_report,
     side_files,
 )
@@ -31,12 +34,13 @@ from orchestrator.code_review.tools.test_runners import SingleTest, require_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof, ProofState
 from orchestrator.engine.ports import CallContext
+from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.types import Json, Observation, ToolSpec
-from orchestrator.errors import DiffcourtError
+from orchestrator.errors import DiffcourtError, SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
 from orchestrator.sandbox.private_paths import require_shareable
-from orchestrator.sandbox.program_permissions import ResourceLimits
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
 MAX_TEST = 8 << 10
@@ -49,8 +53,17 @@ HEAD_PASSES = "head passes the test"
 SIDES: tuple[SideName, ...] = ("base", "head")
 _VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
 _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
-_MISSING_FEATURE = _MISSING_NAME | {"AttributeError", "TypeError", "SyntaxError"}
+_MISSING_FEATURE = re.compile(
+    r"\b(?:Import|ModuleNotFound|Name|Reference|Attribute|Type|Syntax)Error\b|Cannot find module"
+    r"|is not a (?:function|constructor)|undefined: |has no field or method"
+    r"|Failed to resolve import|\[build failed\]|does not provide an export"
+)
 """How a test of a feature fails on a side that lacks it."""
+_GONE = re.compile(
+    r"(?:module|type object|class) '[\w.]+' has no attribute '(\w+)'"
+    r"|'(?!NoneType')[A-Z]\w*' object has no attribute '(\w+)'"
+    r"|\b(\w+)\)? is not (?:a function|a constructor|defined)"
+)
 
 SCHEMA: Mapping[str, Json] = {
     "type": "object",
@@ -105,9 +118,10 @@ class ProveFinding:
 
     def __init__(self, tests: Tests, single: SingleTest, inputs: ToolInputs) -> None:
         self._tests, self._single, self._inputs = tests, single, inputs
-        self._seconds = min(tests.seconds, MAX_SECONDS)
         self._runs = 0
-        self.spec = ToolSpec(PROVE_FINDING, self.about, SCHEMA, timeout=4 * self._seconds + 60)
+        self._known_versions: str | None = None
+        seconds = 4 * min(tests.seconds, MAX_SECONDS) + 60
+        self.spec = ToolSpec(PROVE_FINDING, self.about, SCHEMA, timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the test; the answer is how it ended."""
@@ -122,7 +136,7 @@ class ProveFinding:
         except DiffcourtError as error:
             state, reason = "inconclusive", f"it was not run: {error}"
         shown = {side: runs[0][1][-SHOWN_OUTPUT:] if runs else "" for side, runs in ends.items()}
-        versions = _VERSIONS.search(shown["head"])
+        versions = await self._versions(shown["head"]) if state == "reproduced" else ""
         proof = Proof(
             state=state,
             claim=proposed.claim,
@@ -134,11 +148,33 @@ class ProveFinding:
             value=proposed.value,
             base=shown["base"],
             head=shown["head"],
-            versions=versions[0] if versions else "",
+            versions=versions,
             reason=" ".join(reason.split()),
         )
         told = {"state": state, "reason": proof.reason, "base": proof.base, "head": proof.head}
         return Observation(json.dumps(told), to_builtins(proof))
+
+    async def _versions(self, printed: str) -> str:
+        """What the test ran with, in the words of these programs."""
+        if found := _VERSIONS.search(printed):
+            return found[0]
+        if self._known_versions is None:
+            said = [await self._said_by(argv) for argv in self._single.version_commands()]
+            self._known_versions = ", ".join(filter(None, said))
+        return self._known_versions
+
+    async def _said_by(self, argv: Sequence[str]) -> str:
+        with scratch_directory.temporary_directory() as directory:
+            tree = directory / "tree"
+            tree.mkdir()
+            link_packages(self._tests.reads, tree)
+            try:
+                done = await _isolated(self._tests, argv, tree)
+            except SandboxError:
+                return ""
+        said = " ".join(done.stdout.decode("utf-8", "replace").split())[:100]
+        name = Path(argv[-2]).name
+        return f"{'' if name[:4] in said.lower() else f'{name} '}{said}" if done.code == 0 else ""
 
     async def _prove(
         self, proposed: ProposedProof, ends: dict[str, list[tuple[TestEnd, str]]]
@@ -149,9 +185,9 @@ class ProveFinding:
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(trees[side], proposed))
-                self._judge(proposed, side, ends[side][-1][0])
+                self._judge(proposed, side, ends[side][-1][0], again=len(ends[side]) > 1)
 
-    def _judge(self, proposed: ProposedProof, side: str, end: TestEnd) -> None:
+    def _judge(self, proposed: ProposedProof, side: str, end: TestEnd, *, again: bool) -> None:
         """Check one run.
 
         Raises:
@@ -160,19 +196,21 @@ class ProveFinding:
         failed_as_predicted = is_as_predicted(proposed, end)
         if side == "head":
             if end.kind == "passed":
-                raise _Refused(HEAD_PASSES)
+                raise _Refused(f"{HEAD_PASSES}, run again" if again else HEAD_PASSES)
             if not failed_as_predicted:
                 how = f"{end.exception}: {end.message}" if end.kind == "failed" else end.message
                 raise _Refused(
                     f"head does not fail as predicted ({proposed.exception}, {proposed.value}), "
                     f"but so: {how[:400]}"
                 )
-            missing = re.search(r"'([\w.]+)'", end.message)
-            if end.exception in _MISSING_NAME and missing and missing[1] in proposed.test:
-                raise _Refused(f"it shows only that the name {missing[1]!r} is gone")
+            pattern = re.compile(r"'([\w.]+)'") if end.exception in _MISSING_NAME else _GONE
+            missing = pattern.search(end.message) or _GONE.search(end.message)
+            name = next(filter(None, missing.groups()), "") if missing else ""
+            if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
+                raise _Refused(f"it shows only that the name {name!r} is gone")
             return
-        lacks_feature = proposed.oracle == "same" and (
-            end.kind == "broken" or end.exception in _MISSING_FEATURE
+        lacks_feature = proposed.oracle == "same" and _MISSING_FEATURE.search(
+            f"{end.exception}: {end.message}"
         )
         if end.kind == "passed" or lacks_feature:
             return
@@ -198,6 +236,8 @@ class ProveFinding:
             "paths": paths,
             "roots": [str(side.root) for side, _ in exported],
             "same": proposed.oracle == "same",
+            "exception": proposed.exception,
+            "value": proposed.value,
         }
         found = await call_check(
             self._inputs.pool, "test_quality.proof_tests:run", job, CHECK_SECONDS, list[str]
@@ -231,33 +271,58 @@ class ProveFinding:
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
             await anyio.to_thread.run_sync(partial(_write_tree, parts, tree, proposed))
-            argv = self._single.argv(proposed.path, REPORT)
-            limits = ResourceLimits(seconds=self._seconds)
-            reads = [Path(path) for path in self._tests.reads]
-            try:
-                done = await run_isolated(argv, tree, reads=reads, limits=limits)
-            except TimeUp as late:
-                text = (late.output.stdout + late.output.stderr).decode("utf-8", "replace")
-                return TestEnd("broken", message=f"no end within {self._seconds:g} s"), text
-            edited = await anyio.to_thread.run_sync(_edited, parts, tree)
-            wants_report = any(REPORT in word for word in argv)
-            error = await anyio.to_thread.run_sync(
-                save_report, tree, REPORT if wants_report else "", keep
+            end, printed, _ = await run_test(
+                self._tests, self._single, self._inputs.pool, tree, proposed.path, keep
             )
-        printed = (done.stdout + done.stderr).decode("utf-8", "replace")
+            edited = await anyio.to_thread.run_sync(_edited, parts, tree)
         if edited:
-            return TestEnd("broken", message=f"the test changed {edited}"), printed
-        job = {
-            "format": self._single.runner.format,
-            "code": done.code,
-            "printed": printed,
-            "report": str(keep) if wants_report and not error else "",
-        }
-        end = await call_check(
-            self._inputs.pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd
-        )
-        # The name of a scratch directory differs in each run.
-        return end, printed.replace(f"{tree}/", "").replace(str(tree), ".")
+            end = TestEnd("broken", message=f"the test changed {edited}")
+        return end, printed
+
+
+async def run_test(
+    tests: Tests, single: SingleTest, pool: WorkerPool, tree: Path, path: str, keep: Path
+) -> tuple[TestEnd, str, int]:
+    """Run a test file in the sandbox, in a tree of its own.
+
+    Args:
+        keep: where its report is copied to.
+
+    Returns:
+        How its test ended, what the runner printed, and its exit status, 1 without one.
+
+    Raises:
+        SandboxError: there is no sandbox.
+    """
+    link_packages(tests.reads, tree)
+    argv = single.argv(path, REPORT)
+    try:
+        done = await _isolated(tests, argv, tree)
+    except TimeUp as late:
+        text = (late.output.stdout + late.output.stderr).decode("utf-8", "replace")
+        message = f"no end within {min(tests.seconds, MAX_SECONDS):g} s"
+        return TestEnd("broken", message=message), text, 1
+    wants_report = any(REPORT in word for word in argv)
+    error = await anyio.to_thread.run_sync(save_report, tree, REPORT if wants_report else "", keep)
+    printed = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if error:
+        message = f"its report {error}: {printed.strip()[-SHOWN_OUTPUT:]}"
+        return TestEnd("broken", message=message), printed, done.code or 1
+    job = {
+        "format": single.runner.format,
+        "code": done.code,
+        "printed": printed,
+        "report": str(keep) if wants_report else "",
+    }
+    end = await call_check(pool, "test_quality.proof_runs:run", job, CHECK_SECONDS, TestEnd)
+    # The name of a scratch directory differs in each run.
+    return end, printed.replace(f"{tree}/", "").replace(str(tree), "."), done.code or 0
+
+
+async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOutput:
+    reads = [Path(path) for path in tests.reads]
+    limits = replace(LIMITS, seconds=min(tests.seconds, MAX_SECONDS))
+    return await run_isolated(argv, tree, reads=reads, limits=limits)
 
 
 def is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:

@@ -190,10 +190,14 @@ def describe_tests(finding: Finding) -> str:
     parts: list[str] = []
     for proof in finding.proofs:
         if proof.is_reproduced:
-            summary = f"Shown by a test that base passes and head fails: {_prose(proof.claim)}"
+            how = {"base": "that base passes and head fails", "same": "in which two ways disagree"}
+            summary = f"Add this test, {how[proof.oracle]}: {_prose(proof.claim)}"
             test = code_block(escape_code_lines(proof.test), PurePosixPath(proof.path).suffix[1:])
             run = code(truncate(shlex.join(proof.command), MAX_CELLS))
-            add = f"Add it as {code(proof.path)}, and run {run}"
+            add = f"Its file is {code(proof.path)}; {run} runs it."
+            if finding.fix and finding.fix.is_verified:
+                both = f"{fix_command(finding, 'verdict.json')} --with-test"
+                add += f" With the patch: {code(both)}"
             parts += [f"<details><summary>{summary}</summary>", test, add, "</details>"]
     return "\n\n".join(parts)
 

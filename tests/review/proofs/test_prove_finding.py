@@ -1,5 +1,6 @@
 """The tool that runs a test on base and on head: what it takes for a proof, and what it does not."""
 
+import re
 import shutil
 import socket
 import sys
@@ -184,29 +185,39 @@ async def test_hostile_tests_end_without_a_proof_and_without_an_effect(
     namespaces: None, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside.txt"
-    total = "assert shop.total([2, 3]) == 5"
-    files = "from pathlib import Path\n"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        tried = {
-            "forks": written(f"while os.fork() >= 0:\n    pass\n{total}", "import os, shop"),
-            "writes outside": written(f"{files}Path({str(outside)!r}).write_text('x')\n{total}"),
-            "edits the code": written(f"{files}Path('shop.py').write_text('')\n{total}"),
-            "needs the network": written(
-                f"import http.client\nhttp.client.HTTPConnection('127.0.0.1', {port})"
-                f".request('GET', '/')\n{total}"
-            ),
+        hostile = {
+            "forks": "import os\nwhile os.fork() >= 0:\n    pass",
+            "writes outside": f"open({str(outside)!r}, 'w')",
+            "edits the code": "open('shop.py', 'w')",
+            "needs the network": "import http.client\n"
+            f"http.client.HTTPConnection('127.0.0.1', {port}).request('GET', '/')",
+            "prints a pass": "print('1 passed')\nimport os\nos._exit(0)",
+            "forges its report": "import os\nreport = '.diffcourt-proof-report'\n"
+            "open(report, 'w').write('<testsuite><testcase/></testsuite>')\nos._exit(1)",
         }
-        async with bench(tmp_path / "repo") as one:
-            ends = {name: await one.tries(test) for name, test in tried.items()}
+        tests = {
+            name: written(f"shop.run({text!r})\nassert shop.total([2, 3]) == 5")
+            for name, text in hostile.items()
+        }
+        # The code under test does it: a test that does is refused before it runs.
+        run = "\n\ndef run(text):\n    exec(text)\n"
+        sides = {"shop.py": BASE + run}, {"shop.py": HEAD + run}
+        async with bench(tmp_path / "repo", PYTEST, *sides) as one:
+            ends = {name: await one.tries(test) for name, test in tests.items()}
     async with bench(tmp_path / "again", replace(PYTEST, seconds=2.0)) as one:
-        tried["never ends"] = written(f"while True:\n    shop.total([1])\n{total}")
-        ends["never ends"] = await one.tries(tried["never ends"])
+        tests["never ends"] = written("while True:\n    shop.total([1])\nassert shop.user() == 5")
+        ends["never ends"] = await one.tries(tests["never ends"])
     assert {name: proof.state for name, proof in ends.items()} == dict.fromkeys(
-        tried, "inconclusive"
+        tests, "inconclusive"
     ), {name: proof.reason for name, proof in ends.items()}
-    assert "no end within 2 s" in ends["never ends"].reason
+    assert [
+        proof.reason for proof in ends.values() if "\n" in proof.reason or not proof.reason
+    ] == []
     assert "the test changed shop.py" in ends["edits the code"].reason
+    assert "its report could not be read" in ends["prints a pass"].reason
+    assert "no end within 2 s" in ends["never ends"].reason
     assert not outside.exists()
 
 
@@ -256,6 +267,7 @@ async def test_unittest_runs_them_as_well(namespaces: None, tmp_path: Path) -> N
     async with bench(tmp_path, tests) as one:
         proof = await one.tries(UNITTEST, value="3 != 5", path="test_claim.py")
     assert (proof.state, proof.reason) == ("reproduced", "")
+    assert re.fullmatch(r"Python [\d.]+\w*", proof.versions)
 
 
 async def test_node_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
@@ -267,6 +279,7 @@ async def test_node_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
         missing = NODE_TEST.replace("{ total }", "{ sum }").replace("total(", "sum(")
         broken = await one.tries(missing, value="3 !== 5", path="test/claim.test.mjs")
     assert (proof.state, proof.reason) == ("reproduced", "")
+    assert re.fullmatch(r"node v[\d.]+", proof.versions)
     assert broken.state == "inconclusive"
 
 
@@ -277,3 +290,4 @@ async def test_go_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
     async with bench(tmp_path, tests, GO, GO_HEAD) as one:
         proof = await one.tries(GO_TEST, "Error", "Total is 3", path="claim_test.go")
     assert (proof.state, proof.reason) == ("reproduced", "")
+    assert re.fullmatch(r"go version go[\d.]+ \w+/\w+", proof.versions)

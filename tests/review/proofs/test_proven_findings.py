@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.agents.prover import FIXED
+from orchestrator.code_review.agents.prover import FIXED, GONE
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
+from orchestrator.report.formats import FormatInputs, render_format
+from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.stores.memory import MemoryStore
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, review
@@ -81,6 +83,9 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     assert "1 passed" in proof.base
     assert re.fullmatch(r"Python [\d.]+, pytest-[\d.]+", proof.versions)
     assert verdict.verdict == "needs_changes"
+    for shown in (describe_tests(finding), render_format("html", verdict, FormatInputs())):
+        assert "Add this test, that base passes and head fails: total(" in shown
+        assert "tests/test_claim.py" in shown
 
 
 async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_prediction(
@@ -176,3 +181,26 @@ async def test_on_the_next_push_the_same_test_decides_whether_the_finding_is_fix
     fixed = await given(ScriptedModel({"generalist": [said()]}), base="HEAD~3", previous=open_still)
     assert [(one.cause, one.reason) for one in fixed.rejected] == [("fixed", FIXED)]
     assert [one for one in fixed.findings if one.state == "open" and one.severity == "high"] == []
+
+
+async def test_a_defect_that_a_fix_only_moves_stays_open(namespaces: None, tmp_path: Path) -> None:
+    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
+    script: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(claim())],
+        "prover": [writes(written())],
+    }
+    given = partial(review, repo, adjust=alone, run_tests=True, prover=True)
+    first = await given(ScriptedModel(script))
+    repo.commit({"shop.py": HEAD.replace(QUOTE, "    rest = prices[1:]\n    return sum(rest)")})
+    silent = {"generalist": [said()]}
+    moved = await given(ScriptedModel(silent), base="HEAD~2", previous=first)
+    assert (only(moved).support, only(moved).since_previous) == ("proven", "open")
+    assert only(moved).evidence.quote in {"    rest = prices[1:]", "    return sum(rest)"}
+    unshown = await review(
+        repo, ScriptedModel(silent), adjust=alone, prover=True, base="HEAD~2", previous=first
+    )
+    assert [one.reason for one in unshown.rejected] == [GONE]
+    repo.commit({"shop.py": HEAD.replace(QUOTE, "    rest = prices[0:]\n    return sum(rest)")})
+    fixed = await given(ScriptedModel(silent), base="HEAD~3", previous=moved)
+    assert [one.cause for one in fixed.rejected] == ["fixed"]
+    assert [one for one in fixed.findings if one.severity == "high"] == []

@@ -1,0 +1,342 @@
+"""Checks a proof test in Python; see ``proof_tests``.
+
+Names that stand for others are written out first, so that one table of patterns holds for all ways
+to write a test. What a pattern cannot tell is told from the tree.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from diffchecks.check_io import Gap, Source, read
+from diffchecks.data_files import read_yaml
+from diffchecks.python.source_definitions import dotted_name
+
+
+class ProofTestJob(Struct, frozen=True):
+    """A test to check.
+
+    Attributes:
+        language: ``python``, ``javascript`` (TypeScript as well) or ``go``.
+        paths: the changed files.
+        roots: the directories that hold them, of both sides.
+        same: the test compares two ways that have to agree.
+        exception, value: with which head is predicted to fail.
+    """
+
+    text: str
+    language: str
+    paths: Sequence[str] = ()
+    roots: Sequence[str] = ()
+    same: bool = False
+    exception: str = ""
+    value: str = ""
+
+    @property
+    def predicted(self) -> str:
+        """The bare name of the exception."""
+        return self.exception.rpartition(".")[2]
+
+    def changed(self) -> Iterator[tuple[str, str]]:
+        """Path and text of each changed file, of both sides."""
+        for root in self.roots:
+            for path in self.paths:
+                try:
+                    yield path, Source(path, read(root, path)).text
+                except (Gap, ValueError):
+                    continue
+
+    def search(self, patterns: Sequence[dict[str, str]], code: str, names: str) -> Iterator[str]:
+        """What is wrong with a code; ``names`` is what the test has from the project."""
+        predicted = re.escape(self.predicted) or "(?!)"
+        for problem in patterns:
+            for why, pattern in problem.items():
+                own = pattern.replace("IMPORTED", names).replace("PREDICTED", predicted)
+                if re.search(own, code, re.MULTILINE):
+                    yield why
+
+
+GENERIC = re.compile(
+    r"(?i)(?<!['\"\w])(?:assert\w*|error|exception|fail|failed|failure|expected|received|actual|got"
+    r"|want(?:ed)?|to|be|equal|deeply|strictly|not|is|where|values?|the|and|raised?|panic|wrong|bad"
+    r"|unexpected)\b"
+)
+"""What stands in any failure."""
+_TABLE = read_yaml("proof_tests.yaml")["python"]
+_FILES = frozenset(_TABLE["files"])
+_REPLACING = frozenset({"setattr", "delattr", "patch", "object", "delitem", "setitem", "update"})
+_OWN_FILES = frozenset({"tmp_path", "tmpdir", "tmp_path_factory", "tempfile"})
+_FILE_MODULES = frozenset({"os", "pathlib", "shutil", "io", "glob", "codecs", "zipfile"})
+_READS = frozenset(_TABLE["reads"])
+_NEVER_RAISED = frozenset({"", "Exception", "BaseException", "AssertionError"})
+_PRIVATE = re.compile(r"(?:^|/)\.(?:git|diffcourt)(?:/|\b)|^/proc\b|^sys\.modules$|conftest|^\.py$")
+_PLAIN = re.compile(r"[\w-]{0,20}")
+
+
+def compares_two(node: ast.AST) -> bool:
+    """Whether it asserts that two values are equal, both computed of the same input."""
+    match node:
+        case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+            values = (left, right)
+        case ast.Call(func=ast.Attribute(attr="assertEqual"), args=[left, right, *_]):
+            values = (left, right)
+        case _:
+            return False
+    inputs = [{repr(n.value) for n in ast.walk(v) if isinstance(n, ast.Constant)} for v in values]
+    return not any(map(_is_literal, values)) and (not all(inputs) or inputs[0] == inputs[1])
+
+
+def _is_literal(node: ast.AST) -> bool:
+    computed = (ast.Name, ast.Call, ast.Await, ast.Attribute)
+    return not any(isinstance(one, computed) for one in ast.walk(node))
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+class _Plain(ast.NodeTransformer):
+    """Writes names out, and leaves out texts that could look like code."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        is_code = isinstance(node.value, str) and not _PLAIN.fullmatch(node.value)
+        return ast.Constant("") if is_code else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        parts = [one.value for one in node.values if isinstance(one, ast.FormattedValue)]
+        return ast.Tuple([self.visit(one) for one in parts], ast.Load())
+
+
+class PythonTest:
+    """One test file."""
+
+    def __init__(self, tree: ast.Module, given: ProofTestJob) -> None:
+        self._given, self._nodes = given, list(ast.walk(tree))
+        self._defined: dict[str, set[str]] = {}
+        self._methods: set[str] = set()
+        for path, text in given.changed():
+            if path.endswith(".py"):
+                self._learn(path, text)
+        self._files = {PurePosixPath(path).name for path in given.paths}
+        self._imports = dict(self._imported())
+        self._assigned = list(self._assignments())
+        self._texts: dict[str, str] = {}
+        for name, value in self._assigned:
+            if text := self._text_of(value):
+                self._texts[name] = text
+            elif dotted := self._dotted(value).strip("."):
+                self._imports.setdefault(name, dotted)
+        self._own = self._made_of(_OWN_FILES)
+        self._paths = self._made_of(_FILE_MODULES)
+        moves = [node for node in self._nodes if self._ends(node) == "chdir"]
+        own_moves = [
+            node.lineno for node in moves if isinstance(node, ast.Call) and self._is_own(node)
+        ]
+        self._moved = min(own_moves, default=1 << 30)
+        self._code = ast.unparse(_Plain(self._imports).visit(ast.parse(given.text)))
+
+    def _learn(self, path: str, text: str) -> None:
+        """Keep what a changed module defines itself, under all of its dotted names."""
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        names: set[str] = set()
+        for node in tree.body:
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    names.add(node.name)
+                case ast.Assign() | ast.AnnAssign():
+                    names |= {
+                        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_stored(n)
+                    }
+        parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+        for first in range(len(parts)):
+            self._defined.setdefault(".".join(parts[first:]), set()).update(names)
+        # A property may be assigned to, and a method without a body is there to be replaced.
+        self._methods |= {
+            one.name
+            for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef)
+            for one in kind.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            if not (one.decorator_list or one.name.startswith("__"))
+            and not isinstance(one.body[-1], ast.Raise | ast.Pass)
+        }  # fmt: skip
+
+    def _imported(self) -> Iterator[tuple[str, str]]:
+        """Local name → what it stands for, dotted."""
+        for node in self._nodes:
+            if isinstance(node, ast.Import):
+                for one in node.names:
+                    top = one.name.partition(".")[0]
+                    yield (one.asname, one.name) if one.asname else (top, top)
+            elif isinstance(node, ast.ImportFrom):
+                for one in node.names:
+                    yield one.asname or one.name, f"{node.module or ''}.{one.name}".strip(".")
+
+    def _assignments(self) -> Iterator[tuple[str, ast.expr]]:
+        """Each local name with what it is assigned."""
+        for node in self._nodes:
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    stored = [n for one in targets for n in ast.walk(one) if _is_stored(n)]
+                    yield from ((n.id, value) for n in stored if isinstance(n, ast.Name))
+                case ast.NamedExpr(target=target, value=value):
+                    yield target.id, value
+                case ast.withitem(optional_vars=ast.AST() as target, context_expr=value):
+                    yield from ((name, value) for name in _names(target))
+
+    def _made_of(self, sources: frozenset[str]) -> set[str]:
+        """The names that hold what is made of some sources."""
+        tops = {name: dotted.partition(".")[0] for name, dotted in self._imports.items()}
+        names = {name for name, top in tops.items() if top in sources} | sources
+        for _ in range(3):
+            names |= {name for name, value in self._assigned if not names.isdisjoint(_names(value))}
+        return names
+
+    def _is_own(self, node: ast.AST) -> bool:
+        return not self._own.isdisjoint(_names(node))
+
+    def problems(self) -> Iterator[str]:
+        """Names of reasons, or whole reasons."""
+        tests = len(re.findall(_TABLE["tests"], self._code))
+        if tests != 1:
+            yield f"holds {tests} tests; write one for one claim"
+        if not re.search(_TABLE["asserts"], self._code):
+            yield "asserts nothing"
+        yield from self._given.search(_TABLE["problems"], self._code, "(?!)")
+        for node in self._nodes:
+            yield from self._of(node)
+
+    def _of(self, node: ast.AST) -> Iterator[str]:
+        match node:
+            case ast.Call():
+                yield from self._of_call(node)
+            case ast.Attribute() if _is_stored(node):
+                yield from self._of_replacement(self._dotted(node))
+            case ast.Subscript() if _is_stored(node):
+                yield from self._of_replacement(self._dotted(node.value))
+            case ast.Constant(value=str() as text):
+                names_file = PurePosixPath(text).name in self._files and "." in text
+                if names_file or _PRIVATE.search(text):
+                    yield "looks"
+            case ast.Raise():
+                yield from self._of_raise(node)
+            case ast.Assert():
+                yield from self._of_assertion([node.test], node.msg)
+            case ast.ClassDef(bases=bases) if any(
+                self._dotted(base).rpartition(".")[0] in self._defined for base in bases
+            ):
+                if self._methods & {getattr(one, "name", "") for one in node.body}:
+                    yield "replaces"
+
+    def _of_raise(self, node: ast.Raise) -> Iterator[str]:
+        """Only a fake may raise, and not what is predicted."""
+        in_fakes = {
+            one
+            for kind in self._nodes if isinstance(kind, ast.ClassDef)
+            if not any(getattr(n, "name", "").startswith("test") for n in kind.body)
+            for one in ast.walk(kind)
+        }  # fmt: skip
+        name = self._ends(node.exc) if node.exc else ""
+        if (
+            node not in in_fakes
+            or name in {self._given.predicted} | _NEVER_RAISED
+            or name.islower()
+        ):
+            yield "raises"
+
+    def _of_assertion(
+        self, compared: Sequence[ast.expr], message: ast.expr | None
+    ) -> Iterator[str]:
+        """Values that are compared, with what the assertion says of its own."""
+        tests = [n for one in compared for n in ast.walk(one)]
+        parts = [v for n in tests if isinstance(n, ast.BoolOp) for v in n.values]
+        if any(isinstance(v, ast.Constant) for v in parts) or all(map(_is_literal, compared)):
+            yield "constant"
+        value = " ".join(self._given.value.split())
+        said = " ".join(self._text_of(message).split()) if message else ""
+        rest = GENERIC.sub("", value)
+        if not any(isinstance(n, ast.NotEq | ast.IsNot | ast.NotIn) for n in tests):
+            if self._given.predicted == "AssertionError" and value in ast.unparse(compared[0]):
+                rest = ""  # pytest shows the code in any failure
+            for one in compared:
+                top = [one.left, *one.comparators] if isinstance(one, ast.Compare) else [one]
+                for part in filter(_is_literal, top):
+                    rest = rest.replace(ast.unparse(part), "", 1)
+        if value and ((said and value in said) or not re.search(r"\w", rest)):
+            yield "predicts"
+
+    def _of_call(self, node: ast.Call) -> Iterator[str]:
+        name, dotted = self._ends(node), self._dotted(node.func)
+        is_path = not self._paths.isdisjoint(_names(node.func)) or dotted.startswith("io.open")
+        touches = name in _READS or (name in _FILES and is_path)
+        if touches and not self._is_own(node) and node.lineno <= self._moved:
+            yield "looks"
+        if name.startswith("assert") and isinstance(node.func, ast.Attribute) and node.args:
+            wanted = 1 if re.search("True|False|None", name) else 2
+            messages = [*node.args[wanted:], *(w.value for w in node.keywords if w.arg == "msg")]
+            yield from self._of_assertion(node.args[:wanted], next(iter(messages), None))
+        if name == "update":
+            yield from self._of_replacement(dotted.removesuffix(".update"))
+        elif name in _REPLACING:
+            words = {word.arg: word.value for word in node.keywords}
+            named = [words[w] for w in ("target", "name", "attribute") if w in words]
+            if given := [*node.args[:2], *named]:
+                yield from self._of_replaced(name, given)
+
+    def _of_replaced(self, name: str, given: Sequence[ast.expr]) -> Iterator[str]:
+        """What ``setattr`` and its like replace: an object and a name, or a dotted name."""
+        text, second = self._text_of(given[0]), self._text_of(given[1]) if given[1:] else ""
+        first = text or self._dotted(given[0]).strip(".")
+        is_whole = text and name in {"patch", "setattr", "delattr"}
+        if not first or (name in {"setattr", "delattr", "object"} and not (second or is_whole)):
+            yield "replaces"
+        yield from self._of_replacement(first if is_whole else f"{first}.{second}")
+
+    def _of_replacement(self, target: str) -> Iterator[str]:
+        """A name that the test replaces, such as ``shop.prices.tax``."""
+        parts = target.split(".")
+        is_own = len(parts) == 2 and parts[0] in {"self", "cls"}
+        if (parts[1:] and parts[-1] in self._methods and not is_own) or any(
+            parts[end] in self._defined.get(".".join(parts[:end]), ())
+            for end in range(1, len(parts))
+        ):
+            yield "replaces"
+
+    def _text_of(self, node: ast.AST | None) -> str:
+        """The text of an expression that is known without running it, else empty."""
+        match node:
+            case ast.Constant(value=str() as text):
+                return text
+            case ast.Name(id=name):
+                return self._texts.get(name, "")
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._text_of(left) + self._text_of(right)
+            case ast.JoinedStr(values=values):
+                return "".join(map(self._text_of, values))
+            case ast.FormattedValue(value=value):
+                known = isinstance(value, ast.Constant)
+                return str(ast.literal_eval(value)) if known else self._text_of(value)
+        return ""
+
+    def _dotted(self, node: ast.AST) -> str:
+        """The dotted name, of what was imported under its own."""
+        first, dot, rest = dotted_name(node).partition(".")
+        return f"{self._imports.get(first, first)}{dot}{rest}".lstrip(".")
+
+    def _ends(self, node: ast.AST) -> str:
+        """The last part of the dotted name, of a call that of what it calls."""
+        return self._dotted(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
