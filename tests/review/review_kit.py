@@ -46,6 +46,9 @@ SHORT_LIVED = ("-c", "maintenance.auto=false", "-c", "core.fsync=none")
 """What a repository that lives as long as a test does not need takes half the time of a commit."""
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid", *SHORT_LIVED)
 
+PYTEST_ALONE = {"pytest.ini": "[pytest]\naddopts = --disable-plugin-autoload\n"}
+"""For repositories whose tests are run: pytest alone starts in a fifth of the time."""
+
 
 def in_ci(patch: pytest.MonkeyPatch) -> None:
     """Set what GitHub Actions sets."""

@@ -27,7 +27,7 @@ from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.engine.ports import CallContext
-from tests.review.review_kit import change, workspace_of
+from tests.review.review_kit import PYTEST_ALONE, change, workspace_of
 
 CONTEXT = CallContext("key", "proofs", 60.0)
 PYTEST = settings.Tests((sys.executable, "-m", "pytest", "-q"), seconds=20.0)
@@ -101,11 +101,12 @@ class Bench:
 async def bench(
     path: Path,
     tests: settings.Tests = PYTEST,
-    base: Mapping[str, str] | None = None,
+    base: dict[str, str] | None = None,
     head: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Bench]:
     policy = read_policy([read_shipped_layer()], environment="local", author_tier="")
-    repo = change(path, base or {"shop.py": BASE}, head or {"shop.py": HEAD, "conftest.py": OWN})
+    before = PYTEST_ALONE | (base or {"shop.py": BASE})
+    repo = change(path, before, head or {"shop.py": HEAD, "conftest.py": OWN})
     async with new_pool() as pool, workspace_of(repo) as workspace:
         inputs = ToolInputs(workspace, pool, policy.settings, IterationFocus(), (), {})
         single = single_test(tests)

@@ -18,7 +18,7 @@ from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.stores.memory import MemoryStore
 from tests.review.push_kit import alone, said
-from tests.review.review_kit import change, review
+from tests.review.review_kit import PYTEST_ALONE, change, review
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 BASE = "def total(prices):\n    return sum(prices)\n\n\ndef label(name):\n    return name.upper()\n"
@@ -30,7 +30,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q"]
 
 def settings(command: list[str] = PYTEST, **more: object) -> Mapping[str, str]:
     tests = {"command": command, "seconds": 20, **more}
-    return {".diffcourt/config/defaults.yaml": f"tests: {json.dumps(tests)}\n"}
+    return {".diffcourt/config/defaults.yaml": f"tests: {json.dumps(tests)}\n", **PYTEST_ALONE}
 
 
 def claim(**more: object) -> dict[str, object]:
