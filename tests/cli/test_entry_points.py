@@ -32,11 +32,7 @@ DIFFCOURT = str(BIN / "diffcourt")
 GIT = shutil.which("git") or ""
 PINNED = f"git+https://example.org/diffcourt@{40 * 'a'}"
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
-MODULES = {
-    *sys.stdlib_module_names,
-    *(name for name in packages_distributions() if name.isidentifier()),
-    *("sitecustomize", "usercustomize", "startup"),
-}
+MODULES = {*sys.stdlib_module_names, *("sitecustomize", "usercustomize", "startup")}
 PACKAGES = ("orchestrator", "venv", "pip", "ensurepip", "msgspec")
 PROGRAMS = {
     *(
@@ -71,7 +67,9 @@ class Hostile:
         self.folder, self.ran, self.told = folder, folder / "ran", folder / "told"
         module = f"open({str(self.ran)!r}, 'a').write(__file__ + '\\n')\n"
         program = f'#!/bin/sh\necho "$0 $*" >>{self.ran}\nexit 3\n'
-        base: dict[str, str | bytes] = {f"{name}.py": module for name in MODULES}
+        installed = filter(str.isidentifier, packages_distributions())  # slow: not at import
+        modules = MODULES.union(installed)
+        base: dict[str, str | bytes] = {f"{name}.py": module for name in modules}
         for name in PACKAGES:
             base |= {f"{name}/__init__.py": module, f"{name}/__main__.py": module}
         programs = {f"{place}{name}" for place in PLACES for name in PROGRAMS} - {*PACKAGES}
