@@ -13,6 +13,7 @@ from orchestrator.app.policy_sources import load_policy, read_layers, required_p
 from orchestrator.app.run_review import BACKEND, require_source
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.model_skills import choose_packs
 from orchestrator.code_review.agents.shared_opening import open_for_models
 from orchestrator.code_review.cost_estimate import ReviewEstimate, estimate
 from orchestrator.code_review.review_setup import OpenModel, open_review
@@ -53,4 +54,5 @@ async def _estimate(options: ReviewOptions) -> ReviewEstimate:
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
                 if has_model(state.given.settings):
                     await open_for_models(state, analyze=False)
+                    await choose_packs(state)
                 return estimate(state)

@@ -1,7 +1,7 @@
 """Reading a playbook's steps: one text that a model reads as prose and code reads as a list."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -19,10 +19,20 @@ REQUIRED = {
     "finding-category": "category",
 }
 """Key of the metadata that code checks → what its words name, as in ``SkillRequirements``."""
+PACK_FOR = "pack-for"
+SCOPE = ("files", "words", PACK_FOR)
+"""Keys of the metadata that say for which changed files a skill is, as in ``SkillScope``."""
+MAX_PACK = 6_000
+"""Characters of a knowledge pack, about 1,500 tokens."""
 
 _HEADING = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
 _ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
 _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")
+_TITLE = re.compile(r"#[ \t].*\n+")
+_BLOCKS = re.compile(r"\n(?=[ \t]*\n|#|- |\d+[.)] )")
+_COMPOUND = re.compile(r"[a-z][a-z0-9]*(?:_+[a-z0-9]+)+")
+_ASIDE = re.compile(r"\s*\(([^()]*)\)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\W*[A-Z])")
 
 
 class PlaybookStep(Struct, frozen=True):
@@ -79,3 +89,49 @@ def read_steps(body: str) -> tuple[PlaybookStep, ...]:
         PlaybookStep(tuple(dict.fromkeys(_TICKED.findall(" ".join(lines)))), line)
         for line, lines in items
     )
+
+
+def keep_judgment(body: str, offered: Collection[str], known: Collection[str]) -> str:
+    """A playbook as a model reads it: what to judge, and nothing of tools that it is not offered.
+
+    Args:
+        offered: the tools that the model may call. A step that names another one is for code.
+        known: the names of all tools.
+    """
+    kept: list[str] = []
+    heading, number = "", 0
+    for block in _BLOCKS.split(_TITLE.sub("", body, count=1)):
+        if title := _HEADING.match(block):
+            heading = title.group(1)
+        step = _ITEM.match(block.partition("\n")[0]) if heading == "Steps" else None
+        if step is None:
+            kept.append(block)
+        elif set(_TICKED.findall(block)).issubset(offered):
+            number += 1
+            kept.append(f"{number}. {block[step.start(1) :]}")
+    title_of_steps = "## What to judge\n" if number else ""
+    text = re.sub(r"(?m)^## Steps[ \t]*\n" + r"\n*" * (not number), title_of_steps, "\n".join(kept))
+    return drop_mentions(text, set(known).difference(offered)).strip()
+
+
+def drop_mentions(text: str, tools: Collection[str]) -> str:
+    """A text without the asides and sentences that name one of these tools.
+
+    Of a tool whose name is an English word (``search``) only a name in backticks is one.
+    """
+    blocks = [(block, _without_mentions(block, set(tools))) for block in _BLOCKS.split(text)]
+    return "\n".join(kept for block, kept in blocks if kept or not block)
+
+
+def _without_mentions(block: str, tools: set[str]) -> str:
+    """A paragraph or list item; empty if nothing is left of it."""
+
+    def names_one(part: str) -> bool:
+        return not tools.isdisjoint((*_TICKED.findall(part), *_COMPOUND.findall(part)))
+
+    if not names_one(block):
+        return block
+    text = _ASIDE.sub(lambda aside: "" if names_one(aside[1]) else aside[0], block)
+    *marker, rest = re.split(r"^(- |\d+[.)] )", text, maxsplit=1)
+    kept = " ".join(part for part in _SENTENCE_END.split(rest) if not names_one(part))
+    return "".join([*marker, kept]) if kept else ""

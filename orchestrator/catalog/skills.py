@@ -1,7 +1,7 @@
 """Skills (``skills_catalog/<name>/SKILL.md``): the Agent Skills format, five fixed sections."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -11,8 +11,11 @@ from orchestrator.catalog.agents import KnownNames
 from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.playbook_steps import (
     FILES_COVERED,
+    MAX_PACK,
+    PACK_FOR,
     PLACES,
     REQUIRED,
+    SCOPE,
     SECTIONS,
     iter_tool_names,
     read_sections,
@@ -26,7 +29,7 @@ from orchestrator.catalog.yaml_validation import (
 )
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
-from orchestrator.engine.types import Skill, SkillRequirements
+from orchestrator.engine.types import Skill, SkillRequirements, SkillScope
 from orchestrator.errors import ConfigError
 
 _NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -61,15 +64,20 @@ def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skil
     head = convert_node(SkillFrontMatter, page.head, found)
     if head is not None:
         found += _check_front_matter(file, page, head, known)
-    found += _check_body(page, {*known.tools, *known.analyzers})
+        names = {*known.tools, *known.analyzers}
+        is_pack = PACK_FOR in head.metadata
+        found += _check_pack(page, head) if is_pack else _check_body(page, names)
     errors += found
     if head is None or found:
         return None
     content = {"head": to_builtins(head), "text": page.body}
     named = frozenset(iter_tool_names(page.body))
-    requires = SkillRequirements(*(tuple(head.metadata.get(k, "").split()) for k in REQUIRED))
+    requires, scope = (
+        kind(*(tuple(head.metadata.get(key, "").split()) for key in keys))
+        for kind, keys in ((SkillRequirements, REQUIRED), (SkillScope, SCOPE))
+    )
     text = page.body + _describe(requires)
-    return Skill(head.name, head.description, text, digest(content), named, requires)
+    return Skill(head.name, head.description, text, digest(content), named, requires, scope)
 
 
 def _describe(requires: SkillRequirements) -> str:
@@ -95,13 +103,17 @@ def _check_front_matter(
         _finding_fields(known.contracts),
         known.analyzers,
     ]
-    lists = [("tool", tools, head.allowed_tools, ["allowed-tools"])]
+    lists = [
+        ("tool", tools, head.allowed_tools, ["allowed-tools"]),
+        ("topic", known.analyzers, head.metadata.get(PACK_FOR, ""), ["metadata", PACK_FOR]),
+    ]
     for (key, kind), names in zip(REQUIRED.items(), required, strict=True):
         lists.append((kind, names, head.metadata.get(key, ""), ["metadata", key]))
     lists += [
-        ("key", REQUIRED, key, ["metadata", key])
-        for key in head.metadata.keys() - REQUIRED.keys()
-        if get_close_matches(key, REQUIRED, cutoff=0.75)
+        ("key", keys, key, ["metadata", key])
+        for keys in [(*REQUIRED, *SCOPE)]
+        for key in head.metadata.keys() - {*keys}
+        if get_close_matches(key, keys, cutoff=0.75)
     ]
     found += [
         page.head.error(describe_unknown_name(kind, name, names), *place)
@@ -116,6 +128,20 @@ def _finding_fields(contracts: Mapping[str, Mapping[str, Any]]) -> Collection[st
     """The fields of a finding in a report, by the contracts."""
     lists = (one.get("properties", {}).get("findings", {}) for one in contracts.values())
     return {name for one in lists for name in one.get("items", {}).get("properties", ())}
+
+
+def _check_pack(page: Markdown, head: SkillFrontMatter) -> Iterator[ConfigError]:
+    """Errors of a knowledge pack: code chooses it, so it has no steps, and asks for no calls."""
+    if len(page.body) > MAX_PACK:
+        size = f"{len(page.body):,} characters; at most {MAX_PACK:,} are allowed"
+        yield page.error(f"a knowledge pack must be short, and this one has {size}", 1)
+    if "Steps" in (present := read_sections(page.body)):
+        yield page.error("a knowledge pack has no '## Steps'; drop them", present["Steps"][0])
+    if not head.metadata.get("files", "").split():
+        yield page.head.error("a knowledge pack needs patterns in metadata.files", "metadata")
+    for key in head.metadata.keys() & REQUIRED.keys():
+        message = f"only a playbook has {key!r}, not a knowledge pack; drop it"
+        yield page.head.error(message, "metadata", key)
 
 
 def _check_body(page: Markdown, names: Collection[str]) -> list[ConfigError]:

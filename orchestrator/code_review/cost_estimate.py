@@ -153,9 +153,9 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
     if state.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
     else:
-        lead = state.given.catalog.agents[state.given.settings.lead]
-        state.round.plan = planning.read_plan(state, LoopResult(lead.name, "failed"))
-        yield Task(lead, planning.lead_brief(state), state.round.key("plan"))
+        task = planning.lead_task(state)
+        state.round.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
+        yield task
     yield from planning.build_tasks(state)
     if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
@@ -201,11 +201,12 @@ def _expected_usage(
     paths = own or planning.reviewable_paths(state)
     sizes = [state.given.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
+    read += sum(RESULTS for skill in spec.skills if skill.tools)
     return call_costs.estimate_conversation(
         price,
         prompt=estimate_input_tokens(request),
         cached=cached,
-        per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
+        per_turn=read // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,
     )

@@ -17,6 +17,7 @@ from orchestrator.code_review.agents import (
     fixer,
     follow_up,
     judging,
+    model_skills,
     planning,
     prover,
     shared_opening,
@@ -42,7 +43,7 @@ from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide
 from orchestrator.code_review.verdict.decision import check
 from orchestrator.engine.agent_loop import LoopResult
-from orchestrator.engine.agent_tasks import Task, run_task, run_team
+from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
@@ -72,6 +73,7 @@ async def intake(state: ReviewState) -> str:
                 state.given.handed_over, state.given.workspace.change, state.policy_digests
             )
             await shared_opening.open_for_models(state)
+            await model_skills.choose_packs(state)
         return "Plan"
     state.stop = StopDecision("done", "the change is empty; there is nothing to review")
     return "Done"
@@ -85,8 +87,7 @@ async def plan(state: ReviewState) -> str:
     if state.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
         return "Triage"
-    lead = state.given.catalog.agents[state.given.settings.lead]
-    task = Task(lead, planning.lead_brief(state), state.round.key("plan"))
+    task = planning.lead_task(state)
     state.round.planned = await run_task(task, state.runtime, state.given.budget)
     state.round.plan = planning.read_plan(state, state.round.planned)
     return "Triage"

@@ -249,8 +249,23 @@ class SkillRequirements(Struct, frozen=True):
     categories: tuple[str, ...] = ()
 
 
+class SkillScope(Struct, frozen=True):
+    """The changed files that a skill is about.
+
+    Attributes:
+        files: patterns of their names; empty: any file.
+        words: of which the file's text has one; empty: the name tells.
+        topics: of a knowledge pack, those whose agents get it; empty: a playbook, which agents
+            list.
+    """
+
+    files: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
 class Skill(Struct, frozen=True):
-    """A playbook (Agent Skills format).
+    """A playbook or a knowledge pack (Agent Skills format).
 
     Attributes:
         text: the body of SKILL.md.
@@ -263,6 +278,7 @@ class Skill(Struct, frozen=True):
     digest: str = ""
     tools: frozenset[str] = frozenset()
     requires: SkillRequirements = SkillRequirements()
+    scope: SkillScope = SkillScope()
 
 
 class Bounds(Struct, frozen=True):

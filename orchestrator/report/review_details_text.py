@@ -96,6 +96,9 @@ def _render_assignment(page: TextLayout, verdict: Verdict) -> list[str]:
         files = count_noun(len(share.paths), "file")
         text = f"{share.agent}: {files}, {share.tokens:,} tokens: {', '.join(share.paths)}"
         lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
+    for agent, packs in found.packs.items():
+        text = f"knowledge packs of {agent}: {', '.join(packs)}"
+        lines += page.wrap(escape_line(text), first="  ", rest="    ")
     return lines
 
 

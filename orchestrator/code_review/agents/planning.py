@@ -7,7 +7,12 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.code_review.agent_report_contracts import PlannedTask, ReviewPlan, as_form
-from orchestrator.code_review.agents import escalation_stages, follow_up, reviewer_assignment
+from orchestrator.code_review.agents import (
+    escalation_stages,
+    follow_up,
+    model_skills,
+    reviewer_assignment,
+)
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
@@ -29,8 +34,14 @@ def build_brief(task: str, nonce: str, **facts: object) -> str:
     return f"{task}\n{frame(json.dumps(facts), nonce)}"
 
 
+def lead_task(state: ReviewState) -> Task:
+    """The lead's task in this iteration."""
+    lead = model_skills.for_model(state, state.given.catalog.agents[state.given.settings.lead])
+    return Task(lead, lead_brief(state), state.round.key("plan"))
+
+
 def lead_brief(state: ReviewState) -> str:
-    """The lead's task."""
+    """What the lead is asked."""
     change, focus = state.given.workspace.change, state.focus
     task = "Plan the review of this change: who reviews which files, and why."
     if state.shares:
@@ -309,7 +320,7 @@ def _searched_only(state: ReviewState) -> list[str]:
 
 
 def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
-    """The agent with only those analyzers, and with a model playbooks, that apply to its files.
+    """The agent with only those analyzers, and with a model skills, that apply to its files.
 
     A model is shown few tools, and one without files distracts. If none applies, the agent keeps
     all of them, so that the journal shows that they had nothing to examine.
@@ -322,13 +333,13 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]
     analyses = [tool for tool in known if isinstance(tool, Analysis)]
     idle = {tool.spec.name for tool in analyses if not any(map(tool.concerns, names))}
-    if len(idle) == len(analyses):
-        return spec
-    skills = spec.skills
-    if state.runtime.opening:
-        skills = tuple(skill for skill in skills if not skill.tools or skill.tools - idle)
-    tools = tuple(name for name in spec.tools if name not in idle)
-    return replace(spec, tools=tools, skills=skills)
+    if len(idle) < len(analyses):
+        skills = spec.skills
+        if state.runtime.opening:
+            skills = tuple(skill for skill in skills if not skill.tools or skill.tools - idle)
+        tools = tuple(name for name in spec.tools if name not in idle)
+        spec = replace(spec, tools=tools, skills=skills)
+    return model_skills.for_model(state, spec, names)
 
 
 def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:

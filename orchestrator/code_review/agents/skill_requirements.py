@@ -28,8 +28,9 @@ Claim = tuple[ReportedFinding, Finding]
 def skill_requirements(state: ReviewState) -> Mapping[str, bool]:
     """``skill: requirement`` → whether it is met, for the skills of all agents' tasks.
 
-    Excluded are tools that apply to no changed file, and those that the agent may not call. What
-    analyzers prove needs no evidence. Of a finding that is reported again the last report counts.
+    Excluded are tools that apply to no changed file, and those that the agent may not call. A model
+    is asked only what the playbooks that it was sent ask. What analyzers prove needs no evidence.
+    Of a finding that is reported again the last report counts.
     """
     idle = {call.ref for call in state.calls() if not call.did_its_work}
     roots = [iteration_root(one.number) for one in state.rounds]  # a replay knows later calls
@@ -40,10 +41,11 @@ def skill_requirements(state: ReviewState) -> Mapping[str, bool]:
     for number, spec in ((one.number, task.spec) for one in state.rounds for task in one.tasks):
         own = [call for call in done if call.ok and call.agent in {spec.name, BY_CODE}]
         work = _Work(state, spec, own, claims.get((number, spec.name), ()))
-        for skill in spec.skills:
+        sent = {skill.name for skill in spec.skills}
+        for skill in state.agent(spec.name).skills:
             named = {tool: tool in ran for tool in sorted(skill.tools) if work.applies(tool)}
-            for name, is_met in (*named.items(), *work.stop(skill), *work.of_findings(skill)):
-                met[f"{skill.name}: {name}"] = is_met
+            asked = (*work.stop(skill), *work.of_findings(skill)) if skill.name in sent else ()
+            met |= {f"{skill.name}: {name}": is_met for name, is_met in (*named.items(), *asked)}
     return met
 
 
@@ -118,7 +120,8 @@ class _Work(Struct, frozen=True):
 
         A finding of a category that no skill of the agent names is of all of them.
         """
-        known = {name for one in self.spec.skills for name in one.requires.categories}
+        own = self.state.agent(self.spec.name).skills
+        known = {name for one in own for name in one.requires.categories}
         names = skill.requires.categories
         tools = [find_tool(self.state, self.spec, name) for name in skill.tools]
         reads = [one.concerns(finding.path) for one in tools if isinstance(one, Analysis)]

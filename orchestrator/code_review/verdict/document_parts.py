@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from orchestrator.catalog.effort import Tier
 from orchestrator.catalog.shared_literals import Outcome, Severity
@@ -186,6 +186,10 @@ class Assignment(Strict, frozen=True):
         tuple[AgentShare, ...],
         Meta(description="assigned by code; empty: the lead assigned the files"),
     ] = ()
+    packs: Annotated[
+        dict[str, tuple[str, ...]],
+        Meta(description="the knowledge packs that code chose for each agent"),
+    ] = field(default_factory=dict)
 
 
 def describe_tier(assignment: Assignment) -> str:

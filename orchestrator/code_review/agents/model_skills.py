@@ -1,0 +1,121 @@
+"""What an agent's model is shown of skills: playbooks for its files, and knowledge packs.
+
+Playbooks are cut to what a model judges by. Code chooses the packs from what changed: base says
+which files each is for, and the text of a change decides nothing else.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from msgspec.structs import replace
+
+from diffchecks.check_io import decode_text
+from diffchecks.file_patterns import matches
+from orchestrator.catalog.playbook_steps import drop_mentions, keep_judgment
+from orchestrator.code_review.agents.uncalled_analyzers import find_tool
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS
+from orchestrator.engine.types import AgentSpec, Skill
+
+MAX_PACKS = 3
+"""Knowledge packs of one agent."""
+
+
+async def choose_packs(state: ReviewState) -> None:
+    """Give each examining agent the packs that cover most changed lines of its files."""
+    assignment, skills = state.assignment, state.given.catalog.skills
+    if assignment is None:
+        return
+    packs = [skill for skill in skills.values() if skill.scope.topics]
+    lines: dict[str, Counter[str]] = {pack.name: Counter() for pack in packs}
+    for file in state.given.workspace.change.files:
+        for pack in await _packs_of(state, file, packs):
+            lines[pack.name][file.path] = len(file.added) + len(file.removed)
+    own = {share.agent: share.paths for share in assignment.shares}
+    chosen: dict[str, tuple[str, ...]] = {}
+    for name in state.examiners:
+        own_skills = state.agent(name).skills
+        topics = {topic for skill in own_skills for topic in skill.requires.categories}
+        listed = {skill.name for skill in own_skills}
+        covered = {
+            pack.name: sum(lines[pack.name][path] for path in own.get(name, lines[pack.name]))
+            for pack in packs
+            if pack.name not in listed and (not topics or topics.intersection(pack.scope.topics))
+        }
+        ranked = sorted(filter(covered.get, covered), key=lambda pack: (-covered[pack], pack))
+        if ranked:
+            chosen[name] = tuple(ranked[:MAX_PACKS])
+    state.assignment = replace(assignment, packs=chosen)
+
+
+async def _packs_of(
+    state: ReviewState, file: ChangedFile, packs: Iterable[Skill]
+) -> Collection[Skill]:
+    """The packs for a file, by its name and, where that does not tell, by words in its text."""
+    workspace, blob = state.given.workspace, file.new_blob or file.old_blob
+    named = [pack for pack in packs if matches(file.path, pack.scope.files)]
+    if not (named and blob and (file.added or file.removed)) or workspace.left_out(file):
+        return ()
+    if not any(pack.scope.words for pack in named):
+        return named
+    text = decode_text(await workspace.contents.read(blob))
+    return [pack for pack in named if not pack.scope.words or _has_one(text, pack.scope.words)]
+
+
+def _has_one(text: str, words: Iterable[str]) -> bool:
+    """Whether a text has one of these as a whole word."""
+    return re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text) is not None
+
+
+def for_model(
+    state: ReviewState, spec: AgentSpec, names: Collection[str] | None = None
+) -> AgentSpec:
+    """An agent with the skills that its model is shown; offline as it is.
+
+    A playbook is left out if none of the agent's files is one that it is for, and its analyzers
+    have found nothing in them. If none would remain, all do.
+
+    Args:
+        names: of its files; None: its playbooks are not about files.
+    """
+    if not state.runtime.opening:
+        return spec
+    skills = state.given.catalog.skills
+    offered = {
+        name for name in spec.tools if name not in ANALYZERS and find_tool(state, spec, name)
+    }
+    known = {*TOOLS, *spec.tools}
+    found = {} if names is None else _tools_with_findings(state, names)
+    wanted = [
+        skill
+        for skill in spec.skills
+        if names is None
+        or not skill.scope.files
+        or any(matches(name, skill.scope.files) for name in names)
+        or not found.isdisjoint(skills[skill.name].tools)
+    ]
+    packs = state.assignment.packs.get(spec.name, ()) if state.assignment else ()
+    return replace(
+        spec,
+        prompt=drop_mentions(spec.prompt, known - offered),
+        skills=(
+            *(
+                skill
+                if skill.scope.topics
+                else replace(skill, text=keep_judgment(skills[skill.name].text, offered, known))
+                for skill in wanted or spec.skills
+            ),
+            *(skills[name] for name in packs),
+        ),
+    )
+
+
+def _tools_with_findings(state: ReviewState, names: Collection[str]) -> Collection[str]:
+    """The analyzers that have found something in these files."""
+    return {
+        call.tool
+        for call in state.calls()
+        if any(finding.path in names for finding in call.result.findings)
+    }
