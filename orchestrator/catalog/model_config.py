@@ -67,7 +67,6 @@ class Capabilities(Strict, frozen=True):
         max_tokens_field: the name of that parameter (Chat Completions only).
         think_tags: thinking in front of an answer, as ``<think>...</think>``, is no part of it.
         returns_reasoning: the reasoning of an answer must be in the next request.
-        asides: a request may have an instruction for one turn (``types.Aside``).
         cache_breakpoints: a request may mark where a cached prompt ends (Responses only).
         streams: answers are requested as a stream.
         traceparent: requests carry the trace context (W3C) of the model call.
@@ -81,7 +80,6 @@ class Capabilities(Strict, frozen=True):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     think_tags: bool = False
     returns_reasoning: bool = False
-    asides: bool = True
     cache_breakpoints: bool = False
     streams: bool = True
     traceparent: bool = False

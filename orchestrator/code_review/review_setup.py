@@ -38,7 +38,6 @@ from orchestrator.engine.model_call_events import note_once
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
-from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import run_nonce
@@ -110,7 +109,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         tool_inputs = _tool_inputs(policy, workspace, focus, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
-            Registry([UseSkill(), *build(tool_inputs, catalog.tool_policy), *tools]),
+            Registry([*build(tool_inputs, catalog.tool_policy), *tools]),
             catalog.tool_policy.for_environment(policy.environment),
             journal,
             guards=guards.calls(catalog.tool_policy),

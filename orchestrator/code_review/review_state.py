@@ -39,7 +39,6 @@ from orchestrator.code_review.verdict.document_parts import (
     Proof,
 )
 from orchestrator.code_review.verdict.model import RequiredCheck
-from orchestrator.engine.agent_context import add_skill_tool, tools_shown
 from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
 from orchestrator.engine.agent_tasks import StageChange, Task
 from orchestrator.engine.budget import Account
@@ -287,23 +286,16 @@ class ReviewState:
         A tool that the tool policy denies is no gap. A tool that no playbook names and that exceeds
         the number that can be shown is one.
         """
-        runtime, executor = self.runtime, self.runtime.executor
-        registry, policy = executor.registry, executor.policy
+        registry, policy = self.runtime.executor.registry, self.runtime.executor.policy
         found: dict[str, tuple[str, bool]] = {}
         for spec in (task.spec for done in self.rounds for task in done.tasks):
-            able = add_skill_tool(spec, runtime.choose_model(spec), executor)
-            opened = (None, *(skill.name for skill in able.skills))
-            named = frozenset[str]().union(*(skill.tools for skill in able.skills))
-            shown: set[str] = set()
-            while (
-                more := {
-                    tool.name
-                    for name in opened
-                    for tool in tools_shown(able, executor, name, shown & named)
+            named = frozenset[str]().union(*(one.tools for one in self.agent(spec.name).skills))
+            shown, count = set[str](), -1
+            while len(shown) > count:
+                count = len(shown)
+                shown |= {
+                    tool.name for tool in registry.tools_for_task(spec, policy, shown & named)
                 }
-                - shown
-            ):
-                shown |= more
             for name in spec.tools:
                 if name in ANALYZERS and name not in shown:
                     reason = policy.refusal(spec, registry.specs()[name])

@@ -2,7 +2,7 @@
 
 - A run: ``state_machine``; the tasks of agents: ``agent_tasks``.
 - An agent: ``agent_loop``, ``report_reading``; its context: ``agent_context``,
-  ``context_compaction``, ``skills``, ``common_contract``; its ends: ``loop_detection``, ``budget``.
+  ``context_compaction``, ``common_contract``; its ends: ``loop_detection``, ``budget``.
 - A model call: ``model_routing``, ``model_call_events``, ``text_guards``.
 - A tool call: ``executor``, with ``tool_registry``, ``tool_circuit_breaker``, ``tool_call_guards``,
   ``program_output_collection``, ``untrusted_text``.

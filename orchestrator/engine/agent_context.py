@@ -1,15 +1,14 @@
 """The context of an agent: what its model is sent, turn by turn.
 
     system, tools         the same bytes in every turn, so a provider can cache them; if there are
-                          more tools than can be shown, a selection for the open playbook
+                          more tools than can be shown, those not called yet
     brief, turns so far   append-only, so a provider can cache all of it
-    the open skill        at the end, for this turn only
 
 A provider caches a prefix of equal bytes, and may sign its reasoning over that prefix. So only
 compaction of a full window changes earlier messages, and the journal records it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import to_builtins
@@ -27,10 +26,8 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import Model
-from orchestrator.engine.skills import USE_SKILL, listing, titled
 from orchestrator.engine.types import (
     AgentSpec,
-    Aside,
     Block,
     Json,
     Message,
@@ -40,7 +37,6 @@ from orchestrator.engine.types import (
     Text,
     ToolCall,
     ToolResult,
-    ToolSpec,
 )
 from orchestrator.errors import GuardRefused, ModelError
 
@@ -51,52 +47,21 @@ get to as gaps.
 
 NO_CONTRACTS: Mapping[str, Json] = {}
 
-TextKind = Literal["opening", "role", "brief", "correction", "last_turn", "skill"]
+TextKind = Literal["opening", "role", "brief", "correction", "last_turn"]
 """What a text is that code puts into a conversation: a report that is sent back is answered by a
-``correction``; ``skill`` is the open playbook."""
+``correction``."""
 
 
-def compose_blocks(texts: Sequence[tuple[str, str]]) -> list[Text | Aside]:
+def compose_blocks(texts: Sequence[tuple[str, str]]) -> list[Text]:
     """The blocks of a message for texts of these kinds; a role is followed by its brief."""
     role = dict(texts).get("role")
-    blocks: list[Text | Aside] = []
+    blocks: list[Text] = []
     for kind, text in texts:
-        if kind == "skill":
-            blocks.append(Aside(text))
-        elif kind == "brief" and role is not None:
+        if kind == "brief" and role is not None:
             blocks.append(Text(f"{role}\n\n{text}"))
         elif kind != "role":
             blocks.append(Text(text))
     return blocks
-
-
-def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
-    """The agent, with the tool that opens its skills if it needs that and may call it."""
-    tool = executor.registry.specs().get(USE_SKILL)
-    if not (choice.progressive and spec.skills and tool):
-        return spec
-    able = replace(spec, tools=(USE_SKILL, *spec.tools))
-    return spec if executor.policy.refusal(able, tool) else able
-
-
-def tools_shown(
-    spec: AgentSpec, executor: Executor, opened: str | None, called: Collection[str]
-) -> tuple[ToolSpec, ...]:
-    """The tools of an agent's turn.
-
-    Args:
-        spec: the agent, from ``add_skill_tool``. Without the tool that opens skills all of them are
-            open: then the order of its list decides, and tools that it has called come last.
-        opened: the name of the open skill.
-    """
-    progressive = USE_SKILL in spec.tools
-    skills = [skill for skill in spec.skills if skill.name == opened and progressive]
-    return executor.registry.tools_for_task(
-        spec,
-        executor.policy,
-        playbook=frozenset[str]().union(*(skill.tools for skill in skills)),
-        called=() if progressive else called,
-    )
 
 
 class Context:
@@ -126,11 +91,9 @@ class Context:
         contracts: Mapping[str, Json] = NO_CONTRACTS,
     ) -> None:
         self._journal = journal
-        self._skills = {skill.name: skill for skill in spec.skills}
         self._spec, self._executor = spec, executor
-        self._open: str | None = None
         self._called: set[str] = set()
-        self._chosen_for: tuple[str | None, int] | None = None
+        self._chosen_for = -1
         self._common_tools = common_tools if opening else ()
         kind = contract_name(spec.contract, contracts) if opening else ""
         system = _system(spec, choice, rules)
@@ -190,28 +153,18 @@ class Context:
     def observed(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], last_turn: str = ""
     ) -> None:
-        """Append the results of a turn's calls, then the skill that is open now.
+        """Append the results of a turn's calls.
 
         Args:
             last_turn: why the next turn must be the report. The model is told; its tools stay,
                 because a provider's cache depends on them.
         """
-        for call, result in zip(calls, results, strict=True):
-            if call.name == USE_SKILL and result.ok:
-                self._open = result.data["skill"]
         self._called.update(call.name for call in calls)
         self._choose_tools()
         texts: list[tuple[TextKind, str]] = []
         if last_turn:
             texts.append(("last_turn", LAST_TURN.format(why=last_turn)))
-        if self._open:
-            texts.append(("skill", titled(self._skills[self._open])))
         self.add_texts(*texts, results=results)
-
-    def close_skill(self) -> None:
-        """Close the open skill."""
-        self._open = None
-        self._choose_tools()
 
     def make_room(self, model: Model, turn: Key) -> None:
         """Compact the conversation if it exceeds the window, and note that in the journal.
@@ -249,12 +202,7 @@ class Context:
         limits_text = ", ".join(
             f"{value:g} {name}" for name, value in limits.items() if value < float("inf")
         )
-        texts = [
-            f"# Skill: {section.name}\n\n{section.text}"
-            if section.kind == "skill"
-            else section.text
-            for section in sections
-        ]
+        texts = [section.shown for section in sections]
         own = [name for name in self._common_tools if name in spec.tools]
         others = "" if len(own) == len(self._common_tools) else "; the others are other agents'"
         yours = f"You have at most {limits_text}. Your tools: {', '.join(own) or 'none'}{others}."
@@ -262,16 +210,15 @@ class Context:
         return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form])
 
     def _choose_tools(self) -> None:
-        """The tools of the next turn: for the open playbook, or for all if none is open."""
-        basis = self._open, len(self._called)
-        if basis == self._chosen_for:
+        """The tools of the next turn."""
+        if len(self._called) == self._chosen_for:
             return
-        self._chosen_for = basis
+        self._chosen_for = len(self._called)
         spec, executor = self._spec, self._executor
         specs = executor.registry.specs()
-        tools = tuple(specs[name] for name in self._common_tools) or tools_shown(
-            spec, executor, self._open, self._called
-        )
+        tools = tuple(
+            specs[name] for name in self._common_tools
+        ) or executor.registry.tools_for_task(spec, executor.policy, called=self._called)
         if tools != self._standing.tools or "tools" not in self._asked:
             self._standing = replace(self._standing, tools=tools)
             described = [[tool.name, tool.description, dict(tool.schema)] for tool in tools]
@@ -291,8 +238,6 @@ class Context:
 
 def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[PromptSection, ...]:
     skills = [PromptSection("skill", skill.name, skill.text) for skill in spec.skills]
-    if USE_SKILL in spec.tools:
-        skills = [PromptSection("skills", spec.name, listing(spec.skills))]
     strategy = [PromptSection("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     sections = [PromptSection("rules", "harness", rules)] if rules else []
     return (PromptSection("role", spec.name, spec.prompt), *skills, *strategy, *sections)

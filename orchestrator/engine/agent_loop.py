@@ -18,7 +18,7 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_context import NO_CONTRACTS, Context, add_skill_tool
+from orchestrator.engine.agent_context import NO_CONTRACTS, Context
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.common_contract import contract_name
@@ -134,17 +134,16 @@ class AgentRuntime(Struct, frozen=True):
 
 def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request:
     """The first request of an agent's work on a brief."""
-    return _context(spec, brief, runtime)[1].request()
+    return _context(spec, brief, runtime).request()
 
 
-def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentSpec, Context]:
-    """The agent with the tool for skills, and the context of its model."""
+def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Context:
+    """The context of an agent's model."""
     choice, executor = runtime.choose_model(spec), runtime.executor
-    able = add_skill_tool(spec, choice, executor)
     # An agent without tools that gives one answer shares no prefix with the others.
     opening = runtime.opening if spec.tools else ""
-    context = Context(
-        able,
+    return Context(
+        spec,
         brief,
         choice,
         executor,
@@ -154,7 +153,6 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
         common_tools=runtime.common_tools if opening else (),
         contracts=runtime.contracts,
     )
-    return able, context
 
 
 async def run_agent(
@@ -168,7 +166,7 @@ async def run_agent(
     Raises:
         ReplayMismatch, StoreError: the run itself cannot continue.
     """
-    spec, context = _context(spec, brief, runtime)
+    context = _context(spec, brief, runtime)
     work = _Work(spec, context, runtime, key, account)
     result = await work.run()
     if result.status == "ok" or work.sent_back is None:
@@ -215,7 +213,6 @@ class _Work:
             elif response.stop == "paused":
                 watch.observe(response.blocks)
             else:
-                self._context.close_skill()
                 report, errors = await self._checked(response)
                 if not errors:
                     return self._ended("ok", report=report)

@@ -16,16 +16,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.types import (
-    Aside,
-    Block,
-    Json,
-    Message,
-    Opaque,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from orchestrator.engine.types import Block, Json, Message, Opaque, Text, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import frame
 
 TARGET_SHARE = 0.75
@@ -95,10 +86,7 @@ def apply_omission(messages: Sequence[Message], omission: Omission, nonce: str) 
         brief = tuple(block for block in messages[0].blocks if block != Text(OMISSION_NOTICE))
         start = _begins(messages)[omission.exchanges]
         kept = [Message("user", (*brief, Text(OMISSION_NOTICE))), *kept[start:]]
-    changed, last = kept[first + 1 :], len(kept) - first - 2
-    return kept[: first + 1] + [
-        _unsigned(message, spent=at < last) for at, message in enumerate(changed)
-    ]
+    return kept[: first + 1] + [_unsigned(message) for message in kept[first + 1 :]]
 
 
 def _begins(messages: Sequence[Message]) -> list[int]:
@@ -130,9 +118,8 @@ def _shortened(block: Block, lines: Mapping[str, str]) -> Block:
     return block
 
 
-def _unsigned(message: Message, *, spent: bool) -> Message:
-    """A message after a changed one: without reasoning, and without asides of earlier turns."""
-    gone = (Opaque, Aside) if spent else (Opaque,)
+def _unsigned(message: Message) -> Message:
+    """A message after a changed one: without reasoning."""
     return replace(
-        message, blocks=tuple(block for block in message.blocks if not isinstance(block, gone))
+        message, blocks=tuple(block for block in message.blocks if not isinstance(block, Opaque))
     )

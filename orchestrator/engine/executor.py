@@ -228,7 +228,7 @@ class Executor:
         spec = admitted.tool.spec
         cost = Cost(tool_calls=1, usd=spec.usd)
         seconds = min(spec.timeout, max(account.seconds_left(), 0.001))
-        context = CallContext(key, agent.name, seconds, agent.skills)
+        context = CallContext(key, agent.name, seconds)
         scope = self._rollback if spec.level is Level.WRITE else None
         try:
             if scope:

@@ -16,8 +16,7 @@ class ModelChoice(Struct, frozen=True):
 
     Attributes:
         window: tokens of a request and its answer together; None without a limit.
-        progressive: the prompt lists skills, which are opened one at a time; else it has all of
-            them.
+        progressive: without effect; every prompt has all of the agent's skills.
         strategy: additional instructions for the agent; may be empty.
         stage: the escalation stage; empty for a model outside of escalation.
         min_score: of the stage, see ``AgentResult``.

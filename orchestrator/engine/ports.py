@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from orchestrator.engine.program_output_collection import ProgramOutput
-from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
+from orchestrator.engine.types import Json, Observation, Request, Response, ToolSpec, Usage
 
 MayRetry = Callable[[], bool]
 """Asked before an attempt that follows one whose reply was lost; False: no budget for it."""
@@ -49,7 +49,6 @@ class CallContext(Struct, frozen=True):
     ref: str
     agent: str
     seconds: float
-    skills: tuple[Skill, ...] = ()
 
 
 class Tool(Protocol):

@@ -10,7 +10,6 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import MayRetry, Model, always_retry
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import (
-    Aside,
     Block,
     Message,
     Request,
@@ -167,8 +166,6 @@ class GuardedModel:
         match block:
             case Text(text):
                 return Text(self._text(text, "brief", agent))
-            case Aside(text):
-                return Aside(self._text(text, "system", agent))
             case ToolResult():
                 return replace(block, content=self._text(block.content, "observation", agent))
         return block

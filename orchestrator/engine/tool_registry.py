@@ -213,22 +213,15 @@ class Registry:
         return tuple(spec for spec in self._specs.values() if spec.tags.issuperset(tags))
 
     def tools_for_task(
-        self,
-        agent: AgentSpec,
-        policy: ToolPolicy,
-        *,
-        playbook: Collection[str] = (),
-        called: Collection[str] = (),
+        self, agent: AgentSpec, policy: ToolPolicy, called: Collection[str] = ()
     ) -> tuple[ToolSpec, ...]:
         """The tools that an agent's model is shown: its own tools, in order, that it may call here.
 
         Of more than ``MAX_SHOWN_TOOLS``, navigation is kept first. Then a tool precedes another
-        when the agent has not called it, an open playbook names it, no person must approve it, and
-        it shares a tag with the agent's task or with the playbook's tools. Tools without tags
-        precede those of other topics.
+        when the agent has not called it, no person must approve it, and it shares a tag with the
+        agent's task. Tools without tags precede those of other topics.
 
         Args:
-            playbook: the tools that the open playbooks name.
             called: tools that come after those not called yet.
         """
         able = [
@@ -236,15 +229,13 @@ class Registry:
             for name in agent.tools
             if name in self._specs and policy.refusal(agent, self._specs[name]) is None
         ]
-        topics = agent.tags.union(*(tool.tags for tool in able if tool.name in playbook))
 
         def rank(tool: ToolSpec) -> tuple[bool, ...]:
             return (
                 NAVIGATION not in tool.tags,
                 tool.name in called,
-                tool.name not in playbook,
                 not tool.tags.isdisjoint(policy.sensitive),
-                tool.tags.isdisjoint(topics),
+                tool.tags.isdisjoint(agent.tags),
                 bool(tool.tags),
             )
 

@@ -93,13 +93,7 @@ class Opaque(Struct, frozen=True, tag="opaque"):
     payload: Json
 
 
-class Aside(Struct, frozen=True, tag="aside"):
-    """Instructions of the harness for one turn only, at the end of a user message."""
-
-    text: str
-
-
-Block = Text | ToolCall | ToolResult | Opaque | Aside
+Block = Text | ToolCall | ToolResult | Opaque
 
 
 class Message(Struct, frozen=True):
@@ -112,9 +106,14 @@ class Message(Struct, frozen=True):
 class PromptSection(Struct, frozen=True):
     """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
 
-    kind: Literal["role", "skill", "skills", "strategy", "rules"]
+    kind: Literal["role", "skill", "strategy", "rules"]
     name: str
     text: str
+
+    @property
+    def shown(self) -> str:
+        """The text as a model is sent it, that of a skill below its name."""
+        return f"# Skill: {self.name}\n\n{self.text}" if self.kind == "skill" else self.text
 
 
 class LoggedCall(Struct, frozen=True):

@@ -15,9 +15,8 @@ from orchestrator.engine.budget import Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.skills import titled
 from orchestrator.engine.text_guards import Place
-from orchestrator.engine.types import Json
+from orchestrator.engine.types import Json, PromptSection
 from orchestrator.errors import ConfigError, InputError, NotPermitted
 from orchestrator.library.agent_execution import RunParts
 from orchestrator.library.harness_queries import RunQueries
@@ -203,7 +202,7 @@ class ModelCalls(RunQueries):
             where = directory / "SKILL.md"
             file = File(f"skills_catalog/{directory.name}/SKILL.md", str(where), where.read_bytes())
             skill = load_skill(file, known, problems)
-            skills += [titled(skill)] if skill else []
+            skills += [PromptSection("skill", skill.name, skill.text).shown] if skill else []
         if problems:
             raise NotPermitted(f"a skill that does not fit the tools offered: {problems[0]}")
         return (

@@ -22,7 +22,6 @@ from anthropic.types import (
 )
 
 from orchestrator.engine.types import (
-    Aside,
     Block,
     Json,
     Opaque,
@@ -72,16 +71,13 @@ _DELTAS = {
     "signature_delta": "thinking",
 }
 """Change → the block that it applies to."""
-_ASIDES_BETA = "mid-conversation-system-clear-at-2026-08-21"
 
 
 class AnthropicModel(ApiModel):
     """A model behind the Messages API.
 
     Cache breakpoints stand after the system prompt, after the opening that agents share, and after
-    each of the last two user messages; the next request hits the last one. An aside is a system
-    message that expires by itself: it stays in place, since reasoning is signed over everything
-    before it.
+    each of the last two user messages; the next request hits the last one.
     """
 
     sdk: ClassVar[Any] = anthropic
@@ -91,8 +87,8 @@ class AnthropicModel(ApiModel):
         """Build the request's JSON body for the API."""
         can = self.provider.can
         system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
-        merged = merge_messages(request, self.name, asides=True)
-        messages = [item for message in merged for item in _render_message(message)]
+        merged = merge_messages(request, self.name)
+        messages = [_render_message(message) for message in merged]
         if request.tools:  # a question without tools has one answer, and nothing is read again
             _set_cache_breakpoints(system, messages, shares=bool(shared_opening(merged)))
         body: dict[str, Json] = {
@@ -120,10 +116,7 @@ class AnthropicModel(ApiModel):
         return output
 
     def _open_response(self, body: dict[str, Any]) -> Any:
-        has_aside = any(message["role"] == "system" for message in body["messages"])
-        return self.client.messages.with_streaming_response.create(
-            **body, extra_headers={"anthropic-beta": _ASIDES_BETA} if has_aside else None
-        )
+        return self.client.messages.with_streaming_response.create(**body)
 
     def _accumulate(self, response: httpx2.Response) -> Message:
         events = _CheckedStream(
@@ -246,12 +239,8 @@ def _set_cache_breakpoints(
         message["content"][-1]["cache_control"] = _CACHE_CONTROL
 
 
-def _render_message(message: MergedMessage) -> Iterator[dict[str, Json]]:
-    blocks = [_render_block(block) for block in message.blocks if not isinstance(block, Aside)]
-    yield {"role": message.role, "content": blocks}
-    for block in message.blocks:
-        if isinstance(block, Aside):
-            yield {"role": "system", "clear_at": "next_user_message", "content": block.text}
+def _render_message(message: MergedMessage) -> dict[str, Json]:
+    return {"role": message.role, "content": [_render_block(block) for block in message.blocks]}
 
 
 def _render_block(block: Block) -> Json:

@@ -72,7 +72,7 @@ def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) 
         return ModelChoice(name)
     can, model = config.provider(provider).can, config.find_model(provider, name, env)
     window = config.window(model)
-    chosen = ModelChoice(model, window=window, progressive=can.asides)
+    chosen = ModelChoice(model, window=window)
     if config.is_stage(name):
         stage = config.stage(name)
         effort = stage.effort if can.effort else None

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Capabilities
 from orchestrator.engine.types import (
-    Aside,
     Block,
     Json,
     Message,
@@ -53,25 +51,22 @@ class MergedMessage(Struct, frozen=True):
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
 
-def merge_messages(request: Request, provider: str, *, asides: bool = False) -> list[MergedMessage]:
+def merge_messages(request: Request, provider: str) -> list[MergedMessage]:
     """Merge and normalize the messages of a conversation.
 
-    The form of a message never depends on a later one (asides excepted), so a longer conversation
-    begins with the same bytes as the shorter one, and the provider's prefix cache is hit.
+    The form of a message never depends on a later one, so a longer conversation begins with the
+    same bytes as the shorter one, and the provider's prefix cache is hit.
 
     Args:
         provider: opaque blocks of this provider are sent; those of others are left out.
-        asides: the API expires asides itself. Otherwise an aside in the last user message is sent
-            as text at its end, and earlier ones are left out.
     """
     merged: list[MergedMessage] = []
-    for message in request.messages if asides else drop_expired_asides(request.messages):
-        blocks = _sendable_blocks(message, provider, asides=asides)
+    for message in request.messages:
+        blocks = _sendable_blocks(message, provider)
         if not blocks:
             continue
         if merged and merged[-1].role == message.role:
-            before = merged.pop().blocks
-            blocks = (*(block for block in before if not isinstance(block, Aside)), *blocks)
+            blocks = (*merged.pop().blocks, *blocks)
         if message.role == "user":
             blocks = tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult)))
         merged.append(MergedMessage(message.role, blocks))
@@ -86,24 +81,9 @@ def shared_opening(merged: Sequence[MergedMessage]) -> str:
     return first[0].text if len(first) > 1 and isinstance(first[0], Text) else ""
 
 
-def drop_expired_asides(messages: Sequence[Message]) -> list[Message]:
-    """Remove asides that a later user message has expired."""
-    last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
-    return [
-        replace(message, blocks=message.blocks[:-1])
-        if at < last and message.blocks and isinstance(message.blocks[-1], Aside)
-        else message
-        for at, message in enumerate(messages)
-    ]
-
-
-def _sendable_blocks(message: Message, provider: str, *, asides: bool) -> tuple[Block, ...]:
+def _sendable_blocks(message: Message, provider: str) -> tuple[Block, ...]:
     normalized = (_normalize_block(block, provider) for block in message.blocks)
-    blocks = tuple(
-        Text(block.text) if isinstance(block, Aside) and not asides else block
-        for block in normalized
-        if block is not None
-    )
+    blocks = tuple(block for block in normalized if block is not None)
     return () if all(is_reasoning(block) for block in blocks) else blocks
 
 
@@ -119,16 +99,11 @@ def _normalize_block(block: Block, provider: str) -> Block | None:
             return block if block.provider == provider else None
         case ToolCall():
             return block
-        case Aside(text):
-            return Aside(escape_surrogates(text))
 
 
 def render_system_parts(request: Request, can: Capabilities) -> list[str]:
     """Render the system prompt in parts, the stable ones first; the first line names the agent."""
-    texts = [
-        f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text
-        for section in request.system
-    ]
+    texts = [section.shown for section in request.system]
     first, *others = texts or [""]
     # Without a role here, it stands in the first message, behind what the team's agents share.
     if not request.system or request.system[0].kind == "role":

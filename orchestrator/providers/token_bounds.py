@@ -17,17 +17,7 @@ from functools import lru_cache
 from string import ascii_letters
 from typing import Any
 
-from orchestrator.engine.types import (
-    Aside,
-    Block,
-    Json,
-    Opaque,
-    Request,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from orchestrator.providers.request_normalization import drop_expired_asides
+from orchestrator.engine.types import Block, Json, Opaque, Request, Text, ToolCall, ToolResult
 
 REQUEST_OVERHEAD = 1_000
 """Tokens that a provider adds to a request with tools and schemas."""
@@ -58,7 +48,7 @@ def max_input_tokens(request: Request) -> int:
     total = REQUEST_OVERHEAD + _max_standing_tokens(
         _Identity(request.system), _Identity(request.tools), _Identity(request.output_schema)
     )
-    for message in drop_expired_asides(request.messages):
+    for message in request.messages:
         total += (
             sum(_block_tokens(block) + PART_OVERHEAD for block in message.blocks) + PART_OVERHEAD
         )
@@ -99,9 +89,7 @@ def min_input_tokens(request: Request, reported: int = 0) -> int:
         reported: a count; the bound is not worked out where it cannot exceed this, and what is
             returned does not either.
     """
-    blocks = (
-        block for message in drop_expired_asides(request.messages) for block in message.blocks
-    )
+    blocks = (block for message in request.messages for block in message.blocks)
     system = (section.text for section in request.system)
     return _min_tokens((*system, *map(_shown_text, blocks)), reported)
 
@@ -113,7 +101,7 @@ def min_block_tokens(blocks: Iterable[Block], reported: int = 0) -> int:
 
 def _shown_text(block: Block) -> str:
     match block:
-        case Text(text) | Aside(text):
+        case Text(text):
             return text
         case ToolCall():
             return json.dumps(dict(block.arguments), ensure_ascii=False)
@@ -136,7 +124,7 @@ def estimate_input_tokens(request: Request) -> int:
 
 def _block_tokens(block: Block) -> int:
     match block:
-        case Text(text) | Aside(text):
+        case Text(text):
             return max_text_tokens(text)
         case ToolCall(_, name, arguments):
             return max_text_tokens(name) + _json_tokens(dict(arguments))

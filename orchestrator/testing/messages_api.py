@@ -19,7 +19,6 @@ from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
-CLEAR_AT_BETA = "mid-conversation-system-clear-at-2026-08-21"
 MAX_BREAKPOINTS = 4
 LOOKBACK = 20
 """Blocks before a breakpoint in which an entry of the cache is looked for."""
@@ -66,10 +65,6 @@ _BODY = compile_object_schema(
 )
 _MESSAGE = compile_object_schema(
     {"role": {"enum": ["user", "assistant"]}, "content": {"type": "array", "minItems": 1}}
-)
-_ASIDE = compile_object_schema(
-    {"role": {"const": "system"}, "content": _WORDS},
-    {"clear_at": {"enum": ["next_user_message", "never"]}},
 )
 _BLOCKS = {
     "user": {
@@ -131,8 +126,7 @@ class MessagesApi:
             raise RequestRejectedError(
                 f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided"
             )
-        conversation = _check_asides(body["messages"], headers.get("anthropic-beta", ""))
-        self._check_talk(conversation)
+        self._check_talk(body["messages"])
         for at, message in enumerate(body["messages"]):
             self._check_seals(body, at, message["content"])
 
@@ -189,7 +183,7 @@ class MessagesApi:
         # Another output format is another prompt from its beginning.
         form = body.get("output_config", {}).get("format")
         parts: list[Json] = [[body["model"], body.get("tools"), form], *body.get("system", [])]
-        for message in _read_messages(body["messages"]):
+        for message in body["messages"]:
             content = message["content"]
             parts += content if isinstance(content, list) else [message]
         breakpoints = [at for at, part in enumerate(parts, 1) if "cache_control" in part]
@@ -262,34 +256,6 @@ class MessagesApi:
         kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kinds.get(status, kind), "message": message}}
-
-
-def _check_asides(messages: list[Json], beta: str) -> list[Json]:
-    """Check that system messages follow a user message; returns all other messages."""
-    for at, message in enumerate(messages):
-        where = f"messages.{at}"
-        if message.get("role") != "system":
-            continue
-        check_schema(message, _ASIDE, where)
-        if "clear_at" in message and CLEAR_AT_BETA not in beta:
-            raise RequestRejectedError(f"{where}.clear_at: Extra inputs are not permitted")
-        before, after = messages[:at][-1:], messages[at + 1 :][:1]
-        roles = [message.get("role") for message in before + after]
-        if not before or roles[0] == "assistant" or roles[1:] == ["user"]:
-            raise RequestRejectedError(
-                f"{where}: a system message must follow a user turn and end it"
-            )
-    return [message for message in messages if message.get("role") != "system"]
-
-
-def _read_messages(messages: list[Json]) -> list[Json]:
-    """Leave out system messages that a later user message has cleared."""
-    last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=0)
-    return [
-        message
-        for at, message in enumerate(messages)
-        if at > last or message.get("clear_at") != "next_user_message"
-    ]
 
 
 def _check_tool_results(messages: list[Json]) -> None:

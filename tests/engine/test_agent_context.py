@@ -1,4 +1,4 @@
-"""What a model is sent: skills one at a time, a prefix that never changes, and a window that holds."""
+"""What a model is sent: a prefix that never changes, and a window that holds."""
 
 import json
 from collections.abc import Callable
@@ -14,11 +14,8 @@ from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, Row, always_retry
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Detection, GuardedModel, Place, TextGuards
-from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import (
-    Aside,
     Bounds,
     Json,
     Message,
@@ -56,63 +53,8 @@ SKILLS = (
 WINDOW = 6_000
 
 
-def progressive(runtime: AgentRuntime, **choice: Json) -> AgentRuntime:
-    return replace(
-        runtime,
-        choose_model=lambda agent: ModelChoice(
-            "m", progressive=True, **{"max_tokens": 500, **choice}
-        ),
-    )
-
-
-def asides(request: Request) -> list[str]:
-    return [b.text for m in request.messages for b in m.blocks if isinstance(b, Aside)]
-
-
-def use(name: str) -> tuple[str, dict[str, str]]:
-    return "use_skill", {"name": name}
-
-
-async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over() -> None:
-    model = ScriptedModel(
-        {
-            "worker": [
-                tool_call_reply(use("reading")),
-                tool_call_reply(("echo", {"text": "a"})),
-                tool_call_reply(use("counting")),
-                tool_call_reply(("use_skill", {})),
-                tool_call_reply(use("reading")),
-                text_reply("no report"),
-                GOOD,
-            ]
-        }
-    )
-    store = await created()
-    async with open_memory_journal(store) as journal:
-        runtime = progressive(make_runtime(journal, model, Echo(), UseSkill()))
-        agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=9))
-        budget = account(tool_calls=9)
-        result = await run_agent(agent, "go", runtime, Key("w"), budget)
-        journaled = journal.outcomes("w/turn1/tool1")
-    assert_recorded(await store.rows(RUN), model.requests)
-    model.finish()
-    assert result.status == "ok"
-    assert budget.used.tool_calls == 5
-    assert list(journaled) == ["w/turn1/tool1/use_skill"]
-    first = model.requests[0]
-    told = "\n".join(section.text for section in first.system)
-    assert "- reading: Read closely. Use for prose." in told
-    assert "twice" not in told
-    assert [tool.name for tool in first.tools] == ["use_skill", "echo"]
-    # What stands below the last message, turn by turn.
-    below = [
-        next((b.text for b in r.messages[-1].blocks if isinstance(b, Aside)), "")
-        for r in model.requests
-    ]
-    reading = "# Skill: reading\n\nRead each line twice with `echo`."
-    counting = "# Skill: counting\n\nCount with `gone`."
-    assert below == ["", reading, reading, counting, "", reading, ""]
-    assert_only_added_to(model.requests)
+def choosing(runtime: AgentRuntime, **choice: Json) -> AgentRuntime:
+    return replace(runtime, choose_model=lambda agent: ModelChoice("m", **choice))
 
 
 def assert_recorded(rows: list[Row], requests: list[Request]) -> None:
@@ -148,24 +90,7 @@ def assert_only_added_to(requests: list[Request]) -> None:
         assert replace(longer, messages=()) == replace(shorter, messages=())
 
 
-async def test_an_agent_with_too_many_tools_is_shown_those_of_its_open_playbook() -> None:
-    tools = [Echo(f"t{n}", tags=frozenset({"navigation"} if n == 29 else ())) for n in range(30)]
-    skill = Skill("late", "Look late.", "Use `t28`.", tools=frozenset({"t28"}))
-    model = ScriptedModel(
-        {"worker": [tool_call_reply(use("late")), tool_call_reply(("t28", {"text": "a"})), GOOD]}
-    )
-    async with open_memory_journal() as journal:
-        runtime = progressive(make_runtime(journal, model, *tools, UseSkill()))
-        names = [tool.spec.name for tool in tools]
-        agent = spec("worker", *names, skills=(skill,), contract=REPORT)
-        result = await run_agent(agent, "go", runtime, Key("w"), account())
-    assert (result.status, result.tool_calls) == ("ok", 2)
-    first, opened, then = [[tool.name for tool in request.tools] for request in model.requests]
-    assert first == ["use_skill", *names[:17], "t29"]
-    assert opened == then == ["use_skill", *names[:16], "t28", "t29"]
-
-
-async def test_without_a_tool_that_opens_playbooks_tools_are_shown_in_turn() -> None:
+async def test_of_too_many_tools_those_not_called_yet_are_shown() -> None:
     tools = [Echo(f"t{n}") for n in range(25)]
     every = [tool.spec.name for tool in tools]
     calls = [(name, {"text": name}) for name in every[:19]]
@@ -179,43 +104,20 @@ async def test_without_a_tool_that_opens_playbooks_tools_are_shown_in_turn() -> 
     assert second == [*every[:13], *every[19:]]
 
 
-async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened() -> None:
+async def test_skills_are_shown_completely_and_give_no_tool() -> None:
     gone = Echo("gone")
-    model = ScriptedModel(
-        {"worker": [tool_call_reply(use("counting"), ("gone", {"text": "x"}), use("hidden")), GOOD]}
-    )
+    model = ScriptedModel({"worker": [tool_call_reply(("gone", {"text": "x"})), GOOD]})
     async with open_memory_journal() as journal:
-        runtime = progressive(make_runtime(journal, model, Echo(), gone, UseSkill()))
+        runtime = make_runtime(journal, model, Echo(), gone)
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
         await run_agent(agent, "go", runtime, Key("w"), account())
-    results = [b for b in model.requests[1].messages[-1].blocks[:3] if isinstance(b, ToolResult)]
-    opened, refused, unknown = results
-    assert (opened.ok, refused.ok, unknown.ok) == (True, False, False)
+    first, then = model.requests
+    assert [section.kind for section in first.system] == ["role", "skill", "skill"]
+    assert first.system[2].shown == "# Skill: counting\n\nCount with `gone`."
+    assert [tool.name for tool in first.tools] == ["echo"]
+    (refused,) = [block for block in then.messages[-1].blocks if isinstance(block, ToolResult)]
     assert "worker has no tool gone" in refused.content
-    assert "you have reading, counting" in unknown.content
     assert gone.started == []
-
-
-@pytest.mark.parametrize(
-    ("choice", "policy"),
-    [
-        ({"progressive": False}, ToolPolicy()),
-        ({}, ToolPolicy(agents={"worker": ToolAccess(allow=("echo",))})),
-    ],
-)
-async def test_skills_that_cannot_be_opened_are_shown_completely(
-    choice: dict[str, Json], policy: ToolPolicy
-) -> None:
-    model = ScriptedModel({"worker": [GOOD]})
-    async with open_memory_journal() as journal:
-        runtime = make_runtime(journal, model, Echo(), UseSkill(), policy=policy)
-        runtime = replace(
-            runtime, choose_model=lambda a: ModelChoice("m", **{"progressive": True, **choice})
-        )
-        agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
-        await run_agent(agent, "go", runtime, Key("w"), account())
-    assert [section.kind for section in model.requests[0].system] == ["role", "skill", "skill"]
-    assert [tool.name for tool in model.requests[0].tools] == ["echo"]
 
 
 class NoTwice:
@@ -229,18 +131,17 @@ class NoTwice:
 
 
 @pytest.mark.parametrize("window", [None, 9_000])
-async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window: int | None) -> None:
-    scripted = ScriptedModel({"worker": [tool_call_reply(use("reading"))]}, worst=Usage(100, 10))
+async def test_a_skill_passes_the_input_guards_as_the_prompt_does(window: int | None) -> None:
+    scripted = ScriptedModel({"worker": [GOOD]}, worst=Usage(100, 10))
     guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
     async with open_memory_journal() as journal:
         model = GuardedModel(scripted, guards, Redactor())
-        runtime = make_runtime(journal, model, Echo(), UseSkill())
         agent = spec("worker", "echo", skills=SKILLS, bounds=Bounds(turns=3))
-        runtime = progressive(runtime, window=window)
+        runtime = choosing(make_runtime(journal, model, Echo()), window=window, max_tokens=500)
         result = await run_agent(agent, "go", runtime, Key("w"), account())
-        refused = journal.refusals("w/turn2")
-    assert (result.status, len(scripted.requests)) == ("failed", 1)
-    assert list(refused) == ["w/turn2/model"]
+        refused = journal.refusals("w/turn1")
+    assert (result.status, scripted.requests) == ("failed", [])
+    assert list(refused) == ["w/turn1/model"]
 
 
 Answer = Callable[[Request, int], Response]
@@ -298,7 +199,7 @@ async def work(
     model = Counted(answer)
     tool = Echo(run=lambda arguments, _: Observation(arguments["text"] + "x" * size))
     async with open_memory_journal(store) as journal:
-        runtime = progressive(make_runtime(journal, model, tool), window=WINDOW, max_tokens=1000)
+        runtime = choosing(make_runtime(journal, model, tool), window=WINDOW, max_tokens=1000)
         agent = spec("worker", "echo", contract=REPORT, bounds=Bounds(turns=turns))
         result = await run_agent(agent, "the brief", runtime, Key("w"), account())
         notes = {key: note for key, note in journal.notes("w").items() if key.endswith("left_out")}

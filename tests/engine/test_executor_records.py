@@ -1,7 +1,6 @@
 """What a call leaves behind in full: its events, its result, its cost and what the tool is given."""
 
 import pytest
-from msgspec.structs import replace
 
 from orchestrator.engine.budget import Account
 from orchestrator.engine.observer_events import Event
@@ -15,7 +14,6 @@ from orchestrator.engine.types import (
     Level,
     Observation,
     Refusal,
-    Skill,
     ToolCall,
     ToolResult,
 )
@@ -33,7 +31,6 @@ from tests.scripted_model import ScriptedModel
 NOBODY = ScriptedModel({})
 WIDE = ToolPolicy(max_level=Level.WRITE)
 AGENT = AgentSpec("a", "works", "You work.", ("echo",))
-SKILL = Skill("s", "helps", "Do it.")
 CALL = ToolCall("c7", "echo", {"text": "hello"})
 
 
@@ -94,9 +91,9 @@ async def test_a_tool_is_given_its_call_its_agent_and_the_time_that_is_left(
     budget = Account("the run", Bounds(seconds=left), elapsed=lambda: 0.0)
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, NOBODY, tool)
-        await runtime.executor.call(replace(AGENT, skills=(SKILL,)), CALL, "k", budget)
+        await runtime.executor.call(AGENT, CALL, "k", budget)
         assert journal.spent().usd == 0.25
-    assert tool.contexts == [CallContext("k", "a", seconds, (SKILL,))]
+    assert tool.contexts == [CallContext("k", "a", seconds)]
     assert (budget.used.tool_calls, budget.used.usd) == (1, 0.25)
 
 

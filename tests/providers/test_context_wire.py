@@ -12,7 +12,6 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from orchestrator.testing.messages_api import MAX_BREAKPOINTS
@@ -59,9 +58,9 @@ async def review(used, window=None, turns=60):
         bounds=Bounds(turns=turns),
         contract=REPORT,
     )
-    choice = ModelChoice(MODELS[used.name], 1000, window=window, progressive=True)
+    choice = ModelChoice(MODELS[used.name], 1000, window=window)
     async with open_memory_run() as journal:
-        registry = Registry([UseSkill(), LongSearch()])
+        registry = Registry([LongSearch()])
         executor = Executor(registry, ToolPolicy(), journal, nonce=NONCE, observer=ignore_event)
         runtime = AgentRuntime(
             used.model, executor, journal, ignore_event, choose_model=lambda _: choice
@@ -71,72 +70,40 @@ async def review(used, window=None, turns=60):
         return result, journal.notes("qa")
 
 
-SCRIPT = [
-    turn(1, ("use_skill", {"name": "close-reading"})),
-    turn(2, ("search", {"text": "a"})),
-    turn(3, ("search", {"text": "b"}), ("use_skill", {"name": "counting"})),
-    turn(4, ("search", {"text": "c"})),
-    turn(5, ("use_skill", {})),
-    turn(6, ("search", {"text": "d"})),
-    REPORTED,
-]
+SCRIPT = [*(turn(n, ("search", {"text": text})) for n, text in enumerate("abcd")), REPORTED]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_the_prefix_keeps_every_byte_while_skills_come_and_go(name):
+async def test_a_conversation_begins_with_every_byte_of_the_shorter_one(name):
     async with open_session(name, SCRIPT) as used:
         result, _ = await review(used)
         used.server.finish()
         bodies = [unmarked(body) for body in used.bodies]
     assert result.status == "ok", result.detail
-    read = [shown(body) for body in bodies]
-    assert ["twice" in text for text in read] == [False, True, True, False, False, False, False]
-    assert ["Count the" in text for text in read] == [False] * 3 + [True, True, False, False]
     key = "input" if name == "openai" else "messages"
-    for body in bodies:
-        body[key] = lasting(body[key])
+    assert all("# Skill: counting" in json.dumps(body) for body in bodies)
     for shorter, longer in itertools.pairwise(bodies):
         same = len(json.dumps(shorter[key])) - 1
         assert json.dumps(longer[key])[:same] == json.dumps(shorter[key])[:same]
         assert json.dumps({**longer, key: 0}) == json.dumps({**shorter, key: 0})
 
 
-def shown(body):
-    """What a model reads: not the asides that a later message has cleared."""
-    said = body.get("messages") or body["input"]
-    last = max((at for at, m in enumerate(said) if m.get("role") == "user"), default=0)
-    return json.dumps([m for at, m in enumerate(said) if at > last or "clear_at" not in m])
-
-
-def lasting(messages):
-    """The conversation without the open skill at its end."""
-    end = messages[-1]
-    if "# Skill" not in json.dumps(end) or end["role"] == "system":
-        return messages
-    return messages[:-1]
-
-
-async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_again():
+async def test_claudes_breakpoints_stand_at_the_end_and_are_found_again():
     async with open_session("anthropic", SCRIPT) as used:
         await review(used)
         used.server.finish()
-        bodies, headers = used.bodies, [seen.headers for seen in used.server.requests]
-    for at, body in enumerate(bodies):
+    for body in used.bodies:
         assert json.dumps(body).count('"cache_control"') <= MAX_BREAKPOINTS
         assert "cache_control" in body["system"][-1]
         *_, last = (m for m in body["messages"] if m["role"] == "user")
         assert "cache_control" in last["content"][-1]
-        cleared = [m for m in body["messages"] if m["role"] == "system"]
-        assert len(cleared) == min(at, 4)
-        assert ("anthropic-beta" in headers[at]) == bool(cleared)
 
 
 @pytest.mark.either_loop
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_omitting_messages_keeps_requests_valid(name):
     """The strict servers know calls without results, and reasoning that was signed over more."""
-    opened = turn(0, ("use_skill", {"name": "counting"}))
-    script = [opened, *(turn(n, ("search", {"text": str(n)})) for n in range(1, 25)), REPORTED]
+    script = [*(turn(n, ("search", {"text": str(n)})) for n in range(25)), REPORTED]
     async with open_session(name, script) as used:
         result, notes = await review(used, window=7_000)
         used.server.finish()

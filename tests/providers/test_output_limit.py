@@ -124,4 +124,4 @@ def test_an_answer_gets_at_most_half_of_a_small_window():
     chosen = replace(catalog.settings, provider="openai-compatible")
     choose = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})[0]
     choice = choose(catalog.agents["qa"])
-    assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)
+    assert (choice.window, choice.max_tokens) == (8_000, 4_000)

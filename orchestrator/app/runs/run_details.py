@@ -44,7 +44,6 @@ TEXT_TITLES = {
     "brief": "Brief",
     "correction": "report sent back",
     "last_turn": "asked to report now",
-    "skill": "open playbook",
     "notice": "Notice",
 }
 """What code said, by its kind in the journal → its title."""

@@ -31,7 +31,7 @@ from orchestrator.engine.journal_rows import (
 from orchestrator.engine.ports import Row
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.trace_context import TRACEPARENT, TraceContext, trace_of
-from orchestrator.engine.types import Aside, Block, Message, Response, Text, ToolCall, ToolResult
+from orchestrator.engine.types import Block, Message, Response, Text, ToolCall, ToolResult
 
 Value = str | int | float | bool | tuple[str, ...]
 PROVIDER_NOTE = f"{INTAKE}/provider"
@@ -80,7 +80,7 @@ def text_part(text: str) -> Part:
 def describe_block(block: Block) -> Part:
     """A block of a message."""
     match block:
-        case Text(text) | Aside(text):
+        case Text(text):
             return text_part(text)
         case ToolCall(id_, name, arguments):
             return {"type": "tool_call", "id": id_, "name": name, "arguments": dict(arguments)}
