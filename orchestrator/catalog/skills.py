@@ -137,8 +137,9 @@ def _check_pack(page: Markdown, head: SkillFrontMatter) -> Iterator[ConfigError]
         yield page.error(f"a knowledge pack must be short, and this one has {size}", 1)
     if "Steps" in (present := read_sections(page.body)):
         yield page.error("a knowledge pack has no '## Steps'; drop them", present["Steps"][0])
-    if not head.metadata.get("files", "").split():
-        yield page.head.error("a knowledge pack needs patterns in metadata.files", "metadata")
+    if not all(head.metadata.get(key, "").split() for key in (PACK_FOR, "files")):
+        message = f"a knowledge pack needs topics in {PACK_FOR!r} and patterns in 'files'"
+        yield page.head.error(message, "metadata")
     for key in head.metadata.keys() & REQUIRED.keys():
         message = f"only a playbook has {key!r}, not a knowledge pack; drop it"
         yield page.head.error(message, "metadata", key)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator.catalog.playbook_steps import keep_judgment
 from orchestrator.code_review.agent_report_contracts import contracts
 
 AGENT = """\
@@ -247,6 +248,62 @@ def test_what_code_checks_is_told_to_the_model(with_files):
     assert hot.text.endswith(
         "## Checked by code\n\n"
         "- Each finding of qa that no analyzer reports: a call of read_file for its sink, the field cwe."
+    )
+
+
+PACK = """\
+---
+name: cold
+description: What breaks in our templates.
+metadata:
+  pack-for: qa security
+  files: "*.tpl"
+  words: include
+---
+## A loop without an end
+Each include is read again. Show: nest one in itself.
+"""
+
+
+def test_a_pack_has_any_sections_and_says_whom_and_what_it_is_for(with_files):
+    pack = with_files({"skills_catalog/cold/SKILL.md": PACK}).skills["cold"]
+    assert (pack.scope.files, pack.scope.words) == (("*.tpl",), ("include",))
+    assert (pack.scope.topics, pack.tools) == (("qa", "security"), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pack-for: qa", "pack-for: qu", "5: unknown topic 'qu'; allowed: "),
+        ("pack-for", "pack-fo", "5: unknown key 'pack-fo'; did you mean 'pack-for'?"),
+        ("words:", "word:", "7: unknown key 'word'; did you mean 'words'?"),
+        ('files: "*.tpl"', 'files: " "', "4: a knowledge pack needs topics in 'pack-for' and pat"),
+        ("qa security", '""', "4: a knowledge pack needs topics in 'pack-for' and patterns in 'fi"),
+        ("words: include", "stop-when: git_log", "7: only a playbook has 'stop-when', not a know"),
+        ("## A loop", "## Steps\n1. Look.\n## A loop", "9: a knowledge pack has no '## Steps'"),
+        ("nest one", "nest " * 1200, "9: a knowledge pack must be short, and this one has 6,0"),
+    ],
+)
+def test_faults_of_a_pack(faults_of, old, new, message):
+    assert old in PACK
+    found = faults_of({"skills_catalog/cold/SKILL.md": PACK.replace(old, new)})
+    assert found[0].startswith(f".diffcourt/skills_catalog/cold/SKILL.md:{message}")
+
+
+def test_a_model_reads_what_it_judges_and_only_of_its_own_tools():
+    body = (
+        "# Hot\n\n## When to use\n\nAlways (see git_log). Call git_log first. Search by name.\n\n"
+        "## Steps\n\n1. Measure with\n   `complexity`.\n2. Read on.\n3. Ask `search`.\n\n"
+        "## Output\n\n- A finding.\n- Use git_log.\n"
+    )
+    known = {"complexity", "search", "git_log"}
+    assert keep_judgment(body, {"search"}, known) == (
+        "## When to use\n\nAlways. Search by name.\n\n"
+        "## What to judge\n\n1. Read on.\n2. Ask `search`.\n\n## Output\n\n- A finding."
+    )
+    machine = body.replace("2. Read on.\n", "")
+    assert keep_judgment(machine, (), known) == (
+        "## When to use\n\nAlways. Search by name.\n\n## Output\n\n- A finding."
     )
 
 

@@ -21,6 +21,8 @@ from orchestrator.engine.types import AgentSpec, Skill
 
 MAX_PACKS = 3
 """Knowledge packs of one agent."""
+LEAD_TOOLS = ("change_summary", "propose_plan")
+"""What these answer is in the lead's first message where code assigns the files."""
 
 
 async def choose_packs(state: ReviewState) -> None:
@@ -83,9 +85,8 @@ def for_model(
     if not state.runtime.opening:
         return spec
     skills = state.given.catalog.skills
-    offered = {
-        name for name in spec.tools if name not in ANALYZERS and find_tool(state, spec, name)
-    }
+    told = {*ANALYZERS, *(LEAD_TOOLS if state.shares else ())}
+    offered = {name for name in spec.tools if name not in told and find_tool(state, spec, name)}
     known = {*TOOLS, *spec.tools}
     found = {} if names is None else _tools_with_findings(state, names)
     wanted = [
