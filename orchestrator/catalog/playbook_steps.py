@@ -129,9 +129,16 @@ def _without_mentions(block: str, tools: set[str]) -> str:
     def names_one(part: str) -> bool:
         return not tools.isdisjoint((*_TICKED.findall(part), *_COMPOUND.findall(part)))
 
-    if not names_one(block):
-        return block
-    text = _ASIDE.sub(lambda aside: "" if names_one(aside[1]) else aside[0], block)
+    def kept_aside(aside: re.Match[str]) -> str:
+        if not _COMPOUND.search(aside[1]):
+            return aside[0]
+        parts = aside[1].split(", ")
+        kept = [part for part in parts if not (part in tools or names_one(part))]
+        return aside[0] if kept == parts else f" ({', '.join(kept)})" if kept else ""
+
+    text = _ASIDE.sub(kept_aside, block)
+    if not names_one(text):
+        return text
     *marker, rest = re.split(r"^(- |\d+[.)] )", text, maxsplit=1)
     kept = " ".join(part for part in _SENTENCE_END.split(rest) if not names_one(part))
     return "".join([*marker, kept]) if kept else ""

@@ -292,13 +292,13 @@ def test_faults_of_a_pack(faults_of, old, new, message):
 
 def test_a_model_reads_what_it_judges_and_only_of_its_own_tools():
     body = (
-        "# Hot\n\n## When to use\n\nAlways (see git_log). Call git_log first. Search by name.\n\n"
+        "# Hot\n\n## When to use\n\nAlways (see git_log). Call git_log first. Search by name (git_log, read_file, glob).\n\n"
         "## Steps\n\n1. Measure with\n   `complexity`.\n2. Read on.\n3. Ask `search`.\n\n"
         "## Output\n\n- A finding.\n- Use git_log.\n"
     )
-    known = {"complexity", "search", "git_log"}
-    assert keep_judgment(body, {"search"}, known) == (
-        "## When to use\n\nAlways. Search by name.\n\n"
+    known = {"complexity", "search", "git_log", "read_file", "glob"}
+    assert keep_judgment(body, {"search", "read_file"}, known) == (
+        "## When to use\n\nAlways. Search by name (read_file).\n\n"
         "## What to judge\n\n1. Read on.\n2. Ask `search`.\n\n## Output\n\n- A finding."
     )
     machine = body.replace("2. Read on.\n", "")
