@@ -198,3 +198,15 @@ def test_each_shipped_pack_is_short_and_each_item_has_a_source() -> None:
         shown = [item for item in items if "Show" in item or "Quote" in item or "https://" in item]
         assert shown == items, one.name
         assert one.text.count("https://") >= len(items) - 1, one.name
+
+
+async def test_a_trivial_change_is_read_without_packs(tmp_path: Path) -> None:
+    def auto(settings: ReviewSettings) -> ReviewSettings:
+        return replace(settings, provider="scripted")
+
+    base = {"a.py": "import asyncio\n\n\ndef half(x):\n    return x / 2\n"}
+    head = {"a.py": base["a.py"].replace("x / 2", "x // 2")}
+    model = ScriptedModel({"generalist": [reports()]})
+    verdict = await review(change(tmp_path, base, head), model, adjust=auto)
+    assert verdict.assignment is not None
+    assert (verdict.assignment.tier, given(verdict)) == ("trivial", ())

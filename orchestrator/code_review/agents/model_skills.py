@@ -28,7 +28,7 @@ LEAD_TOOLS = ("change_summary", "propose_plan")
 async def choose_packs(state: ReviewState) -> None:
     """Give each examining agent the packs that cover most changed lines of its files."""
     assignment, skills = state.assignment, state.given.catalog.skills
-    if assignment is None:
+    if assignment is None or assignment.tier == "trivial":  # that is read without any skill
         return
     packs = [skill for skill in skills.values() if skill.scope.topics]
     lines: dict[str, Counter[str]] = {pack.name: Counter() for pack in packs}
