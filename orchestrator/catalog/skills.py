@@ -72,10 +72,9 @@ def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skil
         return None
     content = {"head": to_builtins(head), "text": page.body}
     named = frozenset(iter_tool_names(page.body))
-    requires, scope = (
-        kind(*(tuple(head.metadata.get(key, "").split()) for key in keys))
-        for kind, keys in ((SkillRequirements, REQUIRED), (SkillScope, SCOPE))
-    )
+    lists = {key: tuple(text.split()) for key, text in head.metadata.items()}
+    requires = SkillRequirements(*(lists.get(key, ()) for key in REQUIRED))
+    scope = SkillScope(*(lists.get(key, ()) for key in SCOPE))
     text = page.body + _describe(requires)
     return Skill(head.name, head.description, text, digest(content), named, requires, scope)
 

@@ -88,7 +88,7 @@ def for_model(
     told = {*ANALYZERS, *(LEAD_TOOLS if state.shares else ())}
     offered = {name for name in spec.tools if name not in told and find_tool(state, spec, name)}
     known = {*TOOLS, *spec.tools}
-    found = {} if names is None else _tools_with_findings(state, names)
+    found = set[str]() if names is None else _tools_with_findings(state, names)
     wanted = [
         skill
         for skill in spec.skills
@@ -113,7 +113,7 @@ def for_model(
     )
 
 
-def _tools_with_findings(state: ReviewState, names: Collection[str]) -> Collection[str]:
+def _tools_with_findings(state: ReviewState, names: Collection[str]) -> set[str]:
     """The analyzers that have found something in these files."""
     return {
         call.tool
