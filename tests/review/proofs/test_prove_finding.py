@@ -101,11 +101,11 @@ class Bench:
 async def bench(
     path: Path,
     tests: settings.Tests = PYTEST,
-    base: dict[str, str] | None = None,
+    base: Mapping[str, str] | None = None,
     head: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Bench]:
     policy = read_policy([read_shipped_layer()], environment="local", author_tier="")
-    before = PYTEST_ALONE | (base or {"shop.py": BASE})
+    before = {**PYTEST_ALONE, **(base or {"shop.py": BASE})}
     repo = change(path, before, head or {"shop.py": HEAD, "conftest.py": OWN})
     async with new_pool() as pool, workspace_of(repo) as workspace:
         inputs = ToolInputs(workspace, pool, policy.settings, IterationFocus(), (), {})
