@@ -16,7 +16,6 @@ class ModelChoice(Struct, frozen=True):
 
     Attributes:
         window: tokens of a request and its answer together; None without a limit.
-        progressive: without effect; every prompt has all of the agent's skills.
         strategy: additional instructions for the agent; may be empty.
         stage: the escalation stage; empty for a model outside of escalation.
         min_score: of the stage, see ``AgentResult``.
@@ -29,7 +28,6 @@ class ModelChoice(Struct, frozen=True):
     max_tokens: int = 4096
     effort: str | None = None
     window: int | None = None
-    progressive: bool = False
     strategy: str = ""
     stage: str = ""
     min_score: float = 0.0

@@ -123,14 +123,11 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
     text = await _write_opening(state, findings, diffs, text_only)
-    choose = state.runtime.choose_model
     state.runtime = replace(
         state.runtime,
         opening=text,
         common_tools=_common_tools(state),
         contracts=_contracts(state),
-        # Each agent's role has all playbooks: opening them one by one would take a turn for each.
-        choose_model=lambda spec: replace(choose(spec), progressive=False),
     )
 
 
