@@ -14,8 +14,8 @@ from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guard_placement import rulings, without_secrets
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.findings.examined_files import WHOLE_CHANGE
-from orchestrator.code_review.findings.reading_depth import NOTHING_READ, TEXT_ONLY, count_depths
+from orchestrator.code_review.findings.gap_remedies import close_gaps
+from orchestrator.code_review.findings.reading_depth import count_depths
 from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import StopDecision
@@ -44,7 +44,6 @@ from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.errors import answer_command, approve_command, raise_limit_command, resume_command
-from orchestrator.optional_dependencies import NOT_INSTALLED
 
 VOLATILE = ("run_id", "usage", "previous", "override", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -390,7 +389,6 @@ def _summary(state: ReviewState) -> str:
 
 LISTED_ACTIONS = 10
 LISTED_MISSING = 3
-VERDICT_POLICY = ".diffcourt/config/verdict.yaml"
 
 
 def next_human_action(
@@ -435,7 +433,9 @@ def _stopped_action(
     findings = (one for one in state.synthesis.findings if one.state == "open")
     counting = (one for one in findings if one.support != "refuted")
     first = min(counting, key=lambda one: one.rank, default=None)
-    steps = [] if complete else _close_gaps(state)
+    made = state.synthesis
+    gaps = (made.skipped, made.findings, state.checks, state.given.workspace)
+    steps = [] if complete else close_gaps(*gaps)
     decides = first and outcome_of(first, state.given.catalog.verdict_policy) != "merge"
     if first is not None and (decides or not steps):
         where = f"{first.path}:{first.start_line}"
@@ -446,36 +446,6 @@ def _stopped_action(
     if not steps and missing:
         steps.append(f"Look at what the judge misses: {'; '.join(missing[:LISTED_MISSING])}.")
     return " ".join(steps) or "Resolve the reasons, then review again."
-
-
-def _close_gaps(state: ReviewState) -> list[str]:
-    """How an incomplete review becomes a complete one."""
-    gaps = [skip for skip in state.synthesis.skipped if skip.gap]
-    unread = [
-        gap for gap in gaps if not gap.tool and (TEXT_ONLY in gap.why or NOTHING_READ in gap.why)
-    ]
-    others = [gap for gap in gaps if gap not in unread and NOT_INSTALLED not in gap.why]
-    steps = []
-    if len(unread) + len(others) < len(gaps):
-        steps.append("Install what is missing, as the gaps say, and review again.")
-    elif others:
-        first = others[0]
-        where = "the whole change" if first.path == WHOLE_CHANGE else first.path
-        by = f", which {first.tool} did not" if first.tool else ""
-        steps.append(f"Review {where} by hand{by}: {first.why.rstrip('.')}.")
-    elif failed := [check for check in state.checks if not check.is_satisfied]:
-        steps.append(
-            f"Let the check {failed[0].name} run ({failed[0].detail}), or take it out of "
-            f"required_checks in {VERDICT_POLICY} of the base branch."
-        )
-    if unread:
-        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-        steps.append(
-            f"Read {unread[0].path}{more} by hand: no tool reads it as code. To accept such files "
-            f"from now on, add `unread: note` to {VERDICT_POLICY} of the base branch, unless they "
-            "run in CI or production."
-        )
-    return steps
 
 
 def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:

@@ -328,7 +328,7 @@ def _render_next_step(page: TextLayout, verdict: Verdict) -> list[str]:
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
     if waiting or verdict.verdict == "merge" or not verdict.stop.next_human_action:
         return []
-    return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=7)
+    return page.wrap(escape_line(verdict.stop.next_human_action), first="Next     ", limit=16)
 
 
 def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:

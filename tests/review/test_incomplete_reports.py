@@ -1,10 +1,14 @@
 """What the text says of an incomplete review: which part, why, and what to do about it."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from orchestrator.code_review.analyzers import program_execution
+from orchestrator.code_review.findings.gap_remedies import VERDICT_POLICY
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import Repo, change, review
 
@@ -86,3 +90,66 @@ async def test_a_short_report_lists_ten_gaps_and_ten_findings_and_counts_the_oth
     assert "and 2 more gaps: " in short
     assert "and 3 more findings: " in short
     assert max(map(len, lines)) <= 80
+
+
+LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{0:064}\nsize 12\n"
+GAPS: dict[str, tuple[str, bytes | str | Path]] = {
+    "compiled": ("tool", b"\x7fELF\0\0"),
+    "hidden": ("page.html", b"<p>\0"),
+    "utf-16": ("u.sql", "select 1\n".encode("utf-16")),
+    "large": ("big.txt", "word\n" * 250_000),
+    "larger": ("larger.csv", "1,2\n" * 1_400_000),
+    "archive": ("dist/a [1].zip", b"PK\3\4\0"),
+    "link": ("out", Path("/etc/hostname")),
+    "lfs": ("model.py", LFS),
+    "language": ("a.tcl", "puts 1\n"),
+    "not parsed by one tool": ("Dockerfile", "FROM a\nFOO bar\n"),
+    "bad name": (os.fsdecode(b"na\xefve.jar"), b"PK\3\4\0"),
+    "nested": ("n.lisp", "(" * 2_001),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "beside"), [*((kind, "ok.py") for kind in GAPS), ("archive", ""), ("language", "")]
+)
+async def test_the_setting_that_an_incomplete_review_names_makes_it_complete(
+    tmp_path: Path, kind: str, beside: str
+) -> None:
+    path, content = GAPS[kind]
+    changed = {beside: "X = 1\n"} if beside else {}
+
+    async def outcome(base: dict[str, str], name: str) -> Verdict:
+        repo = Repo(tmp_path / name)
+        repo.commit({"start.txt": "start\n", **base})
+        if isinstance(content, Path):
+            (repo.path / path).symlink_to(content)
+            repo.commit(changed)
+        else:
+            repo.commit({path: content, **changed})
+        return await review(repo)
+
+    verdict = await outcome({}, "before")
+    assert verdict.status == "incomplete"
+    action = verdict.stop.next_human_action
+    assert re.search("unless (it runs|they run) in CI or production", action)
+    if "`unread: note`" in action:
+        setting = "unread: note\n"
+    else:
+        entry = re.search(r"add (\{paths: \[.*\], why: TEXT\}) to `exclude`", action)
+        assert entry is not None
+        setting = f"exclude: [{entry[1]}]\n"
+    assert VERDICT_POLICY.split()[0] in action
+    green = await outcome({VERDICT_POLICY.split()[0]: setting}, "after")
+    assert (green.status, green.verdict) == ("complete", "merge")
+
+
+async def test_each_kind_of_gap_has_its_own_remedy_in_one_next_step(tmp_path: Path) -> None:
+    wide, large = "select 1\n".encode("utf-16"), "word\n" * 250_000
+    files = {"a.zip": b"PK\3\4\0", "big.txt": large, "t.tcl": "puts 1\n", "u.sql": wide}
+    action = (await review(change(tmp_path, {}, files))).stop.next_human_action
+    assert "Or save u.sql as UTF-8. Or raise `limits.max_file_bytes` in " in action
+    assert 'add {paths: ["/a.zip", "/big.txt", "/u.sql"], why: TEXT} to `exclude`' in action
+    assert action.endswith(
+        "add `unread: note` to .diffcourt/config/verdict.yaml of the base branch, "
+        "unless they run in CI or production."
+    )

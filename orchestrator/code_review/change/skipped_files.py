@@ -41,7 +41,8 @@ _MINIFIED = re.compile(
     r"(?:\.chunk|\.bundle)?)\.(?:js|mjs|cjs|css)\Z"
 )
 _NEWLY_MINIFIED = f"{GENERATED}minified, as it was not in base"
-_WIDE = "binary: UTF-16 text, which the analyzers cannot read"
+UTF_16, TOO_LARGE = "UTF-16 text", "too large: "
+_WIDE = f"binary: {UTF_16}, which the analyzers cannot read"
 _NO_CONTENTS = (
     "binary: the patch says that it differs and holds no contents; git diff --binary includes them"
 )
@@ -245,7 +246,7 @@ def _by_policy(
 
 def describe_size_limit(size: int, most: int) -> str:
     """The sentence about a file of which nothing is read, sizes in bytes."""
-    return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
+    return f"{TOO_LARGE}{size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
 def _what_it_hides(file: ChangedFile, now: ContentInfo) -> str:

@@ -97,8 +97,8 @@ def add_unread(
         is_gap, why = entry.gap, entry.why
         if not entry.gap and (source := hidden.get(entry.path)):
             is_gap, why = True, f"{why}, although its name says that it is {source}"
-        if not entry.gap and entry.path in owed:
-            is_gap, why = is_gap or gap, f"{why}; {NOTHING_READ}"
+        if not is_gap and entry.path in owed:
+            is_gap, why = gap, f"{why}; {NOTHING_READ}"
         found.append(replace(entry, gap=is_gap, why=why))
     for file in files:
         if file.path in explained or file.path in as_code:
