@@ -90,7 +90,7 @@ class RecordedResult(Struct):
     Attributes:
         ok, code, content, data, warnings: of a tool call.
         status, detail, agent, report: of a task.
-        stop, usage, model, blocks: of a model call.
+        stop, usage, model, blocks, id, server, max_tokens: of a model call.
         who, answer: of a person's answer or grant.
     """
 
@@ -107,6 +107,9 @@ class RecordedResult(Struct):
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     blocks: Raw | UnsetType = UNSET
+    id: str = ""
+    server: str = ""
+    max_tokens: int = 0
     who: str = ""
     answer: str | UnsetType = UNSET
 

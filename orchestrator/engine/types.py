@@ -224,12 +224,21 @@ class Request(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """A model's answer, parsed into blocks."""
+    """A model's answer, parsed into blocks.
+
+    Attributes:
+        id: the provider's name of the answer, for its support.
+        server: the host that answered, with the port.
+        max_tokens: the limit of the answer as it was sent; 0: unknown.
+    """
 
     blocks: tuple[Block, ...]
     stop: StopKind
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    id: str = ""
+    server: str = ""
+    max_tokens: int = 0
 
 
 class SkillRequirements(Struct, frozen=True):

@@ -143,7 +143,8 @@ class AnthropicModel(ApiModel):
         stop = reply.stop_reason
         if not isinstance(stop, str) or stop not in _STOPS:
             raise InvalidReplyError(f"its stop_reason is {stop!r:.60}")
-        return Reply(blocks, _STOPS[stop], _read_counts(reply.usage), printable_name(reply.model))
+        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
+        return Reply(blocks, _STOPS[stop], _read_counts(reply.usage), *named)
 
     def _convert_block(self, block: Any, calls: ToolCallParser) -> Block:
         match block:

@@ -155,7 +155,10 @@ class ApiModel(ABC):
             raise
         blocks, stop = drop_unsafe_calls(reply.blocks, reply.stop)
         usage = replace(self._compute_usage(reply, request), lost=lost)
-        return Response(blocks, stop, usage, reply.model or request.model)
+        server, limit = httpx2.URL(str(self.client.base_url)), self.output_limit(request)
+        port = server.port or {"http": 80, "https": 443}.get(server.scheme, 0)
+        model, address = reply.model or request.model, f"{server.host}:{port}"
+        return Response(blocks, stop, usage, model, reply.id, address, limit)
 
     # --- one attempt ----------------------------------------------------------------------------
 

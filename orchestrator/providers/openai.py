@@ -136,7 +136,8 @@ class OpenAIModel(ApiModel):
                     blocks.append(self._carry(item))
         stop = "refused" if refused else _read_stop(reply)
         counts = read_openai_counts(reply.usage, "input", "output")
-        return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
+        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
+        return Reply(tuple(blocks), stop, counts, *named)
 
     def _carry(self, item: object) -> Opaque:
         """Keep reasoning, commentary (which is not the report) and unknown items as they are."""

@@ -169,7 +169,8 @@ class CompatibleModel(ApiModel):
         if isinstance(message.refusal, str) and message.refusal:
             blocks, stop = [Text(expect_text(message.refusal, "a refusal"))], "refused"
         counts = read_openai_counts(reply.usage, "prompt", "completion")
-        return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
+        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
+        return Reply(tuple(blocks), stop, counts, *named)
 
     def _reasoning(self, **fields: Json) -> Block:
         return Opaque(self.name, check_json({"type": "reasoning", **fields}))

@@ -59,6 +59,7 @@ class Reply(Struct, frozen=True):
     stop: StopKind
     counts: TokenCounts
     model: str = ""
+    id: str = ""
 
 
 # --- JSON -----------------------------------------------------------------------------------------

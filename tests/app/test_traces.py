@@ -70,6 +70,12 @@ def test_a_run_is_one_trace_of_its_agents_models_and_tools(repo: Path, says: Say
     assert first["attributes"]["gen_ai.provider.name"] == NAME
     assert first["attributes"]["gen_ai.agent.name"] == "generalist"
     assert first["attributes"]["gen_ai.response.finish_reasons"] == ["tool_call"]
+    ids = [span["attributes"]["gen_ai.response.id"] for span in chats]
+    assert len(set(ids)) == len(chats)
+    assert all(ids)
+    assert first["attributes"]["gen_ai.request.max_tokens"] > 0
+    assert first["attributes"]["server.address"] == "127.0.0.1"
+    assert first["attributes"]["server.port"] > 0
     used = ("input", "output")
     for kind in used:
         total = sum(s["attributes"].get(f"gen_ai.usage.{kind}_tokens", 0) for s in spans.values())

@@ -416,6 +416,13 @@ class SpanBuilder:
             names.REASONING_TOKENS: usage.reasoning_tokens,
             "diffcourt.cost.usd": usage.usd,
         }
+        if result.server:
+            host, _, port = result.server.rpartition(":")
+            span.attributes |= {names.SERVER: host, names.PORT: int(port)}
+        if result.id:
+            span.attributes[names.RESPONSE_ID] = result.id
+        if result.max_tokens:
+            span.attributes[names.MAX_TOKENS] = result.max_tokens
         if result.model == OFFLINE:
             span.attributes[names.PROVIDER] = OFFLINE
         if self._content:
