@@ -194,7 +194,7 @@ class RunStore(ABC):
         """The rows of a run behind a number, in order."""
 
         def work() -> list[Row]:
-            return [Row(*row) for row in self._db.execute(self.ROWS, (run_id, after))]
+            return [Row(*row) for row in self._select(self.ROWS, (run_id, after))]
 
         return await self._in_thread(work)
 
@@ -202,8 +202,8 @@ class RunStore(ABC):
         """The newest row under a key, without reading the others; None: there is none."""
 
         def work() -> Row | None:
-            found = self._db.execute(self.FIND, (run_id, key)).fetchone()
-            return Row(*found) if found else None
+            found = self._select(self.FIND, (run_id, key))
+            return Row(*found[0]) if found else None
 
         return await self._in_thread(work)
 
@@ -245,6 +245,11 @@ class RunStore(ABC):
     def _cancellation(self, run_id: str) -> CancelRequest | None:
         found = self._db.execute(self.CANCELLATION, (run_id,)).fetchone()
         return CancelRequest(*found) if found else None
+
+    def _select(self, query: str, parameters: Sequence[object]) -> Sequence[Any]:
+        """The rows that a query of one run finds."""
+        found: Sequence[Any] = self._db.execute(query, parameters).fetchall()
+        return found
 
     # --- what differs between databases -------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import astuple
 
@@ -49,6 +50,9 @@ TABLES = (
 
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
+REPAIR, HIDDEN = "diffcourt runs repair", "hidden"
+MOST_RUNS = 100_000
+"""How many are looked for where the index of runs is damaged."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 ROWS_PER_INSERT = 500
@@ -102,10 +106,11 @@ class SqliteStore(RunStore):
             yield
         except sqlite3.Error as error:
             advice = "Free some space or repair its permissions, then resume the run"
-            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED:
-                advice = "It is damaged: put back a copy, or move it away to begin a new one"
+            if _is_damage(error):
+                advice = "It is damaged: put back a copy, or take what can be read: " + REPAIR
+            what = " ".join(str(error).split())[:200]
             raise StoreError(
-                f"the journal {self.path} cannot be used ({error}); its contents are kept. {advice}"
+                f"the journal {self.path} cannot be used ({what}); its contents are kept. {advice}"
             ) from None
 
     def _begin_log(self) -> None:
@@ -168,25 +173,55 @@ class SqliteStore(RunStore):
             places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
             self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
+    def _select(self, query: str, parameters: Sequence[object]) -> Sequence[Any]:
+        try:
+            return super()._select(query, parameters)
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            # Only the index of names may be damaged: without it all runs are compared.
+            return super()._select(query.replace("FROM runs", "FROM runs NOT INDEXED"), parameters)
+
+    def _read_runs(self, columns: str, rest: str = "", values: Sequence[object] = ()) -> list[Any]:
+        """Fields of runs, the name first; those that damage hides are named by their numbers."""
+        try:
+            found = self._db.execute(f"SELECT {columns} FROM runs {rest}", values).fetchall()  # noqa: S608
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            found = list(self._read_one_by_one(columns))
+        return [row if isinstance(row[0], str) else (HIDDEN, *row[1:]) for row in found]
+
+    def _read_one_by_one(self, columns: str) -> Iterator[Any]:
+        """Each run by its number, the newest first; ``hidden-N`` where it cannot be read."""
+        (last,) = self._db.execute("SELECT max(place) >> 32 FROM journal").fetchone()
+        for number in range(min(last or 0, MOST_RUNS), 0, -1):
+            try:
+                query = f"SELECT {columns} FROM runs WHERE number = ?"  # noqa: S608
+                row = self._db.execute(query, (number,)).fetchone()
+            except sqlite3.DatabaseError:
+                row = (f"{HIDDEN}-{number}", *[0] * columns.count(","))
+            if row:
+                yield row
+
     def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
         chosen = "" if only is None else "WHERE run IN (SELECT value FROM json_each(?))"
-        found = self._db.execute(
-            f"SELECT run, started, meta, holder, lease_until FROM runs {chosen}"  # noqa: S608
-            " ORDER BY started DESC, run DESC",
+        found = self._read_runs(
+            "run, started, meta, CAST(holder AS TEXT), CAST(lease_until AS REAL)",
+            f"{chosen} ORDER BY started DESC, run DESC",
             () if only is None else (json.dumps(only),),
         )
         now = self._now()
         return [
-            (run, at, meta, holder if is_live(holder, end - now) else None)
+            (run, at, meta, holder if is_live(holder, (end or 0) - now) else None)
             for run, at, meta, holder, end in found
+            if only is None or run in only
         ]
 
     def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
-        query = (
-            "SELECT run, CASE WHEN lease_until > ?1 THEN holder END, lease_until - ?1,"
-            " lease_until, fence FROM runs"
-        )
-        return list(self._db.execute(query, (self._now(),)))
+        left = f"lease_until - {self._now()!r}"
+        holder = f"CASE WHEN {left} > 0 THEN holder END"
+        return self._read_runs(f"run, {holder}, {left}, lease_until, fence")
 
     def _delete_run(self, run_id: str) -> None:
         (number,) = self._db.execute(
@@ -227,6 +262,10 @@ class SqliteStore(RunStore):
         if lease < until - ttl / 10:  # not each time: it is one more page to write
             self._db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
         return int(number)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED
 
 
 def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

@@ -146,3 +146,26 @@ def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
 )
 def test_a_lone_surrogate_is_read_as_the_text_of_its_escape(body: bytes, read: object) -> None:
     assert read_fields(body) == read
+
+
+def test_a_journal_with_a_damaged_page_is_named_by_each_command_and_repaired_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo, *runs = _two_runs(tmp_path)
+    journal, at = repo.path / ".diffcourt/state/journal.db", ["--repo", str(repo.path)]
+    data = bytearray(journal.read_bytes())
+    data[100] ^= 0x80  # how SQLite's schema begins
+    journal.write_bytes(data)
+    for command in (["runs"], ["stats"], ["review", "--base", "HEAD~1", "--quiet"]):
+        assert main([*command, *at]) == 3
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith("take what can be read: diffcourt runs repair")
+    assert main(["runs", "repair", *at]) == 0
+    said = capsys.readouterr().out
+    assert "runs in the new journal: 2; copy of the damaged one: " in said
+    assert journal.with_name("journal.db.damaged-1").read_bytes() == data
+    assert {run.run_id for run in list_runs(repo.path)} == {*runs}
+    assert main(["stats", *at]) == 0
+    assert main(["review", *at, "--base", "HEAD~1", "--quiet"]) == 0
+    assert main(["runs", "repair", *at]) == 0
+    assert capsys.readouterr().out.endswith("the journal is not damaged\n")

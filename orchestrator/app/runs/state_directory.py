@@ -30,6 +30,7 @@ from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_repair import Repair, repair
 from orchestrator.stores.writer_identity import this_process
 
 if TYPE_CHECKING:
@@ -128,6 +129,18 @@ def open_store(repo: Path | None) -> Iterator[RunStore]:
         store.close()
 
 
+def repair_store(repo: Path | None) -> Repair:
+    """Repair the SQLite journal of a repository, see ``sqlite_repair``.
+
+    Raises:
+        InputError: the runs are in another database.
+        StoreError: as ``repair``.
+    """
+    if os.environ.get(STORE, "").strip():
+        raise InputError(f"{STORE} names another database; its own tools repair it")
+    return repair(state_dir(repo) / JOURNAL)
+
+
 def mark_store(repo: Path | None) -> str:
     """A text that changes whenever a run of the repository has changed; no rows are read.
 
@@ -178,7 +191,7 @@ def ensure_unwritten(journal: Journal, folder: Path) -> None:
     if journal.log.length > 1:  # the first row records the start of this session
         raise StoreError(
             f"{folder / JOURNAL} has rows of a run that has not started, which Diffcourt never "
-            "writes; find out where that file comes from, and remove it"
+            "writes; if nobody put that file there, its disk damaged it: diffcourt runs repair"
         )
 
 

@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--run", action="append", dest="names")
     p.add_argument("--dry-run", action="store_true")
     p.set_defaults(do=_prune, keep=None, older_than=None, names=[], dry_run=False)
+    p = _part(parts, "repair")
+    p.set_defaults(do=_repair)
     p = _part(parts, "export")
     add_run(p)
     p.add_argument("dir", type=Path)
@@ -65,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     from orchestrator.app.runs.stored_runs import list_newest_runs
+    from orchestrator.stores.sqlite_journal import HIDDEN, REPAIR
 
     most = LISTED if args.limit is None and not args.json else args.limit
     found, left = list_newest_runs(args.repo, most)
@@ -73,8 +76,10 @@ def _list(args: argparse.Namespace) -> int:
         emit_line(f"and {left:,} older runs; --limit {len(found) + left} lists all", sys.stdout)
     for name in (info.run_id for info in found if info.state == "unreadable"):
         check, remove = f"diffcourt audit verify {name}", f"diffcourt runs prune --run {name}"
-        line = f"run {name} cannot be read; check it with: {check}; remove it with: {remove}"
-        emit_line(line, sys.stderr)
+        todo = f"check it with: {check}; remove it with: {remove}"
+        if name.startswith(HIDDEN):
+            todo = f"keep a copy, and take over what can be read, with: {REPAIR}"
+        emit_line(f"run {name} cannot be read; {todo}", sys.stderr)
     return EXIT_OK
 
 
@@ -96,6 +101,21 @@ def _prune(args: argparse.Namespace) -> int:
     if not args.json:
         done = "would be deleted" if args.dry_run else "deleted"
         emit_line(f"{len(deleted)} {'run' if len(deleted) == 1 else 'runs'} {done}", sys.stdout)
+    return EXIT_OK
+
+
+def _repair(args: argparse.Namespace) -> int:
+    from orchestrator.app.runs.state_directory import repair_store
+
+    done = repair_store(args.repo)
+    if args.json:
+        emit(as_json(to_builtins(done, enc_hook=str)), sys.stdout)
+    elif done.copy is None:
+        emit_line("the journal is not damaged", sys.stdout)
+    else:
+        lost = f"; not in it: {', '.join(done.lost)}" if done.lost else ""
+        what = f"runs in the new journal: {len(done.taken)}{lost}; copy of the damaged one: "
+        emit_line(f"{what}{quote_path(str(done.copy))}", sys.stdout)
     return EXIT_OK
 
 

@@ -1,0 +1,97 @@
+"""Takes the runs of a damaged SQLite journal that can be read into a new one."""
+
+import shutil
+import sqlite3
+import struct
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from orchestrator.errors import RunLocked, StoreError
+from orchestrator.stores.base import run_locked
+from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_log_damage import PAGE
+
+
+class Repair(Struct):
+    """The copy of the damaged file (None: it is sound), and the runs taken over and lost."""
+
+    copy: Path | None = None
+    taken: Sequence[str] = ()
+    lost: Sequence[str] = ()
+
+
+def repair(path: Path) -> Repair:
+    """Keep a damaged journal as a copy, and put a new one with its readable runs in its place.
+
+    Raises:
+        RunLocked: a run is being written.
+        StoreError: the disk cannot be used.
+    """
+    if not path.is_file() or _is_sound(path):
+        return Repair()
+    fresh, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
+    _remove(fresh, patched)
+    SqliteStore(fresh).close()
+    _replace_first_page(path, patched, fresh.read_bytes()[:PAGE])
+    found = Repair(_free_name(path))
+    for source in (path, patched):  # the first that opens
+        try:
+            with closing(SqliteStore(source)) as old, closing(SqliteStore(fresh)) as new:
+                found.taken, found.lost = anyio.run(_take_over, old, new)
+        except RunLocked:
+            raise
+        except StoreError:
+            continue
+        break
+    for end in ("-wal", "-shm", ""):
+        if (file := path.with_name(path.name + end)).exists():
+            file.rename(f"{found.copy}{end}")
+    fresh.rename(path)
+    _remove(patched)
+    return found
+
+
+def _remove(*stores: Path) -> None:
+    for store in stores:
+        for end in ("-wal", "-shm", ""):
+            store.with_name(store.name + end).unlink(missing_ok=True)
+
+
+def _replace_first_page(path: Path, patched: Path, page: bytes) -> None:
+    """A copy with the header and schema of a new journal: its tables begin at the same pages."""
+    data = path.read_bytes()
+    pages = struct.pack(">I", len(data) // PAGE)
+    patched.write_bytes(page[:28] + pages + page[32:] + data[PAGE:])
+    if (log := path.with_name(f"{path.name}-wal")).exists():
+        shutil.copy(log, patched.with_name(f"{patched.name}-wal"))
+
+
+async def _take_over(old: SqliteStore, new: SqliteStore) -> tuple[list[str], list[str]]:
+    taken: list[str] = []
+    runs = await old.runs()
+    if written := next((run for run in runs if run.writer), None):
+        raise run_locked(written.run_id, written.writer or "", 0)
+    for run in reversed(runs):
+        with suppress(StoreError):
+            if run.meta is not None:
+                await new.restore(run, await old.rows(run.run_id))
+                taken.append(run.run_id)
+    lost = [run.run_id for run in runs if run.run_id not in taken]
+    return taken, lost
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            return db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in range(1, 10_000))
+    return next(name for name in names if not name.exists())
