@@ -42,6 +42,7 @@ from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixe
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide
 from orchestrator.code_review.verdict.decision import check
+from orchestrator.code_review.verdict.model import LIMIT_RAISED
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
@@ -183,14 +184,16 @@ async def evaluate(state: ReviewState) -> str:
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
     state.history.append(_iteration(state, scored))
-    stop = decide(
-        state.history, state.given.settings.stagnation, state.given.budget.bounds.iterations
-    )
+    # An iteration that a limit cut short, which a person has raised since, says nothing.
+    cut = {done.number for done in state.rounds if done.decision.endswith(LIMIT_RAISED)}
+    history = [facts for n, facts in enumerate(state.history, 1) if n not in cut]
+    bounds = state.given.budget.bounds
+    stop = decide(history, state.given.settings.stagnation, bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
     at_limit = stop is not None and stop.reason == "budget"
     if at_limit and state.journal.granted_after(state.round.key("evaluate")):
-        state.round.decision += "; a person has raised a limit"
+        state.round.decision += LIMIT_RAISED
         stop = None
     await _drop_findings(state)
     if stop is not None:

@@ -20,6 +20,9 @@ from orchestrator.errors import BudgetExhausted
 
 _NUMBERS = (int, float)
 
+THE_LIMIT = ", the limit is "
+"""What every text about a limit that was met says."""
+
 
 class Cost(Struct, frozen=True):
     """What calls cost: turns, tool calls, tokens, US dollars."""
@@ -132,7 +135,7 @@ class Account:
             would = self._used[dimension] + self._held[dimension] + amount
             if would > limit:
                 raise BudgetExhausted(
-                    f"{self.name}: {dimension} would reach {would:g}, the limit is {limit:g}"
+                    f"{self.name}: {dimension} would reach {would:g}{THE_LIMIT}{limit:g}"
                 )
 
 

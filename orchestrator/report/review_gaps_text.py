@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from orchestrator.code_review.verdict.document_parts import AgentReport, Checked
-from orchestrator.code_review.verdict.model import OPEN_QUESTION, Skipped, Verdict
+from orchestrator.code_review.verdict.model import LIMIT_RAISED, OPEN_QUESTION, Skipped, Verdict
+from orchestrator.engine.budget import THE_LIMIT
 from orchestrator.report.terminal_escaping import escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, TextLayout, truncate
 from orchestrator.wording import count_noun
@@ -199,18 +200,30 @@ def render_agents_gaps(page: TextLayout, verdict: Verdict) -> list[str]:
     # An agent may name the analyzer (ruff) where the list of files names its tool (ruff_bugs).
     known = {f"{skip.path}: {skip.why}" for skip in verdict.skipped}
     known |= {skip.why for skip in verdict.skipped if skip.path == WHOLE_CHANGE}
+    raised = {one.number for one in verdict.iterations if one.decision.endswith(LIMIT_RAISED)}
     texts = list(
         dict.fromkeys(
             f"{agent.agent}{text}"
             for agent in verdict.agents
-            for text in _describe_agent(agent, known)
+            if not _reported_later(agent, verdict)
+            for text in _describe_agent(agent, known, raised)
         )
     )
     return page.section("What agents could not do", texts, rest=DEEP_INDENT)
 
 
-def _describe_agent(agent: AgentReport, known: Set[str]) -> list[str]:
-    texts = [f": {gap}" for gap in agent.gaps if not {gap, gap.partition(" ")[2]} & known]
+def _reported_later(agent: AgentReport, verdict: Verdict) -> bool:
+    """Whether an agent that did not finish did so in a later iteration."""
+    return agent.status != "ok" and any(
+        (later.agent, later.status) == (agent.agent, "ok") and later.iteration > agent.iteration
+        for later in verdict.agents
+    )
+
+
+def _describe_agent(agent: AgentReport, known: Set[str], raised: Set[int]) -> list[str]:
+    past = THE_LIMIT if agent.iteration in raised else "\n"
+    gaps = [gap for gap in agent.gaps if past not in gap]
+    texts = [f": {gap}" for gap in gaps if not {gap, gap.partition(" ")[2]} & known]
     if agent.status != "ok":
         texts.insert(0, f" ({agent.status}): {agent.summary or 'no reason given'}")
     return texts

@@ -48,6 +48,9 @@ def test_a_raised_limit_continues_the_run_and_is_recorded(
     assert done["usage"]["tool_calls"] > 2
     assert command(repo, "again.json", "resume")["digest"] == done["digest"]
     capsys.readouterr()
+    main(["show", "latest", "--repo", str(repo.path)])
+    assert "What agents could not do" not in capsys.readouterr().out
+    capsys.readouterr()
     for name in ("stopped.json", "done.json"):
         file = str(repo.path.parent / name)
         assert main(["audit", "verify", "--repo", str(repo.path), "latest", "--verdict", file]) == 0

@@ -2,10 +2,12 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.app.human_decisions.limit_grants import record_grant
 from orchestrator.app.runs import state_directory
@@ -16,6 +18,7 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from tests.review.review_kit import bounded, change, options, review
 from tests.review.team_kit import TEAM, claim, plan, report, script, sums
@@ -136,3 +139,27 @@ async def test_analyzers_that_a_limit_cut_off_run_when_it_is_raised_and_replay_a
     assert [finding.path for finding in verdict.findings if finding.rule == "security.eval"]
     again = await review(repo, ScriptedModel({}), store=store, adjust=limited)
     assert again.digest == verdict.digest
+
+
+@pytest.mark.parametrize("pattern", ["team", "single"])
+async def test_a_limit_that_nothing_fits_leaves_no_trace_when_it_is_raised(
+    tmp_path: Path, pattern: Literal["team", "single"]
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+    store = MemoryStore(SystemClock())
+    await store.create("run", 1.0, {})
+    paid = Response(report().blocks, "end", Usage(usd=0.02))
+    lines = {name: [paid] for name in (*TEAM, "generalist")} | {"lead": [plan(*TEAM), sums()]}
+    limits = [0.001, 0.002, 0.003, 0.004, 9.0]
+    for before, usd in zip([0.0, *limits], limits, strict=False):
+        if before:
+            async with open_journal("run", store, SystemClock(), holder="test") as journal:
+                await record_grant(journal, replace(LOW, usd=before), {"max_usd": usd})
+        model = ScriptedModel(lines if usd == 9 else {}, worst=Usage(usd=0.3))
+        limited = partial(bounded, usd=usd)
+        verdict = await review(
+            repo, model, store=store, adjust=lambda s, f=limited: replace(f(s), pattern=pattern)
+        )
+        assert (verdict.stop.reason == "budget") == (usd < 9)
+    assert (verdict.stop.reason, verdict.status, verdict.verdict) == ("done", "complete", "merge")
+    assert "the limit is" not in render_verdict(verdict)

@@ -24,11 +24,11 @@ def test_the_commands_of_the_page_work(
     verdict = run_review(options(repo, provider="offline"), ignore_event)
     monkeypatch.chdir(repo)
     commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 7
     (one,) = [line for line in commands if "--run" in line]
     commands = [line for line in commands if line != one]
     # Exported last and imported into an empty list: a run that is there is not entered again.
-    for line in [*commands[:4], "runs prune --older-than 0.0000001", commands[4], one]:
+    for line in [*commands[:5], "runs prune --older-than 0.0000001", commands[5], one]:
         words = [
             {"RUN": "latest", "DIR": str(tmp_path / "out")}.get(w, w) for w in shlex.split(line)
         ]

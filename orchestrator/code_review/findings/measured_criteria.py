@@ -40,6 +40,7 @@ def score_measured(
     unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
     reported = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
+    ended = [work.result for work in team if not _is_made_up(work, team)]
     return {
         "files-accounted": _share(
             sum(path in accounted for path in files), len(files), "changed files", "accounted for"
@@ -48,10 +49,7 @@ def score_measured(
             len(synthesis.findings), reported, "findings", "whose quote was found at their lines"
         ),
         "contracts-kept": _share(
-            sum(entry.result.status == "ok" for entry in team),
-            len(team),
-            "agents' reports",
-            "valid",
+            sum(result.status == "ok" for result in ended), len(ended), "agents' reports", "valid"
         ),
         "playbooks-followed": _share(
             sum(named.values()),
@@ -74,6 +72,16 @@ def score_measured(
             sum(bool(gap.why) for gap in gaps), len(gaps), "gaps", "with a reason"
         ),
     }
+
+
+def _is_made_up(work: Work, team: Sequence[Work]) -> bool:
+    """Whether a limit cut an agent off that did its work when a person had raised it."""
+    agent = work.result.agent
+    return work.result.status in {"budget", "timeout"} and any(
+        (later.result.agent, later.result.status) == (agent, "ok")
+        for later in team
+        if later.iteration > work.iteration
+    )
 
 
 def _share(
