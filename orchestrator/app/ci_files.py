@@ -17,6 +17,11 @@ PLACEHOLDER = ("https://example.org/diffcourt", "0" * 40)
 DEFAULT_STAGE = "test"
 """GitLab's pipelines have it unless they define stages of their own."""
 
+_HOOK = re.compile(
+    r"""^(?!\s*\#).*?\b(?:id:\s*(["']?)diffcourt\1\s*(?=[,}\#]|$)|entry:\s*["']?(?:\S*/)?diffcourt\s+review\b)""",
+    re.MULTILINE,
+)
+
 
 class CiSystem(Struct, frozen=True):
     """A CI system.
@@ -152,6 +157,14 @@ def find_gitlab_stage(top: Path) -> str:
         if isinstance(stage.value, str) and re.fullmatch(r"\w[\w -]*", stage.value)
     ]
     return DEFAULT_STAGE if not stages or DEFAULT_STAGE in stages else str(stages[0])
+
+
+def has_hook(config: Path) -> bool:
+    """Whether a configuration of pre-commit names Diffcourt's hook, or runs its command."""
+    try:
+        return _HOOK.search(config.read_text(encoding="utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def make_ci_files(

@@ -87,6 +87,28 @@ def test_the_hooks_that_pre_commit_has_stay_and_the_lines_to_add_are_printed(
 
 
 @pytest.mark.parametrize(
+    ("hooks", "is_there"),
+    [
+        ("  - id: diffcourt\n", True),
+        ("  - {id: 'diffcourt', stages: [pre-push]}\n", True),
+        ("  - id: own\n    entry: .venv/bin/diffcourt review --hook\n", True),
+        ("  # - id: diffcourt\n", False),
+        ("  - id: diffcourt-fix\n", False),
+        ("  - id: ruff  # before diffcourt\n", False),
+    ],
+)
+def test_a_hook_that_is_there_is_not_to_be_added_again(
+    hooks: str, is_there: bool, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = repo.path / ".pre-commit-config.yaml"
+    file.write_text(f"repos:\n- repo: https://example.org/x\n  rev: a\n  hooks:\n{hooks}")
+    assert main(["init", "--ci", "pre-commit"]) == 0
+    said = capsys.readouterr().out
+    assert ("has the hook already" in said, "Add to repos" in said) == (is_there, not is_there)
+    assert ("Replace" in said) == (not is_there)
+
+
+@pytest.mark.parametrize(
     ("pipeline", "stage"),
     [
         (None, "test"),

@@ -52,6 +52,7 @@ def _write_ci(args: argparse.Namespace, top: Path) -> int:
         PLACEHOLDER,
         detect_ci,
         find_gitlab_stage,
+        has_hook,
         installed_from,
         make_ci_files,
         require_new,
@@ -80,7 +81,10 @@ def _write_ci(args: argparse.Namespace, top: Path) -> int:
         stage=find_gitlab_stage(top),
     )
     there = [name for name in files if system.is_shared and (top / name).exists()]
-    if there:  # with hooks of others
+    if there and has_hook(top / there[0]):
+        lines = [f"{there[0]} has the hook already"]
+        source = source or ""  # there is no placeholder to replace
+    elif there:  # with hooks of others
         lines = [f"Add to repos in {there[0]}:", *files[there[0]].splitlines()[1:]]
     else:
         write_ci_files(top, files, force=args.force)
