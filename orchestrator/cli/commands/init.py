@@ -11,7 +11,8 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
@@ -49,14 +50,11 @@ def run(args: argparse.Namespace) -> int:
 def _write_ci(args: argparse.Namespace, top: Path) -> int:
     from orchestrator.app.ci_files import (
         CI_SYSTEMS,
-        PLACEHOLDER,
         detect_ci,
         find_gitlab_stage,
-        has_hook,
         installed_from,
         make_ci_files,
         require_new,
-        write_ci_files,
     )
 
     ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
@@ -80,26 +78,35 @@ def _write_ci(args: argparse.Namespace, top: Path) -> int:
         gate=answer == "gate",
         stage=find_gitlab_stage(top),
     )
-    there = [name for name in files if system.is_shared and (top / name).exists()]
-    if there and has_hook(top / there[0]):
-        lines = [f"{there[0]} has the hook already"]
-        source = source or ""  # there is no placeholder to replace
-    elif there:  # with hooks of others
-        lines = [f"Add to repos in {there[0]}:", *files[there[0]].splitlines()[1:]]
-    else:
-        write_ci_files(top, files, force=args.force)
-        lines = [f"Wrote {name}" for name in files]
-    if source is None:
-        lines.append(
-            f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy "
-            "of Diffcourt, or run this again with --from git+https://HOST/PATH@COMMIT --force."
-        )
+    lines = _put(top, files, shared=system.is_shared, source=source, force=args.force)
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
         lines.append(f"And: {system.comments_step}.")
     for line in lines:
         emit_line(line, sys.stdout)
     return EXIT_OK
+
+
+def _put(
+    top: Path, files: Mapping[str, str], *, shared: bool, source: str | None, force: bool
+) -> list[str]:
+    """Write the files, or leave the one with others' hooks; returns what a person is told."""
+    from orchestrator.app.ci_files import PLACEHOLDER, has_hook, write_ci_files
+
+    there = next((name for name in files if shared and (top / name).exists()), None)
+    if there and has_hook(top / there):
+        return [f"{there} has the hook already"]
+    if there:  # with hooks of others
+        lines = [f"Add to repos in {there}:", *files[there].splitlines()[1:]]
+    else:
+        write_ci_files(top, files, force=force)
+        lines = [f"Wrote {name}" for name in files]
+    if source is None:
+        lines.append(
+            f"Replace {' and '.join(PLACEHOLDER)} there by the address and a commit of your copy "
+            "of Diffcourt, or run this again with --from git+https://HOST/PATH@COMMIT --force."
+        )
+    return lines
 
 
 def _ask(question: str, answers: Sequence[str], default: str, option: str) -> str:
