@@ -236,8 +236,14 @@ def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
             yield LintFinding("not discriminating", (name,), what, advice)
     for a, b in combinations(varying, 2):
         found = _correlate(scores[:, a], scores[:, b], group)
-        if found is not None and max(found.low, -found.high) > SAME_SCORES:
+        if found is None:
+            continue
+        same = 1.0 - abs(found.value) < 1e-9
+        if same or max(found.low, -found.high) > SAME_SCORES:
+            both = int((~np.isnan(scores[:, [a, b]])).all(axis=1).sum())
             what = f"their scores correlate by {found.format()}"
+            if same:
+                what = f"on all {both} items the score of one tells that of the other"
             advice = "merge them, or drop the one that is costlier to score"
             yield LintFinding("overlapping", (ids[a], ids[b]), what, advice)
 
@@ -261,7 +267,8 @@ def _correlate(one: Floats, other: Floats, group: Ints) -> Interval | None:
             return None
         return float(np.corrcoef(x, y)[0, 1])
 
-    return jackknife_interval(statistic, np.ones(int(rows.sum())), group[rows], None)
+    # From -1 to 1, twice as wide as a rate.
+    return jackknife_interval(statistic, np.ones(int(rows.sum())), group[rows], 0.5)
 
 
 def _find_chance(rubric: Rubric, data: TrainingData) -> Iterator[LintFinding]:

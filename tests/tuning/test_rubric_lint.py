@@ -160,3 +160,15 @@ def test_the_command(save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "the scores" not in capsys.readouterr().out
     with pytest.raises(InputError, match="--labels requires the labeled ITEMS"):
         run("lint", bad, "--labels", items)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_equal_scores_are_no_estimate_of_a_correlation(sign: float) -> None:
+    scores = np.random.default_rng(1).integers(0, 3, 40) / 2
+    items = [
+        Item(f"i{n}", f"g{n}", {"a": float(x), "b": float((1 - sign) / 2 + sign * x)})
+        for n, x in enumerate(scores)
+    ]
+    (found,) = lint_rubric(rubric_of(("a", "b")), items, [], None).findings
+    assert found.criteria == ("a", "b")
+    assert found.what == "on all 40 items the score of one tells that of the other"
