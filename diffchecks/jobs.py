@@ -87,8 +87,13 @@ AnyJob = SideJob | ComparisonJob
 
 
 class DependenciesJob(ComparisonJob):
-    """``advisories``: a file of them, empty: none; ``advisory_gaps``: what it lacks, and why."""
+    """``advisories``: a file of them, empty: none; ``advisory_gaps``: what it lacks, and why.
 
+    Attributes:
+        members: manifests of head that may name packages of the repository itself.
+    """
+
+    members: list[str] = []
     advisories: str = ""
     advisory_gaps: dict[str, str] = {}
 

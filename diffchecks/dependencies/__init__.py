@@ -59,6 +59,7 @@ def run(job: DependenciesJob) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
+    local |= {_own_name(job, path) for path in job.members}
     gone = (_manifest_of_base(job, file.path) for file in job.files if file.status == "deleted")
     before = [*(was for *_, was, _ in sides), *gone]
     known = {(was.ecosystem, name) for was in before for name in was.dependencies}
@@ -76,6 +77,13 @@ def run(job: DependenciesJob) -> CheckReply:
     if job.advisories:
         reply.findings.extend(find_vulnerable(job, reply.gaps))
     return reply
+
+
+def _own_name(job: DependenciesJob, path: str) -> str:
+    """The package that a manifest of head describes; empty if it does not say so."""
+    with suppress(Gap):
+        return read_manifest(path, Source(path, read(job.head_root, path)).text).own_name.lower()
+    return ""
 
 
 def _is_read(path: str) -> bool:

@@ -90,6 +90,7 @@ def maven(text: str) -> Manifest:
         _ECOSYSTEM,
         [one for scope in scopes for one in _of_pom(scope, defined)],
         settings=[setting for scope in scopes for setting in _repositories(scope)],
+        own_name=f"{own}:{_text(top, 'artifactId')}",
     )
 
 

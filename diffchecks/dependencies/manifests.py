@@ -21,7 +21,10 @@ _REQUIREMENTS = re.compile(
 )
 _PEP508 = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^]]*\])?\s*(@\s*\S+|[^;#]*)")
 _GO_REQUIRE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w.-]+/\S+)\s+(v\S+)(?!\S|\s+=>)")
+_GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _GO_LOCAL = re.compile(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.{0,2}/", re.MULTILINE)
+MEMBERS = ("package.json", "pyproject.toml", "Cargo.toml", "pom.xml", "go.mod")
+"""Manifests that name the package which they describe."""
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NPM_LOCAL = ("workspace:", "file:", "link:", "portal:", "./", "../", "~/", "/")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
@@ -196,6 +199,7 @@ def _go(text: str) -> Manifest:
             if match and match.group(1) not in local
         ),
         settings=package_sources.go_replacements(text),
+        own_name=module[1] if (module := _GO_MODULE.search(text)) else "",
     )
 
 

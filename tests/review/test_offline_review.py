@@ -1,6 +1,7 @@
 """The offline review of real repositories: what is new is found, what was there is not."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -403,3 +404,31 @@ async def test_a_removed_test_is_named_with_its_place_in_base(tmp_path: Path) ->
         if one.rule == "qa.test-removed" and one.because_of
     }
     assert causes == {("tests/test_a.py", 8, True), ("a.test.ts", 3, True)}
+
+
+OWN: Mapping[str, tuple[str, str]] = {
+    "go/{}/go.mod": ("module example.com/{}\ngo 1.22\n", "require example.com/aa v0.1.0\n"),
+    "js/{}/package.json": ('{{"name": "{}"', ', "dependencies": {"aa": "1.0.0", "left-pad": "1"}'),
+    "mvn/{}/pom.xml": (
+        "<project><groupId>g</groupId><artifactId>{}</artifactId><version>1</version>",
+        "<dependencies><dependency><groupId>g</groupId><artifactId>aa</artifactId>"
+        "<version>1</version></dependency></dependencies>",
+    ),
+    "py/{}/pyproject.toml": ('[project]\nname = "{}"\nversion = "1"\n', 'dependencies = ["aa"]\n'),
+    "rs/{}/Cargo.toml": ('[package]\nname = "{}"\n', '[dependencies]\naa = "1"\n'),
+}
+END = {".json": "}", ".xml": "</project>"}
+
+
+async def test_a_package_of_the_repository_itself_is_no_new_dependency(tmp_path: Path) -> None:
+    def members(name: str, more: int) -> dict[str, str]:
+        return {
+            path.format(name): text.format(name) + added * more + END.get(Path(path).suffix, "")
+            for path, (text, added) in OWN.items()
+        }
+
+    base = members("aa", 0) | members("bb", 0)
+    verdict = await review(change(tmp_path, base, members("bb", 1)))
+    new = [f.detail for f in verdict.findings if f.rule == "security.new-dependency"]
+    assert len(new) == 1
+    assert "left-pad" in new[0]

@@ -1,11 +1,13 @@
 """What some of our checks need of a review beyond the two sides of its change."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import anyio.to_thread
 from msgspec.structs import replace
 
+from diffchecks.dependencies.manifests import MEMBERS
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.file_patterns import SOURCE_CODE, matches
 from diffchecks.imports.import_contracts import MARK, find_config_files
@@ -16,18 +18,28 @@ from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 
+MOST_MEMBERS = 1_000
 Options = Mapping[str, Any] | None
 """Further parts of a job, see ``ComparisonCheck``."""
 
 
 async def dependencies(inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]) -> Options:
-    """The advisories."""
+    """The advisories, and the manifests of head that are of the kinds of changed ones."""
+    names = tuple(sorted({PurePath(file.path).name for file in files} & {*MEMBERS}))
+    members: list[str] = []
+    if names:
+        await inputs.workspace.pack_matching("head", names)
+        tree = await inputs.workspace.contents.paths("head")
+        regular = (path for path, (mode, _) in tree.items() if mode.startswith("100"))
+        members = [
+            path for path in regular if PurePath(path).name in names and "node_modules/" not in path
+        ][:MOST_MEMBERS]
     given = inputs.given.advisories
     if given is None:
-        return {}
+        return {"members": members}
     copy = inputs.workspace.copy_report
     path = await anyio.to_thread.run_sync(copy, given.path) if given.path else ""
-    return {"advisories": path, "advisory_gaps": dict(given.gaps)}
+    return {"members": members, "advisories": path, "advisory_gaps": dict(given.gaps)}
 
 
 async def executed_files(
