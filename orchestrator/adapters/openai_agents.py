@@ -84,8 +84,16 @@ class GuardedModel(GuardedCalls, Model):
         """Ask the model.
 
         Raises:
+            InputError: an agent to which this one can hand off has a model without guards.
             Refused: what is sent does not pass; nothing was sent.
         """
+        for one in handoffs:
+            target = getattr(one, "_agent_ref", lambda: None)()
+            if not isinstance(getattr(target, "model", None), GuardedModel):
+                raise InputError(
+                    f"the hand-off to {one.agent_name} leaves the guards: make that agent's model "
+                    "a GuardedModel, and its tools guarded_tools"
+                )
         items = [{"role": "user", "content": input}] if isinstance(input, str) else input
         settings = replace(model_settings, max_tokens=self.max_tokens)
 

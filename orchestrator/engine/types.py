@@ -392,7 +392,7 @@ class Rubric(Strict, frozen=True):
     """A tree of weighted criteria by which a judge scores.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of
-    the positive weights, clipped to 0..1. Only children that count enter (``na``, ``abstain``).
+    the positive weights, and 0 at least. Only children that count enter (``na``, ``abstain``).
 
     Attributes:
         threshold: a total at or above it is accepted.

@@ -17,6 +17,7 @@ from orchestrator import (
     ToolPolicy,
 )
 from orchestrator.engine.tool_registry import ToolAccess
+from orchestrator.errors import InputError
 from orchestrator.guards.prompt_injection import MARK
 from tests.adapters.test_adapters import DRIVES, TEXT, Drive, anyio_backend, pytestmark, rows_of
 
@@ -260,3 +261,31 @@ async def test_a_tool_of_the_framework_itself_is_not_offered_to_a_guarded_model(
         agent = Agent(name="clerk", model=model, tools=[unguarded])
         with pytest.raises(NotRegistered, match="unguarded"):
             await Runner.run(agent, "go", run_config=RunConfig(tracing_disabled=True))
+
+
+@pytest.mark.attack("a hand-off to an agent, or a stream, that no guard sees")
+async def test_a_hand_off_out_of_the_guards_and_a_stream_are_refused_before_anything_is_sent() -> (
+    None
+):
+    from agents import Agent, Model, RunConfig, Runner
+    from orchestrator.adapters.openai_agents import GuardedModel
+
+    class Never(Model):
+        async def get_response(self, *args: Any, **options: Any) -> Any:
+            raise AssertionError("sent")
+
+        stream_response = get_response
+
+    quiet = RunConfig(tracing_disabled=True)
+    async with Harness.open(None, "r") as harness:
+        model = GuardedModel(harness, Never(), name="ours", max_tokens=100, usd=0.01)
+        other = Agent(name="other", model=Never())
+        first = Agent(name="first", model=model, handoffs=[other])
+        with pytest.raises(InputError, match="the hand-off to other leaves the guards"):
+            await Runner.run(first, "Hello", run_config=quiet)
+        with pytest.raises(InputError, match="does not stream; use Runner.run"):
+            async for _ in Runner.run_streamed(first, "Hello", run_config=quiet).stream_events():
+                pass
+        other.model = model
+        with pytest.raises(AssertionError, match="sent"):
+            await Runner.run(first, "Hello", run_config=quiet)
