@@ -302,7 +302,8 @@ def test_a_sphinx_label_is_not_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["tsconfig.app.json", "pyrightconfig.json", "deno.json", "nx.json", "appsettings.X.json"],
+    ["tsconfig.app.json", "pyrightconfig.json", "deno.json", "nx.json", "appsettings.X.json"]
+    + ["jest.config.json", "keybindings.json", "code/User/settings.json"],
 )
 def test_json_whose_program_accepts_comments_may_have_them(name: str, tmp_path: Path) -> None:
     reply = look(syntax_and_duplicates, tmp_path, name, '{\n  // why\n  "a": 1,\n}\n')

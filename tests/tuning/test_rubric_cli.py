@@ -293,6 +293,9 @@ def test_eval_names_the_ceiling_and_what_is_stale(
     out = capsys.readouterr().out
     assert "inter-rater agreement on 40 items: kappa 1.00" in " ".join(out.split())
     assert "optimistic" in out
+    run("eval", tmp_path / "house-v2.yaml", path, "--report", tmp_path / "page.html")
+    *_, blank, said = capsys.readouterr().out.splitlines()
+    assert (blank, said.endswith(f"({tmp_path / 'page.html'})")) == ("", True)
     text = (tmp_path / "house-v2.yaml").read_text().replace("what a means", "something else")
     (tmp_path / "house-v2.yaml").write_text(text)
     assert run("check", tmp_path / "house-v2.yaml") == 0

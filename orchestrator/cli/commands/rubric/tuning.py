@@ -43,7 +43,8 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     disagreements, drift = _compare_with_labels(read, args)
     write_text(args.report, render_evaluation_page(found, disagreements, drift))
     if target is None or not target.to_stdout:
-        emit_line(f"\n{disagreements.plain_sentence()} ({args.report})", out)
+        emit_line("", out)
+        emit_line(f"{disagreements.plain_sentence()} ({args.report})", out)
     codes = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
     return codes[disagreements.is_trusted]
 
