@@ -106,7 +106,7 @@ class SqliteStore(RunStore):
             yield
         except sqlite3.Error as error:
             advice = "Free some space or repair its permissions, then resume the run"
-            if _is_damage(error):
+            if is_damage(error):
                 advice = "It is damaged: put back a copy, or take what can be read: " + REPAIR
             what = " ".join(str(error).split())[:200]
             raise StoreError(
@@ -139,7 +139,8 @@ class SqliteStore(RunStore):
         found, ours = _schema(self._db), _own_schema()
         if odd := sorted(found - ours) or sorted(ours - found):
             raise StoreError(
-                f"the journal has a {odd[0][0]} that Diffcourt did not make: {odd[0][1]!r}"
+                f"the journal has a {odd[0][0]} that Diffcourt did not make: {odd[0][1]!r}; if its "
+                f"disk damaged it: {REPAIR}"
             )
 
     def _layout(self) -> int:
@@ -177,7 +178,7 @@ class SqliteStore(RunStore):
         try:
             return super()._select(query, parameters)
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             # Only the index of names may be damaged: without it all runs are compared.
             return super()._select(query.replace("FROM runs", "FROM runs NOT INDEXED"), parameters)
@@ -187,7 +188,7 @@ class SqliteStore(RunStore):
         try:
             found = self._db.execute(f"SELECT {columns} FROM runs {rest}", values).fetchall()  # noqa: S608
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             found = list(self._read_one_by_one(columns))
         return [row if isinstance(row[0], str) else (HIDDEN, *row[1:]) for row in found]
@@ -264,7 +265,8 @@ class SqliteStore(RunStore):
         return int(number)
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is wrong, and not the disk or another process."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED
 
 

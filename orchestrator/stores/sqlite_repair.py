@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from orchestrator.errors import RunLocked, StoreError
+from orchestrator.errors import StoreError
 from orchestrator.stores.base import run_locked
-from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.stores.sqlite_log_damage import PAGE
+from orchestrator.stores.sqlite_journal import SqliteStore, is_damage
+from orchestrator.stores.sqlite_log_damage import PAGE, find_damage, refuse_damaged_log
 
 
 class Repair(Struct):
@@ -31,28 +31,41 @@ def repair(path: Path) -> Repair:
         RunLocked: a run is being written.
         StoreError: the disk cannot be used.
     """
-    if not path.is_file() or _is_sound(path):
+    if not path.is_file():
+        return Repair()
+    copy = _free_name(path)
+    for end in ("", "-wal"):  # first of all: who opens a database may write to it
+        if (file := path.with_name(path.name + end)).exists():
+            shutil.copy2(file, f"{copy}{end}")
+    if _is_sound(path):
+        _remove(copy)
         return Repair()
     fresh, patched = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.patched")
     _remove(fresh, patched)
     SqliteStore(fresh).close()
     _replace_first_page(path, patched, fresh.read_bytes()[:PAGE])
-    found = Repair(_free_name(path))
-    for source in (path, patched):  # the first that opens
-        try:
-            with closing(SqliteStore(source)) as old, closing(SqliteStore(fresh)) as new:
-                found.taken, found.lost = anyio.run(_take_over, old, new)
-        except RunLocked:
-            raise
-        except StoreError:
-            continue
-        break
-    for end in ("-wal", "-shm", ""):
-        if (file := path.with_name(path.name + end)).exists():
-            file.rename(f"{found.copy}{end}")
-    fresh.rename(path)
+    found = Repair(copy)
+    if old := _open(path) or _open(patched):
+        with closing(old), closing(SqliteStore(fresh)) as new:
+            found.taken, found.lost = anyio.run(_take_over, old, new)
     _remove(patched)
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    fresh.replace(path)
     return found
+
+
+def _open(path: Path) -> SqliteStore | None:
+    """A journal whose runs can be listed; None: not even that."""
+    with suppress(StoreError):
+        store = SqliteStore(path)
+        try:
+            anyio.run(store.runs)
+        except StoreError:
+            store.close()
+            raise
+        return store
+    return None
 
 
 def _remove(*stores: Path) -> None:
@@ -67,7 +80,9 @@ def _replace_first_page(path: Path, patched: Path, page: bytes) -> None:
     pages = struct.pack(">I", len(data) // PAGE)
     patched.write_bytes(page[:28] + pages + page[32:] + data[PAGE:])
     if (log := path.with_name(f"{path.name}-wal")).exists():
-        shutil.copy(log, patched.with_name(f"{patched.name}-wal"))
+        frames = log.read_bytes()
+        kept = patched.with_name(f"{patched.name}-wal")
+        kept.write_bytes(frames[: find_damage(frames)])
 
 
 async def _take_over(old: SqliteStore, new: SqliteStore) -> tuple[list[str], list[str]]:
@@ -76,20 +91,31 @@ async def _take_over(old: SqliteStore, new: SqliteStore) -> tuple[list[str], lis
     if written := next((run for run in runs if run.writer), None):
         raise run_locked(written.run_id, written.writer or "", 0)
     for run in reversed(runs):
+        rows = None
         with suppress(StoreError):
-            if run.meta is not None:
-                await new.restore(run, await old.rows(run.run_id))
-                taken.append(run.run_id)
+            rows = await old.rows(run.run_id)
+        if rows is not None and run.meta is not None:
+            await new.restore(run, rows)
+            taken.append(run.run_id)
     lost = [run.run_id for run in runs if run.run_id not in taken]
     return taken, lost
 
 
 def _is_sound(path: Path) -> bool:
     try:
+        refuse_damaged_log(path)
         with closing(sqlite3.connect(path)) as db:
-            return db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
-    except sqlite3.DatabaseError:
+            checked = db.execute("PRAGMA integrity_check(1)").fetchall()
+            SqliteStore(path).close()
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return False
+        raise StoreError(
+            f"the journal {path} cannot be read ({error}); nothing was changed"
+        ) from None
+    except StoreError:
         return False
+    return checked == [("ok",)]
 
 
 def _free_name(path: Path) -> Path:

@@ -269,3 +269,25 @@ def _reads(store: SqliteStore, run: str) -> bool:
         return bool(anyio.run(store.rows, run))
     except StoreError:
         return False
+
+
+def test_repair_of_a_damaged_log_keeps_what_stands_before_the_damage(tmp_path: Path) -> None:
+    rows = [Row(n, "note", "k", 1.0, b"x" * 3000, "h") for n in range(6)]
+    copy, end = tmp_path / "copy.db", "-wal"
+    with closing(SqliteStore(tmp_path / "journal.db")) as store:
+        for n in range(3):
+            anyio.run(store.restore, RunMeta(f"run-{n}", float(n), {}), rows)
+        for part in ("", end):  # as a killed process leaves them
+            copy.with_name(copy.name + part).write_bytes(Path(f"{store.path}{part}").read_bytes())
+    log = copy.with_name(copy.name + end)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(StoreError, match="is damaged at byte"):
+        SqliteStore(copy)
+    done = repair(copy)
+    assert done.copy is not None
+    assert Path(f"{done.copy}{end}").read_bytes() == data
+    assert "run-0" in done.taken
+    with closing(SqliteStore(copy)) as store:
+        assert anyio.run(store.rows, "run-0") == rows
