@@ -13,7 +13,6 @@ from orchestrator.report.terminal_escaping import emit, emit_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
 
