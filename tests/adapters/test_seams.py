@@ -274,7 +274,8 @@ async def test_a_hand_off_out_of_the_guards_and_a_stream_are_refused_before_anyt
         async def get_response(self, *args: Any, **options: Any) -> Any:
             raise AssertionError("sent")
 
-        stream_response = get_response
+        def stream_response(self, *args: Any, **options: Any) -> Any:
+            raise AssertionError("sent")
 
     quiet = RunConfig(tracing_disabled=True)
     async with Harness.open(None, "r") as harness:

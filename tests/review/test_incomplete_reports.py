@@ -145,7 +145,12 @@ async def test_the_setting_that_an_incomplete_review_names_makes_it_complete(
 
 async def test_each_kind_of_gap_has_its_own_remedy_in_one_next_step(tmp_path: Path) -> None:
     wide, large = "select 1\n".encode("utf-16"), "word\n" * 250_000
-    files = {"a.zip": b"PK\3\4\0", "big.txt": large, "t.tcl": "puts 1\n", "u.sql": wide}
+    files: dict[str, str | bytes] = {
+        "a.zip": b"PK\3\4\0",
+        "big.txt": large,
+        "t.tcl": "puts 1\n",
+        "u.sql": wide,
+    }
     action = (await review(change(tmp_path, {}, files))).stop.next_human_action
     assert "Or save u.sql as UTF-8. Or raise `limits.max_file_bytes` in " in action
     assert 'add {paths: ["/a.zip", "/big.txt", "/u.sql"], why: TEXT} to `exclude`' in action

@@ -13,7 +13,7 @@ from orchestrator.app.human_decisions.limit_grants import record_grant
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.forking import Fork, fork_run
 from orchestrator.app.runs.verdict_recording import record_verdict
-from orchestrator.catalog.settings import RunBounds
+from orchestrator.catalog.settings import ReviewSettings, RunBounds
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
@@ -156,10 +156,11 @@ async def test_a_limit_that_nothing_fits_leaves_no_trace_when_it_is_raised(
             async with open_journal("run", store, SystemClock(), holder="test") as journal:
                 await record_grant(journal, replace(LOW, usd=before), {"max_usd": usd})
         model = ScriptedModel(lines if usd == 9 else {}, worst=Usage(usd=0.3))
-        limited = partial(bounded, usd=usd)
-        verdict = await review(
-            repo, model, store=store, adjust=lambda s, f=limited: replace(f(s), pattern=pattern)
-        )
+
+        def limited(settings: ReviewSettings, usd: float = usd) -> ReviewSettings:
+            return replace(bounded(settings, usd=usd), pattern=pattern)
+
+        verdict = await review(repo, model, store=store, adjust=limited)
         assert (verdict.stop.reason == "budget") == (usd < 9)
     assert (verdict.stop.reason, verdict.status, verdict.verdict) == ("done", "complete", "merge")
     assert "the limit is" not in render_verdict(verdict)
