@@ -124,10 +124,7 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     text_only = {entry.path for entry in checked if entry.depth == "text"}
     text = await _write_opening(state, findings, diffs, text_only)
     state.runtime = replace(
-        state.runtime,
-        opening=text,
-        common_tools=_common_tools(state),
-        contracts=_contracts(state),
+        state.runtime, opening=text, common_tools=_common_tools(state), contracts=_contracts(state)
     )
 
 
