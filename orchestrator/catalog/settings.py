@@ -114,12 +114,12 @@ class Fixes(Strict, frozen=True):
     agent: NonEmptyStr | None = None
 
 
-class Proofs(Strict, frozen=True):
-    """Tests that prove findings, with a model and where base's tests may run.
+class FindingsAgent(Strict, frozen=True):
+    """An agent that proves or verifies findings, with a model.
 
     Attributes:
-        agent: who writes them; None: nobody.
-        findings: for how many findings at most, the most severe first.
+        agent: its name; None: nobody.
+        findings: how many findings at most, the most severe first.
     """
 
     agent: NonEmptyStr | None = None
@@ -328,7 +328,8 @@ class ReviewSettings(Strict, frozen=True, kw_only=True):
     tests: Tests | None = None
     typecheck: TypeCheck | None = None
     fixes: Fixes
-    proofs: Proofs
+    proofs: FindingsAgent
+    verify: FindingsAgent
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]
 

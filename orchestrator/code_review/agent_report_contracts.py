@@ -171,26 +171,51 @@ class JudgedCriterion(Strict, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
-class FindingMark(Strict, frozen=True, kw_only=True):
-    """A mark of one finding."""
-
-    finding: Annotated[str, Meta(description="its id, such as F2")]
-    verdict: Literal["confirmed", "doubtful", "refuted", "duplicate"]
-    reason: str
-    evidence: Annotated[
-        list[Citation], Meta(description="required for confirmed and refuted; not from a finding")
-    ] = field(default_factory=list)
-    duplicate_of: Annotated[str, Meta(description="the other finding's id, for a duplicate")] = ""
-
-
 class JudgeReport(Strict, frozen=True):
     """The judge's report."""
 
     criteria: Annotated[list[JudgedCriterion], Meta(description="each once, in the rubric's order")]
-    marks: Annotated[
-        list[FindingMark],
-        Meta(description="for each unproved finding at high or critical, at least"),
+
+
+class QuotedCode(Strict, frozen=True):
+    """Lines of a file of head, or of base where the change removes them."""
+
+    file: Annotated[str, Meta(description="its path")]
+    quote: Annotated[str, Meta(description="verbatim text of at most 20 lines")]
+
+
+class ClaimVerdict(Strict, frozen=True, kw_only=True):
+    """A verdict on one claim. Code looks up its quotations and what connects them."""
+
+    finding: Annotated[str, Meta(description="the claim's id, such as F2")]
+    verdict: Literal["confirmed", "refuted", "cannot_tell"]
+    reason: Annotated[
+        str,
+        Meta(
+            description="confirmed: what goes wrong along the path; refuted: how the quoted code "
+            "stops it; cannot_tell: what is missing"
+        ),
+    ]
+    quotes: Annotated[
+        list[QuotedCode],
+        Meta(
+            description="confirmed: the path from input to harm, with the place of the claim and "
+            "one that leads to it; refuted: what stops it; cannot_tell: empty"
+        ),
     ] = field(default_factory=list)
+    one_place: Annotated[
+        str, Meta(description="why a path of one place is enough; empty: it has several")
+    ] = ""
+    duplicate_of: Annotated[
+        str, Meta(description="id of another claim that is the same defect; empty: none")
+    ] = ""
+
+
+class VerifierReport(Strict, frozen=True, kw_only=True):
+    """The verifier's report."""
+
+    summary: str = ""
+    verdicts: Annotated[list[ClaimVerdict], Meta(description="one for each claim")]
 
 
 class WrittenPatch(Strict, frozen=True):
@@ -244,6 +269,7 @@ FORMS: Mapping[str, type[Strict]] = {
     "score": JudgeReport,
     "fixes": FixReport,
     "proofs": ProofReport,
+    "verify": VerifierReport,
 }
 
 

@@ -83,7 +83,11 @@ def assemble_verdict(state: ReviewState) -> Verdict:
             files=len(change.files),
             added_lines=sum(len(file.added) for file in change.files),
             removed_lines=sum(len(file.removed) for file in change.files),
-            notes=(*change.notes, *state.tool_notes, *filter(None, [state.proof_note])),
+            notes=(
+                *change.notes,
+                *state.tool_notes,
+                *filter(None, [state.proof_note, state.verifier_note]),
+            ),
         ),
         verdict=outcome,
         status=status,
@@ -217,7 +221,7 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     found: list[AgentReport] = []
     for done in state.rounds:
         team = [work.result for work in state.team() if work.iteration == done.number]
-        results = [done.planned, *team, *done.provers, done.judged, *done.fixers]
+        results = [done.planned, *team, *done.provers, done.verifier, done.judged, *done.fixers]
         found += [_agent(state, done.number, result) for result in results if result is not None]
     return tuple(found)
 
@@ -237,8 +241,8 @@ def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentRepor
     notes = list(state.synthesis.notes.get((iteration, result.agent), ()))
     # An agent that escalated may have left out the same at two stages.
     notes += dict.fromkeys(state.focus.dropped.get((iteration, result.agent), ()))
-    if "criteria" in report:
-        notes += state.rounds[iteration - 1].mark_errors
+    if "verdicts" in report:
+        notes += state.rounds[iteration - 1].verdict_errors
     return AgentReport(
         agent=result.agent,
         iteration=iteration,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.prices import Price, price_of
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.agents import judging, planning, summary
+from orchestrator.code_review.agents import judging, planning, summary, verifier
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import ReviewState, Round
@@ -157,6 +157,8 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         state.round.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
         yield task
     yield from planning.build_tasks(state)
+    if judging.has_verifier(state.given.settings):
+        yield verifier.build_task(state, [])
     if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
             state, judging.judged_criteria(state.rubric), state.round.key("judge"), {}
@@ -179,7 +181,9 @@ def _estimate_share(
     prices = {model: price_of(known, split(model)[1]) for model in models}
     looks = 0 if state.is_trivial else bool(spec.skills) + LOOKS
     turns = int(min(looks + 1, spec.bounds.turns))
-    request = first_request(spec, task.brief, state.runtime)
+    fresh = task.key.part == verifier.PART
+    runtime = verifier.fresh_context(state.runtime) if fresh else state.runtime
+    request = first_request(spec, task.brief, runtime)
     shared = _shared_tokens(request)
     cached = shared if models[0] in opened else 0
     opened |= {models[0]} if shared else set()

@@ -21,6 +21,7 @@ from orchestrator.code_review.agents import (
     planning,
     prover,
     shared_opening,
+    verifier,
 )
 from orchestrator.code_review.agents.files_read import files_read, hunks_read
 from orchestrator.code_review.agents.skill_requirements import skill_requirements
@@ -84,7 +85,6 @@ async def plan(state: ReviewState) -> str:
     """Have the lead plan; code adds each file that the plan neither assigns nor skips."""
     state.focus.number += 1
     state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
-    state.round.verified = frozenset(state.focus.verify)
     if state.pattern == "single":
         state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
         return "Triage"
@@ -124,7 +124,7 @@ async def synthesize(state: ReviewState) -> str:
 async def _synthesize(
     state: ReviewState, ids: Mapping[str, str] = NO_IDS, *, drop: bool = False
 ) -> None:
-    """Build the findings from all reports and marks so far.
+    """Build the findings from all reports and verifications so far.
 
     Args:
         ids: fingerprint → the id that a finding keeps.
@@ -172,14 +172,15 @@ async def _synthesize(
 
 
 async def evaluate(state: ReviewState) -> str:
-    """Score the review, and decide whether to iterate or how to stop."""
+    """Verify claims, score the review, and decide whether to iterate or how to stop."""
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
+    await verifier.verify_findings(state)
+    if state.round.verified:
+        await _synthesize(state, _ids(state))
     marks = _measure(state)
     asked = judging.needs_judge(state.given.settings, state.rubric)
     if asked:
         marks |= await judging.run_judge(state)
-    if state.round.marks:  # the judge referred to findings by id, so ids stay
-        await _synthesize(state, _ids(state))
     scored = judge(state.rubric, marks, asked=asked)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
@@ -221,7 +222,6 @@ async def iterate(state: ReviewState) -> str:
     focus = state.focus
     focus.missing_evidence = state.scorecard.missing_of("judged")
     focus.requests = follow_up.find_requests(state)
-    focus.verify = [finding.fingerprint for finding in follow_up.unverified(state)]
     focus.retry = planning.paths_to_retry(
         state, (*(failure.agent for failure in failed), *state.round.stage_changes)
     )
@@ -311,11 +311,6 @@ def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
     results = sorted(state.round.results, key=lambda result: result.agent)
     reports = [result.report for result in results if isinstance(result.report, dict)]
     summaries = [str(report.get("summary", "")) for report in reports]
-    unverified = tuple(
-        f"only {', '.join(finding.reported_by)} claims {finding.id}, "
-        "and nobody else has looked at it"
-        for finding in follow_up.unverified(state)
-    )
     agent_requests = follow_up.find_requests(state, rejected=False)
     requests = [text for texts in agent_requests.values() for text in texts]
     unused = tuple(f"nobody has looked into this answer: {a}" for a in state.round.answers.values())
@@ -324,15 +319,8 @@ def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
         score=scored.total,
         accepted=scored.accepted,
         judged=scored.is_judged,
-        gates=(*signatures, *unused, *unverified),
-        missing=(
-            *signatures,
-            *unused,
-            *unverified,
-            *scored.missing_of("judged"),
-            *escalated,
-            *requests,
-        ),
+        gates=(*signatures, *unused),
+        missing=(*signatures, *unused, *scored.missing_of("judged"), *escalated, *requests),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(

@@ -11,7 +11,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import Waiver
-from orchestrator.code_review.agent_report_contracts import FindingMark, ReviewPlan
+from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     analyzer_calls,
     answers,
 )
-from orchestrator.code_review.findings.located_findings import ProposedFix
+from orchestrator.code_review.findings.located_findings import ProposedFix, Verification
 from orchestrator.code_review.findings.merging import FindingReport
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.findings.verdict_findings import Synthesis
@@ -56,15 +56,14 @@ class Round:
 
     Attributes:
         results: of the tasks, in the order of arrival.
-        planned, judged: the results of the lead and of the judge; may be None.
+        planned, verifier, judged: the results of the lead, the verifier and the judge; may be None.
         fixers: the results of the agent that writes patches, the correction last.
         provers: the results of the agent that writes tests, the correction last.
         answers: a person's answers to the plan's questions, by the question's key.
         stage_changes: agent → the next stage, if the judge scored its work too low for its stage.
         shown: id → fingerprint of the findings that its agents were shown.
-        marks: fingerprint → the judge's mark of the finding.
-        mark_errors: which of the judge's marks do not count, and why.
-        verified: fingerprints of what its agents were asked to confirm or dispute.
+        verified: fingerprint of a report → what the verifier says of its finding.
+        verdict_errors: which of the verifier's verdicts do not count, and why.
     """
 
     number: int
@@ -73,15 +72,15 @@ class Round:
     decision: str = ""
     results: list[LoopResult] = field(default_factory=list)
     planned: LoopResult | None = None
+    verifier: LoopResult | None = None
     judged: LoopResult | None = None
     fixers: list[LoopResult] = field(default_factory=list)
     provers: list[LoopResult] = field(default_factory=list)
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
-    marks: Mapping[str, FindingMark] = field(default_factory=dict)
-    mark_errors: tuple[str, ...] = ()
-    verified: frozenset[str] = frozenset()
+    verified: Mapping[str, Verification] = field(default_factory=dict)
+    verdict_errors: Sequence[str] = ()
 
     def key(self, part: str, agent: str = "") -> Key:
         """The journal key of a part of this iteration, or of an agent's task in it."""
@@ -149,6 +148,7 @@ class ReviewState:
         fixes: fingerprint of a finding → the best patch for it so far.
         proofs: fingerprint of a finding → how its tests ended.
         proof_note: why no finding was proven by a test although some could be; may be empty.
+        verifier_note: why claims were not verified; may be empty.
         written: fingerprint of a finding → patches that were given or that the fixer wrote for it.
         dropped: what a person drops in a fork.
     """
@@ -178,6 +178,7 @@ class ReviewState:
     dropped: DroppedFindings = field(default_factory=DroppedFindings)
     proofs: dict[str, tuple[Proof, ...]] = field(default_factory=dict)
     proof_note: str = ""
+    verifier_note: str = ""
 
     @property
     def journal(self) -> Journal:
@@ -257,16 +258,16 @@ class ReviewState:
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
 
     def references(self, ids: Mapping[str, str]) -> References:
-        """What the ids in the reports so far refer to, and the judge's marks.
+        """What the ids in the reports so far refer to, and what the verifier says of them.
 
         Args:
             ids: fingerprint → the id that a finding keeps.
         """
-        marks = {name: mark for done in self.rounds for name, mark in done.marks.items()}
+        verified = {name: one for done in self.rounds for name, one in done.verified.items()}
         shown = {done.number: done.shown for done in self.rounds}
         if self.settled is None:
-            return References(shown, marks, ids, self.carried)
-        return References(shown, marks, ids, self.carried, self.settled.why_settled)
+            return References(shown, verified, ids, self.carried)
+        return References(shown, verified, ids, self.carried, self.settled.why_settled)
 
     @property
     def policy_digests(self) -> dict[str, str]:

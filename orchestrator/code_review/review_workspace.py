@@ -36,6 +36,7 @@ from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.findings.located_findings import FindingTarget
 from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
+from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_tasks import StageChange
 from orchestrator.engine.task_groups import run_both
 from orchestrator.engine.types import Criterion
@@ -283,7 +284,7 @@ class IterationFocus(Struct):
         answers: a person's answers to the lead's questions, by question.
         stage_changes: agent → its next stage, if the judge scored its work too low.
         requests: agent → requests to it about single findings.
-        verify: fingerprints of findings that another agent is asked to confirm or dispute.
+        asked: id → finding, of the claims that the verifier is asked about.
         shown: id → fingerprint of the findings that agents have been shown.
         targets: fingerprint → the finding as a target of responses.
         shares: agent → the files that code assigns to it; empty: the lead assigns them.
@@ -298,7 +299,7 @@ class IterationFocus(Struct):
     answers: Mapping[str, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     requests: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    verify: Sequence[str] = ()
+    asked: Mapping[str, Finding] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)

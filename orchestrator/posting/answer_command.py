@@ -316,4 +316,4 @@ def _evidence(finding: Finding) -> Iterator[str]:
         yield f"shown by the calls {plain(', '.join(finding.evidence.tool_calls))}"
     for objection in finding.objections:
         kept = f" (kept: {objection.why_not})" if objection.why_not else ""
-        yield plain(f"{objection.by} {objection.verb} it: {objection.reason}{kept}")
+        yield plain(f"{objection.by} disputes it: {objection.reason}{kept}")

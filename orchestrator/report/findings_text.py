@@ -270,7 +270,7 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
 
 
 def _contradictions(finding: Finding) -> list[tuple[str, str]]:
-    """Why the judge or its author stands by it, and who rates it differently or disputes it."""
+    """Why the verifier or its author stands by it, and who rates it differently or disputes it."""
     said = [(f"{one.by} {one.action} it", one.reason) for one in finding.remarks]
     if not finding.objections:
         return said
@@ -280,7 +280,7 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
         if report.severity != finding.severity
     ]
     texts += [
-        f"{objection.by} {objection.verb} it: {objection.reason} (kept: {objection.why_not})"
+        f"{objection.by} disputes it: {objection.reason} (kept: {objection.why_not})"
         for objection in finding.objections
     ]
     return [*said, *(("but", text) for text in texts)]

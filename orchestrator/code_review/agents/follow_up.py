@@ -9,7 +9,6 @@ from orchestrator.code_review.agents.finding_descriptions import (
     shorten,
 )
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.decision import Weight, weight
 from orchestrator.code_review.verdict.document_parts import Objection
 from orchestrator.code_review.verdict.model import Finding
 
@@ -17,40 +16,6 @@ SHOWN = 60
 """Findings, and rejected findings, of which an agent is reminded."""
 
 _ID = re.compile(r"\b[FR]\d+\b")
-
-
-def unverified(state: ReviewState) -> list[Finding]:
-    """Findings that would block if another agent confirmed them, and that none was asked about.
-
-    Empty in the last round and if there is no other agent. About carried-over findings the earlier
-    review has asked.
-    """
-    if state.round.number >= state.given.budget.bounds.iterations:
-        return []
-    requested = {fingerprint for done in state.rounds for fingerprint in done.verified}
-    policy = state.given.catalog.verdict_policy
-    return [
-        finding
-        for finding in state.synthesis.findings
-        if finding.state == "open"
-        and finding.support in {"agreed", "claimed"}
-        and weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
-        and finding.fingerprint not in requested
-        and not finding.carried_over
-        and _verifier(state, finding)
-    ]
-
-
-def _verifier(state: ReviewState, finding: Finding) -> str:
-    """The agent that verifies a finding of another; empty if there is none."""
-    others = [name for name in state.examiners if name not in finding.reported_by]
-    knows = [
-        task.agent
-        for done in state.rounds
-        for task in done.plan.tasks
-        if finding.path in task.paths
-    ]
-    return next((name for name in others if name in knows), next(iter(others), ""))
 
 
 def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, list[str]]:
@@ -78,10 +43,6 @@ def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, lis
             verb = "refutes" if objection.refutes else "doubts"
             text = f"{objection.by} {verb} {finding.id}: {objection.reason} Refine {finding.id}, "
             ask(finding.reported_by, text + "with evidence, or withdraw it.")
-    for finding in unverified(state):
-        claimed = ", ".join(finding.reported_by)
-        text = f"Only {claimed} reports {finding.id}. Confirm or dispute it, with evidence."
-        ask([_verifier(state, finding)], text)
     return requests
 
 

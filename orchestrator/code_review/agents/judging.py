@@ -4,22 +4,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
-from orchestrator.code_review.agent_report_contracts import (
-    FindingMark,
-    JudgedCriterion,
-    JudgeReport,
-    as_form,
-)
+from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.code_review.agents.finding_descriptions import describe_rejected
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
-from orchestrator.code_review.findings.agent_responses import contradictions, mark_error
 from orchestrator.code_review.findings.citations import (
     CitableSources,
     changed_lines,
@@ -27,6 +20,7 @@ from orchestrator.code_review.findings.citations import (
     read_lines,
 )
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
@@ -46,6 +40,8 @@ def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
         names = [*names, JUDGE]
     if has_prover(settings):
         names = [*names, str(settings.proofs.agent)]
+    if has_verifier(settings):
+        names = [*names, str(settings.verify.agent)]
     if has_fixer(settings):
         names = [*names, str(settings.fixes.agent)]
     return [catalog.agents[name] for name in dict.fromkeys(names)]
@@ -80,6 +76,11 @@ def has_prover(settings: ReviewSettings) -> bool:
     return bool(settings.proofs.agent and settings.tests) and has_model(settings)
 
 
+def has_verifier(settings: ReviewSettings) -> bool:
+    """Whether an agent verifies what only agents claim."""
+    return bool(settings.verify.agent) and has_model(settings)
+
+
 def has_model_lead(state: ReviewState) -> bool:
     """Whether a model leads the review and can write its summary."""
     return state.pattern == "team" and has_model(state.given.settings)
@@ -103,31 +104,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
     state.round.judged = await run_task(task, state.runtime, state.given.budget)
     known = citable_sources(state, state.answers(judge=True))
-    await _take_finding_marks(state, known)
     return await read_marks(criteria, state.round.judged, known)
-
-
-async def _take_finding_marks(state: ReviewState, known: CitableSources) -> None:
-    """Store the judge's marks of findings in the round, by fingerprint, and those that fail."""
-    result, names = state.round.judged, state.focus.shown
-    if result is None or result.status != "ok":
-        return
-    marks: dict[str, FindingMark] = {}
-    errors: list[str] = []
-    given = as_form(JudgeReport, result.report).marks
-    contradicted = contradictions(given)
-    errors += contradicted.values()
-    counted = [
-        replace(mark, verdict="doubtful", evidence=[]) if mark.finding in contradicted else mark
-        for mark in given
-    ]
-    for mark in counted:
-        if error := await mark_error(known, mark, names.__contains__):
-            errors.append(error)
-        if mark.finding in names:
-            duplicate_of = names.get(mark.duplicate_of, "")
-            marks[names[mark.finding]] = replace(mark, duplicate_of=duplicate_of)
-    state.round.marks, state.round.mark_errors = marks, tuple(errors)
 
 
 def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -145,7 +122,7 @@ def build_judge_task(
     """
     state.focus.criteria = criteria
     text = build_brief(
-        "Judge this review by the criteria below, in their order, and mark its findings.",
+        "Judge this review by the criteria below, in their order.",
         state.runtime.executor.nonce,
         criteria=[show_criterion(criterion) for criterion in criteria],
         **evidence,
@@ -240,7 +217,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     return {
         **({"change": purpose} if purpose else {}),
         "findings": [
-            {**_shown(finding), "lines": await _cited_lines(state, finding)}
+            {**_shown(finding), "lines": await cited_lines(state.given.workspace, finding)}
             for finding in synthesis.findings[:SHOWN_FINDINGS]
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
@@ -282,13 +259,15 @@ def _shown(finding: Finding) -> dict[str, Any]:
     }
 
 
-async def _cited_lines(state: ReviewState, finding: Finding) -> str:
+async def cited_lines(
+    workspace: ReviewWorkspace, finding: Finding, around: int = LINES_AROUND, most: int = MAX_LINES
+) -> str:
     """The cited lines with context; lines that the change adds or removes are marked."""
-    side, workspace = finding.evidence.side, state.given.workspace
+    side = finding.evidence.side
     lines = await read_lines(workspace, side, finding.path)
     changed = changed_lines(workspace, side, finding.path)
-    first = max(1, finding.start_line - LINES_AROUND)
-    last = min(len(lines), finding.end_line + LINES_AROUND, first + MAX_LINES)
+    first = max(1, finding.start_line - around)
+    last = min(len(lines), finding.end_line + around, first + most)
     mark = "+" if side == "head" else "-"
     return "\n".join(
         f"{mark if number in changed else ' '}{number}: {lines[number - 1][:MAX_WIDTH]}"

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from diffchecks.rules import RuleTable
 from orchestrator.catalog.shared_literals import SEVERE
-from orchestrator.catalog.unknown_name_checks import JUDGE
-from orchestrator.code_review.agent_report_contracts import FindingMark, FindingResponse
+from orchestrator.code_review.agent_report_contracts import FindingResponse
 from orchestrator.code_review.findings.agent_reports import (
     MAX_DETAIL,
     MAX_TITLE,
@@ -21,7 +20,11 @@ from orchestrator.code_review.findings.agent_reports import (
     shorten,
 )
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
-from orchestrator.code_review.findings.located_findings import FindingTarget, LocatedFinding
+from orchestrator.code_review.findings.located_findings import (
+    FindingTarget,
+    LocatedFinding,
+    Verification,
+)
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
 from orchestrator.code_review.verdict.document_parts import Objection
 
@@ -34,11 +37,11 @@ NO_REFUTATION = "the repository's guidance says nothing about what code does; ci
 
 
 class References(Struct, frozen=True):
-    """The findings that ids in reports refer to, and the judge's marks.
+    """The findings that ids in reports refer to, and what the verifier says of them.
 
     Attributes:
         shown: iteration → id → fingerprint, as its agents were shown them.
-        marks: fingerprint → the judge's last mark of the finding, with fingerprints for ids.
+        verified: fingerprint of a report → what the verifier says of its finding.
         ids: fingerprint → the id that a finding keeps.
         carried: findings of the previous review.
         why_settled: why an earlier review has settled an agent's finding; empty: it has not.
@@ -46,7 +49,7 @@ class References(Struct, frozen=True):
     """
 
     shown: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    marks: Mapping[str, FindingMark] = field(default_factory=dict)
+    verified: Mapping[str, Verification] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     why_settled: Callable[[LocatedFinding], str] = lambda _: ""
@@ -235,69 +238,6 @@ def _reworded(finding: LocatedFinding, response: FindingResponse) -> LocatedFind
     )
 
 
-# --- the judge -----------------------------------------------------------------------------------
-
-
-async def mark_error(
-    sources: CitableSources, mark: FindingMark, known: Callable[[str], bool]
-) -> str:
-    """Why a mark of the judge has no effect; empty if it has one."""
-    if not known(mark.finding):
-        return f"mark of {mark.finding}: there is no such finding"
-    if mark.verdict == "duplicate":
-        if not known(mark.duplicate_of) or mark.duplicate_of == mark.finding:
-            return f"mark of {mark.finding}: there is no other finding {mark.duplicate_of!r}"
-        return ""
-    if mark.verdict == "doubtful":
-        return ""
-    if mark.verdict == "refuted" and sources.rest_on_guidance(mark.evidence):
-        return f"mark of {mark.finding}: {NO_REFUTATION}"
-    error = await sources.check(mark.evidence, EVIDENCE_SOURCES)
-    return f"mark of {mark.finding}: {error}" if error else ""
-
-
-def contradictions(marks: Iterable[FindingMark]) -> dict[str, str]:
-    """The findings that the judge both confirms and doubts or refutes, and what is wrong.
-
-    None of these marks counts: which one was meant, nobody knows.
-    """
-    verdicts: dict[str, set[str]] = {}
-    for mark in marks:
-        verdicts.setdefault(mark.finding, set()).add(mark.verdict)
-    return {
-        name: f"mark of {name}: it is marked {' and '.join(sorted(found - {'duplicate'}))}"
-        for name, found in verdicts.items()
-        if "confirmed" in found and found & {"refuted", "doubtful"}
-    }
-
-
-async def apply_marks(
-    sources: CitableSources, marks: Mapping[str, FindingMark], known: Mapping[str, MergedFinding]
-) -> dict[str, list[Objection]]:
-    """Apply the judge's marks: confirmations to findings, doubts and refutations as objections."""
-    objections: dict[str, list[Objection]] = {}
-    for fingerprint, mark in marks.items():
-        merged = known.get(fingerprint)
-        if merged is None or mark.verdict == "duplicate":
-            continue
-        error = await mark_error(sources, mark, lambda name: True)
-        if mark.verdict == "confirmed":
-            if not error:
-                merged.judge_confirms = shorten(mark.reason, MAX_DETAIL)
-            continue
-        objections.setdefault(merged.fingerprint, []).append(
-            Objection(
-                by=JUDGE,
-                reason=mark.reason,
-                evidence=tuple(map(format_citation, mark.evidence)),
-                why_not=error.partition(": ")[2] or "the judge alone cannot set a finding aside",
-                refutes=mark.verdict == "refuted" and not error,
-                doubts=mark.verdict == "doubtful",
-            )
-        )
-    return objections
-
-
 # --- disputes ------------------------------------------------------------------------------------
 
 
@@ -347,15 +287,3 @@ def _why_upheld(
     severe = any(report.finding.severity in SEVERE for report in merged.all_reports)
     others = sorted(one for one in merged.supporters - objecting if severe or one in team)
     return f"{', '.join(others)} said that it is a defect" if others else ""
-
-
-def duplicate_pairs(
-    responses: Responses, marks: Mapping[str, FindingMark]
-) -> Sequence[tuple[str, str]]:
-    """All pairs of duplicates, by fingerprint: the agents' and the judge's."""
-    judged = [
-        (fingerprint, mark.duplicate_of)
-        for fingerprint, mark in marks.items()
-        if mark.verdict == "duplicate"
-    ]
-    return [*responses.duplicates, *judged]

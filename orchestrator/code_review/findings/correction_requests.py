@@ -14,22 +14,18 @@ from orchestrator.code_review.agent_report_contracts import (
     JudgeReport,
     ReportedFinding,
     SpecialistReport,
+    VerifierReport,
     as_form,
 )
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
-from orchestrator.code_review.findings.agent_responses import (
-    BOTH_STAY,
-    OWN_CLAIM,
-    contradictions,
-    mark_error,
-    response_error,
-)
+from orchestrator.code_review.findings.agent_responses import BOTH_STAY, OWN_CLAIM, response_error
 from orchestrator.code_review.findings.citations import CitableSources, locate_finding, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import (
     citable_answer,
     reported_fingerprints,
 )
 from orchestrator.code_review.findings.located_findings import FindingTarget, Rejection
+from orchestrator.code_review.findings.verification import check_verdicts
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.journal import Journal
@@ -67,8 +63,16 @@ class ReportCorrections(Struct, frozen=True):
             return report, []
         if "criteria" in report:
             if isinstance(earlier, dict):
-                return _keep_scores(report, earlier), []
-            return report, await self._mark_errors(report)
+                scores = {e["id"]: e for e in (*earlier["criteria"], *report["criteria"])}
+                return {**report, "criteria": list(scores.values())}, []
+            return report, await self._score_errors(report)
+        if "verdicts" in report:
+            if isinstance(earlier, dict):
+                again = {each["finding"] for each in report["verdicts"]}
+                kept = [each for each in earlier["verdicts"] if each["finding"] not in again]
+                return {**report, "verdicts": [*kept, *report["verdicts"]]}, []
+            form = as_form(VerifierReport, report)
+            return report, (await check_verdicts(self.workspace, form, self.focus.asked))[1]
         if "checked" not in report:  # no specialist's
             return report, []
         known = reported_fingerprints(self.journal, ANALYZERS)
@@ -105,14 +109,10 @@ class ReportCorrections(Struct, frozen=True):
                 found[number] = f"response {number}: {error}"
         return found
 
-    async def _mark_errors(self, report: dict[str, Any]) -> list[str]:
+    async def _score_errors(self, report: dict[str, Any]) -> list[str]:
         sources = CitableSources(self.workspace, {}, self._answers)
         form = as_form(JudgeReport, report)
-        found = [
-            await mark_error(sources, mark, self.focus.shown.__contains__) for mark in form.marks
-        ]
-        found += contradictions(form.marks).values()
-        found += self._level_errors(form)
+        found = [*self._level_errors(form)]
         for criterion in form.criteria:
             # Texts of findings are not available here; quotations of them are checked later.
             cited = [citation for citation in criterion.evidence if citation.source != "finding"]
@@ -120,7 +120,7 @@ class ReportCorrections(Struct, frozen=True):
                 continue
             if why := await sources.check(cited):
                 found.append(f"score of {criterion.id}: {why}")
-        return [error for error in found if error]
+        return found
 
     def _level_errors(self, form: JudgeReport) -> Iterator[str]:
         """Criteria that were asked and are left out, and scores that are none of their levels."""
@@ -193,15 +193,6 @@ class ReportCorrections(Struct, frozen=True):
         end = min(len(lines), finding.end_line + SHOWN_AROUND, start + MAX_SHOWN_LINES)
         shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(start, end + 1))
         return f"{why}; {finding.path} reads\n{shown}" if shown else why
-
-
-def _keep_scores(report: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """A judge's second report, plus the scores and marks of the first that it does not repeat."""
-    scores = {each["id"]: each for each in (*earlier["criteria"], *report["criteria"])}
-    added = report.get("marks", [])
-    marked = {mark["finding"] for mark in added}
-    kept = [mark for mark in earlier.get("marks", ()) if mark["finding"] not in marked]
-    return {**report, "criteria": list(scores.values()), "marks": [*kept, *added]}
 
 
 def _identity(finding: ReportedFinding) -> tuple[str, str]:

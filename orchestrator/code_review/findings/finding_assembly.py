@@ -2,27 +2,26 @@
 
 from collections.abc import Callable, Iterable
 
-from msgspec.structs import replace
-
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
-    SEVERE,
     SEVERITIES,
     Severity,
     Support,
     is_as_severe,
 )
-from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
+from orchestrator.code_review.findings.located_findings import (
+    LocatedFinding,
+    Verification,
+    shared_fields,
+)
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding, overlaps
 from orchestrator.code_review.verdict.decision import outcome_for, weight
 from orchestrator.code_review.verdict.document_parts import Objection, Remark, Reported
 from orchestrator.code_review.verdict.model import Evidence, Finding
 
-DISPUTES = 2
-"""Agents that, with the judge, take it from a finding that it decides."""
-IS_SHOWN = "it is shown, and does not decide"
+VERIFIER = "verifier"
+"""Whoever verifies, in objections, remarks and confirmations."""
 
 
 def build_finding(
@@ -40,9 +39,11 @@ def build_finding(
         family_of: agent → the family of its model.
     """
     first, objections = merged.finding, tuple(objections)
+    disputed = any(one.refutes and one.by != VERIFIER for one in objections)
 
     def supported(severity: Severity, part: MergedFinding) -> tuple[Support, tuple[str, ...]]:
-        return _support(merged, part, severity, policy, family_of)
+        support, names = _support(merged, part, severity, policy, family_of)
+        return "claimed" if disputed and support in {"verified", "agreed"} else support, names
 
     rated = [
         (report.finding.severity, part.confidence(report), part)
@@ -66,11 +67,6 @@ def build_finding(
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     reporters |= merged.supporters
     support, confirmed_by = supported(severity, decides)
-    outweighed = _is_outweighed(merged, severity, objections)
-    if outweighed or (support != "proven" and any(one.refutes for one in objections)):
-        support = "refuted"
-    if outweighed:
-        objections = tuple(replace(o, why_not=IS_SHOWN) if o.refutes else o for o in objections)
     shown = {
         **shared_fields(first, Finding),
         "severity": severity,
@@ -90,39 +86,41 @@ def build_finding(
         reported_by=tuple(sorted(reporters)),
         carried_over=merged.is_carried,
         reports=_several(first, reports),
-        objections=objections,
+        objections=(*objections, *_refutations(merged, support)),
         remarks=_remarks(merged),
-        outweighed=outweighed,
         support=support,
         confirmed_by=confirmed_by,
     )
 
 
-def _is_outweighed(
-    merged: MergedFinding, severity: Severity, objections: tuple[Objection, ...]
-) -> bool:
-    """Whether two agents and the judge refute it, and nobody but they supports it.
+def _verifications(merged: MergedFinding) -> list[Verification]:
+    """What the verifier says of its reports."""
+    found = (merged.verified.get(report.finding.fingerprint) for report in merged.all_reports)
+    return list(dict.fromkeys(filter(None, found)))
 
-    None outweighs what is above medium, concerns security, or states a fact.
-    """
-    by = {one.by for one in objections if one.refutes and not one.earlier}
-    against = by - {JUDGE}
-    fixed = any(one.is_fact or one.finding.category == "security" for one in merged.all_reports)
-    enough = len(against) >= DISPUTES and JUDGE in by and merged.supporters <= against
-    return enough and not fixed and severity not in SEVERE
+
+def _refutations(merged: MergedFinding, support: Support) -> list[Objection]:
+    """The verifier's refutations, with why the finding is kept."""
+    refuted = support == "refuted"
+    kept = "it is shown, and does not decide" if refuted else "other reports speak for it"
+    return [
+        Objection(VERIFIER, one.reason, one.evidence, kept, refutes=True)
+        for one in _verifications(merged)
+        if one.verdict == "refuted"
+    ]
 
 
 def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:
-    """Why the judge confirms it, and why its authors changed it."""
+    """Why the verifier confirms it or cannot tell, and why its authors changed it."""
     found = [
         Remark(report.reporter, "refined", report.finding.refined_because)
         for report in merged.all_reports
         if report.finding.refined_because
     ]
     found += [
-        Remark(JUDGE, "confirms", part.judge_confirms)
-        for part in merged.parts
-        if part.judge_confirms
+        Remark(VERIFIER, "confirms" if one.verdict == "confirmed" else "cannot tell of", one.reason)
+        for one in _verifications(merged)
+        if one.verdict != "refuted"
     ]
     return tuple(dict.fromkeys(found))
 
@@ -161,7 +159,8 @@ def _support(
 ) -> tuple[Support, tuple[str, ...]]:
     """Who supports a finding at this severity, and who other than its author confirms it.
 
-    An agent that is less than half sure, or rates it less severe, does not confirm the severity.
+    An agent that is less than half sure, or rates it less severe, does not confirm the severity. A
+    verdict of the verifier is on the reports of which it was told, as severe as they were then.
     """
     as_severe = [
         report for report in merged.all_reports if is_as_severe(report.finding.severity, severity)
@@ -174,14 +173,20 @@ def _support(
         if report.confirms
         and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
     }
-    confirmed = any(part.judge_confirms is not None for part in merged.parts)
-    judge = {JUDGE} if confirmed else set[str]()
+    told = [
+        known.verdict if known and is_as_severe(known.severity, severity) else ""
+        for report in as_severe
+        for known in [merged.verified.get(report.finding.fingerprint)]
+    ]
     before = {
         name for report in as_severe if report.carried for name in report.carried.confirmed_by
     }
-    confirmed_by = tuple(sorted((names | judge | before) - {author.reporter}))
-    if proved or JUDGE in confirmed_by:
+    verifier = {VERIFIER} if "confirmed" in told else before & {VERIFIER}
+    confirmed_by = tuple(sorted((names | before | verifier) - {author.reporter}))
+    if proved or verifier:
         return "proven" if proved else "verified", confirmed_by
+    if {*told} == {"refuted"}:
+        return "refuted", confirmed_by
     analyzers = {report.reporter for report in as_severe if report.from_analyzer}
     reporters = {author.reporter, *confirmed_by}
     families = {name if name in analyzers else family_of(name) for name in reporters}

@@ -93,6 +93,22 @@ class Carried(Struct, frozen=True):
     objections: tuple[Objection, ...] = ()
 
 
+class Verification(Struct, frozen=True):
+    """What the verifier says of a claim, checked by code.
+
+    Attributes:
+        severity: that the claim had then; it says nothing of a more severe one.
+        evidence: its quotations.
+        duplicate_of: fingerprint of the finding that it repeats; empty: none.
+    """
+
+    verdict: Literal["confirmed", "refuted", "cannot_tell"]
+    reason: str
+    severity: Severity
+    evidence: tuple[str, ...] = ()
+    duplicate_of: str = ""
+
+
 class Rejection(Struct, frozen=True):
     """Why a finding does not count; ``cause`` is one of a verdict's."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.examined_files import UNEXAMINED
 from orchestrator.code_review.findings.verdict_findings import Synthesis
@@ -15,6 +16,7 @@ MEASURES = (
     "gaps-explained",
     "evidence-verified",
     "contracts-kept",
+    "findings-supported",
     "playbooks-followed",
 )
 """The criteria that can be measured."""
@@ -41,6 +43,10 @@ def score_measured(
     reported = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     ended = [work.result for work in team if not _is_made_up(work, team)]
+    due = [
+        f for f in synthesis.findings if f.state == "open" and is_as_severe(f.severity, "medium")
+    ]
+    unsupported = [f.id for f in due if f.support not in {"proven", "verified"}]
     return {
         "files-accounted": _share(
             sum(path in accounted for path in files), len(files), "changed files", "accounted for"
@@ -50,6 +56,13 @@ def score_measured(
         ),
         "contracts-kept": _share(
             sum(result.status == "ok" for result in ended), len(ended), "agents' reports", "valid"
+        ),
+        "findings-supported": _share(
+            len(due) - len(unsupported),
+            len(due),
+            "open findings at medium and above",
+            "proven or verified",
+            tuple(unsupported),
         ),
         "playbooks-followed": _share(
             sum(named.values()),

@@ -6,7 +6,7 @@ title.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding
+from orchestrator.code_review.findings.located_findings import Carried, LocatedFinding, Verification
 from orchestrator.code_review.findings.waivers import matching_waivers
 from orchestrator.code_review.findings.weakness_kinds import names_other_weakness
 from orchestrator.code_review.verdict.decision import weight
@@ -45,7 +45,6 @@ class FindingReport(Struct, frozen=True):
         lowers: an agent shows that an arguable finding is less severe.
         reason: why an agent confirms or refines the finding.
         arguable: the policy lets agents dispute the rule of an analyzer's report.
-        is_fact: its rule states a fact, which no objection outweighs.
         carried: of a report of an earlier review, what that recorded; None: of this review.
         settled: why an earlier review has settled an agent's report; empty: it has not.
     """
@@ -61,7 +60,6 @@ class FindingReport(Struct, frozen=True):
     lowers: bool = False
     reason: str = ""
     arguable: bool = False
-    is_fact: bool = False
     carried: Carried | None = None
     settled: str = ""
 
@@ -80,15 +78,15 @@ class MergedFinding(Struct):
         reports: the first defines the finding; it is an analyzer's if there is one.
         file: all reports on its file.
         repeated_by: agents that repeat an analyzer's report without adding anything.
-        duplicates: findings that an agent or the judge calls the same defect.
-        judge_confirms: why the judge confirms it, with valid evidence; None: it does not.
+        duplicates: findings that an agent or the verifier calls the same defect.
+        verified: fingerprint of a report → what the verifier says of it.
     """
 
     reports: list[FindingReport]
     file: _FileReports = field(default_factory=_FileReports)
     repeated_by: set[str] = field(default_factory=set)
     duplicates: "list[MergedFinding]" = field(default_factory=list)
-    judge_confirms: str | None = None
+    verified: Mapping[str, Verification] = field(default_factory=dict)
 
     @property
     def finding(self) -> LocatedFinding:

@@ -21,9 +21,7 @@ from orchestrator.code_review.findings.agent_reports import (
 from orchestrator.code_review.findings.agent_responses import (
     References,
     Responses,
-    apply_marks,
     collect_responses,
-    duplicate_pairs,
     judge_disputes,
 )
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
@@ -130,8 +128,8 @@ async def build_findings(
     refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
     team_names = {report.agent for report in reports}
     objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
-    for fingerprint, marked in (await apply_marks(sources, references.marks, known)).items():
-        objections.setdefault(fingerprint, []).extend(marked)
+    for entry in merged:
+        entry.verified = references.verified
     for carried in filter(earlier_objections, merged):
         own = objections.get(carried.fingerprint, ())
         objections[carried.fingerprint] = [*earlier_objections(carried), *own]
@@ -182,7 +180,10 @@ def _merge(
     said = limit_responses(responses.reports, [*proved.values(), *carried], references.why_settled)
     merged = merge([*proved.values(), *carried, *own, *said], policy)
     merged, settled = set_settled_aside(merged, said)
-    pairs = [*duplicate_pairs(responses, references.marks), *replacement_pairs(workspace, merged)]
+    verified = [
+        (name, one.duplicate_of) for name, one in references.verified.items() if one.duplicate_of
+    ]
+    pairs = [*responses.duplicates, *verified, *replacement_pairs(workspace, merged)]
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
     known = {**settled.repeated, **known}
@@ -246,7 +247,6 @@ def _analyzer_reports(
             called_by=frozenset(call.agent for call in calls[fingerprint]) - {BY_CODE},
             shown_to_all=any(call.agent == BY_CODE for call in calls[fingerprint]),
             arguable=rules.is_arguable(finding.rule),
-            is_fact=rules.is_fact(finding.rule),
         )
         for fingerprint, (analyzer, finding) in first.items()
     }

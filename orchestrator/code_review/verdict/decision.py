@@ -28,9 +28,6 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
-CLAIMED: tuple[Support, ...] = ("claimed", "refuted")
-"""Support that asks for changes only at high and above, and never blocks."""
-OUTWEIGHING = "two agents and the judge"
 
 
 class Weight(IntEnum):
@@ -147,8 +144,7 @@ def decide(
     findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
-    outweighed = [f for f in findings if f.state == "open" and f.outweighed]
-    open_findings = [f for f in findings if f.state == "open" and not f.outweighed]
+    open_findings = [f for f in findings if f.state == "open"]
     outcomes: dict[Outcome, list[Finding]] = {outcome: [] for outcome in OUTCOMES}
     for finding in open_findings:
         outcomes[outcome_of(finding, policy)].append(finding)
@@ -164,12 +160,14 @@ def decide(
         return "needs_changes", tuple(reasons)
     reason = f"no open finding at or above {policy.needs_changes_at}"
     severe = [f for f in open_findings if is_as_severe(f.severity, policy.needs_changes_at)]
-    if claimed := [f for f in severe if weight(f.severity, f.confidence, policy)]:
-        reason += f" decides: {_count(claimed)} below high, only claimed or refuted"
+    heavy = [f for f in severe if weight(f.severity, f.confidence, policy)]
+    refuted = [f for f in heavy if f.support == "refuted"]
+    claimed = [f for f in heavy if f.support == "claimed"]
+    if heavy:
+        whys = ((claimed, "only claimed, below high"), (refuted, "refuted by the verifier"))
+        reason += " decides: " + "; ".join(f"{_count(f)} {why}" for f, why in whys if f)
     elif severe:
         reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
-    if outweighed:
-        reason += f"; {_count(outweighed)} refuted by {OUTWEIGHING}"
     return "merge", (reason,)
 
 
@@ -178,18 +176,19 @@ def _why_changes(finding: Finding, policy: VerdictPolicy) -> str:
     severe = weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
     bar = policy.block_at if severe else policy.needs_changes_at
     support: str = finding.support
-    if support in CLAIMED:
-        bar = min(bar, "high", key=SEVERITIES.index)
     if support == "claimed":
+        bar = min(bar, "high", key=SEVERITIES.index)
+        disputed = any(objection.refutes for objection in finding.objections)
         support = f"claimed by {name_some(finding.reported_by, 5)} only"
+        support = "disputed" if disputed else support
     if severe:
         return f"{bar}, {support} and so not blocking"
-    return f"{bar}, {support}" if finding.support in CLAIMED else bar
+    return f"{bar}, {support}" if finding.support == "claimed" else bar
 
 
 def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
     """The outcome to which a finding leads on its own; none if it is not open."""
-    if finding.state != "open" or finding.outweighed:
+    if finding.state != "open":
         return "merge"
     return outcome_for(finding.severity, finding.confidence, finding.support, policy)
 
@@ -206,7 +205,7 @@ def outcome_for(
 
 
 def _can_decide(severity: Severity, support: Support) -> bool:
-    return support not in CLAIMED or severity in SEVERE
+    return support != "refuted" and (support != "claimed" or severity in SEVERE)
 
 
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weight:
@@ -273,6 +272,5 @@ def parse_bars(text: str) -> Mapping[str, Severity]:
 
 def _reaches_bar(finding: Finding, bars: Mapping[str, Severity]) -> bool:
     bar = bars.get(finding.category, bars.get(""))
-    counts = finding.state == "open" and finding.support != "refuted"
-    counts = counts and _can_decide(finding.severity, finding.support)
+    counts = finding.state == "open" and _can_decide(finding.severity, finding.support)
     return counts and bar is not None and is_as_severe(finding.severity, bar)

@@ -12,11 +12,6 @@ from orchestrator.engine.text_guards import Action
 TEMPLATE = "template"
 """The source of a patch that a rule's template made."""
 
-OUTWEIGHED = Meta(
-    description="true: two agents and the judge refute it with verified evidence, so it does not "
-    "decide; never above medium, of security, or of a rule that states a fact"
-)
-
 FixState = Literal["verified", "applies", "refused"]
 ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
 
@@ -36,7 +31,7 @@ class Reported(Strict, frozen=True):
 
 
 class Objection(Strict, frozen=True):
-    """An argument by an agent or the judge that a finding is not a defect."""
+    """An argument by an agent or the verifier that a finding is not a defect."""
 
     by: str
     reason: str
@@ -48,25 +43,19 @@ class Objection(Strict, frozen=True):
         bool,
         Meta(
             description="true: its evidence was verified, so a finding that only agents "
-            "report cannot block; false: a doubt, or its evidence is invalid"
+            "report cannot block; false: its evidence is invalid"
         ),
     ] = False
     earlier: Annotated[
         bool, Meta(description="true: raised in an earlier review of this change")
     ] = False
-    doubts: Annotated[bool, Meta(description="true: a doubt of the judge, no dispute")] = False
-
-    @property
-    def verb(self) -> str:
-        """What the objection does to the finding."""
-        return "doubts" if self.doubts else "disputes"
 
 
 class Remark(Strict, frozen=True):
-    """Why the judge confirms a finding, or why its author changed it."""
+    """Why the verifier confirms a finding or cannot tell, or why its author changed it."""
 
     by: str
-    action: Literal["confirms", "refined"]
+    action: Literal["confirms", "cannot tell of", "refined"]
     reason: str
 
 

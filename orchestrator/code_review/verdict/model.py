@@ -19,7 +19,6 @@ from orchestrator.catalog.shared_literals import (
 )
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.code_review.verdict.document_parts import (
-    OUTWEIGHED,
     AgentReport,
     Assignment,
     Checked,
@@ -180,14 +179,13 @@ class Finding(Strict, frozen=True, kw_only=True):
     ] = ()
     objections: tuple[Objection, ...] = ()
     remarks: tuple[Remark, ...] = ()
-    outweighed: Annotated[bool, OUTWEIGHED] = False
     support: Annotated[
         Support,
         Meta(
             description="proven: an analyzer reports it at this severity, or a test shows it; of "
-            "what only agents report: verified: the judge confirms it; agreed: agents of different "
-            "model families report it; claimed: agents of one family do; refuted: an agent or the "
-            "judge refutes it with evidence. An outweighed finding is refuted"
+            "what only agents report: verified: the verifier confirms it; agreed: agents of "
+            "different model families report it; claimed: agents of one family do, or one disputes "
+            "it with evidence; refuted: the verifier refutes it, so it does not decide"
         ),
     ] = "proven"
     outcome: Annotated[
@@ -229,11 +227,11 @@ class Finding(Strict, frozen=True, kw_only=True):
 
     @property
     def contested(self) -> bool:
-        """Whether an agent or the judge argues that it is not a defect; a doubt does not.
+        """Whether an agent or the verifier argues that it is not a defect.
 
         Reports of different severity are not a dispute: both say that there is a defect.
         """
-        return any(not objection.doubts for objection in self.objections)
+        return bool(self.objections)
 
 
 class SeverityCounts(Strict, frozen=True):

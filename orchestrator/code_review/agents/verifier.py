@@ -1,0 +1,134 @@
+"""The verifier: an agent that did not make a claim, and confirms or refutes it by quotations.
+
+It has one request for all claims. It is shown place, claim and code, and not the finder's argument,
+confidence, severity or name. Code decides what its verdicts are worth.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from orchestrator.catalog.shared_literals import Severity, is_as_severe
+from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
+from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.agents.finding_descriptions import shorten
+from orchestrator.code_review.agents.judging import cited_lines, has_verifier
+from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.agents.prover import LINES_AROUND, MAX_DIFF, MIN_SEVERITY
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
+from orchestrator.code_review.findings.located_findings import Verification
+from orchestrator.code_review.findings.verification import as_evidence, check_verdicts
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.model import Finding
+from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_tasks import Task, run_task
+from orchestrator.engine.types import AgentSpec
+
+PART = "verify"
+"""Of the journal key of its task."""
+ASKED = "Verify these claims. Say of each whether it is confirmed, refuted, or you cannot tell."
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+async def verify_findings(state: ReviewState) -> None:
+    """Have the verifier look at what only agents claim, and store what counts in the round."""
+    due = findings_to_verify(state)
+    if not due:
+        return
+    state.focus.asked = {finding.id: finding for finding in due}
+    diffs = await reviewer_assignment.diffs_by_path(state)
+    task = build_task(state, [await _shown(state, finding, diffs) for finding in due])
+    result = await run_task(task, fresh_context(state.runtime), state.given.budget)
+    state.round.verifier, state.verifier_note = result, ""
+    if result.status != "ok":
+        ids = ", ".join(state.focus.asked)
+        state.verifier_note = f"{ids} not verified: the verifier {result.status}: {result.detail}"
+        return
+    report = as_form(VerifierReport, result.report)
+    valid, errors = await check_verdicts(state.given.workspace, report, state.focus.asked)
+    whys = dict(error.removeprefix("verdict on ").split(": ", 1) for error in errors)
+    found: dict[str, Verification] = {}
+    for finding in due:
+        made = Verification("cannot_tell", whys.get(finding.id, ""), finding.severity)
+        if given := valid.get(finding.id):
+            other = state.focus.asked.get(given.duplicate_of)
+            made = Verification(
+                given.verdict,
+                shorten(given.reason, MAX_DETAIL),
+                finding.severity,
+                as_evidence(given.quotes),
+                other.fingerprint if other else "",
+            )
+        # It was told the claims of all reports that are this finding now, and of no later one.
+        names = [name for name, kept in state.synthesis.ids.items() if kept == finding.id]
+        found.update(dict.fromkeys(names, made))
+    state.round.verified, state.round.verdict_errors = found, errors
+
+
+def findings_to_verify(state: ReviewState) -> list[Finding]:
+    """Open findings of at least medium severity that nothing proves, and none has been asked about.
+
+    One that has become more severe is asked about again.
+    """
+    settings = state.given.settings
+    if not has_verifier(settings):
+        return []
+    asked: dict[str, Severity] = {
+        name: one.severity for done in state.rounds for name, one in done.verified.items()
+    }
+    return [
+        finding
+        for finding in state.synthesis.findings
+        if finding.state == "open"
+        and is_as_severe(finding.severity, MIN_SEVERITY)
+        and finding.support in {"claimed", "agreed"}
+        and not is_as_severe(asked.get(finding.fingerprint, "info"), finding.severity)
+    ][: settings.verify.findings]
+
+
+def build_task(state: ReviewState, claims: Sequence[Mapping[str, object]]) -> Task:
+    """The verifier's task.
+
+    Args:
+        claims: as they are shown; none where only the size of the request matters.
+    """
+    brief = build_brief(ASKED, state.runtime.executor.nonce, claims=claims)
+    return Task(_choose_verifier(state), brief, state.round.key(PART))
+
+
+def _choose_verifier(state: ReviewState) -> AgentSpec:
+    """Who verifies; its ``model`` in the settings names that of another family, if any is there.
+
+    Verdicts are optional, so neither a stronger model nor a person is asked after a failure.
+    """
+    return replace(state.agent(str(state.given.settings.verify.agent)), escalation=())
+
+
+def fresh_context(runtime: AgentRuntime) -> AgentRuntime:
+    """A runtime without the opening, tools and contracts that the other agents share."""
+    return replace(runtime, opening="", common_tools=(), contracts={})
+
+
+async def _shown(
+    state: ReviewState, finding: Finding, diffs: Mapping[str, NumberedFileDiff]
+) -> Mapping[str, object]:
+    """A claim with its place and the code around; of its detail the first sentence, what is wrong.
+
+    Not its severity and argument, nor who makes it.
+    """
+    diff = diffs.get(finding.path)
+    titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
+    around = LINES_AROUND
+    return {
+        "id": finding.id,
+        "path": finding.path,
+        "side": finding.evidence.side,
+        "start_line": finding.start_line,
+        "end_line": finding.end_line,
+        "claim": "; ".join(dict.fromkeys(titles)),
+        "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
+        "lines": await cited_lines(state.given.workspace, finding, around, 3 * around),
+        "diff": "\n".join(diff.lines)[:MAX_DIFF] if diff else "",
+    }
