@@ -29,6 +29,7 @@ def test_everything_shipped_loads_without_a_fault(catalog, faults_of):
         "generalist",
         "fixer",
         "prover",
+        "verifier",
     }
     assert set(catalog.agents) == team
     assert len(catalog.skills) >= 6
@@ -42,6 +43,7 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         limits = (bounds.turns, bounds.tool_calls, bounds.tokens, bounds.usd, bounds.seconds)
         assert all(limit != float("inf") for limit in limits), spec.name
         forms = {"lead": "plan", "judge": "score", "fixer": "fixes", "prover": "proofs"}
+        forms["verifier"] = "verify"
         form = forms.get(spec.name, "report")
         assert spec.contract == contracts()[form]
         assert spec.escalation[-1] == "human", spec.name
@@ -134,6 +136,7 @@ def test_the_rubric_has_measured_and_judged_criteria(catalog):
         "files-accounted",
         "evidence-verified",
         "contracts-kept",
+        "findings-supported",
         "required-checks-run",
         "analyzers-healthy",
         "gaps-explained",

@@ -27,7 +27,7 @@ ADDRESS = {
 JUDGED = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
 TEAM = ("security", "qa", "docs", "architecture")
 
-NO_FIXER = "fixes: {agent: null}\n"
+NO_FIXER = "fixes: {agent: null}\nverify: {agent: null}\n"
 """Nobody writes patches at the end, for which few scripts have lines."""
 
 POLICY = {

@@ -159,12 +159,14 @@ async def review(
     run_tests: bool = False,
     fixer: bool = False,
     prover: bool = False,
+    verifier: bool = False,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires.
 
     Args:
         fixer: an agent writes patches at the end, for which the model's script has lines.
         prover: an agent writes tests of findings, for which the model's script has lines.
+        verifier: an agent verifies claims, for which the model's script has lines.
     """
     layers: list[Layer] = []
 
@@ -188,6 +190,9 @@ async def review(
         if not prover:
             proofs = replace(policy.settings.proofs, agent=None)
             policy = replace(policy, settings=replace(policy.settings, proofs=proofs))
+        if not verifier:
+            verify = replace(policy.settings.verify, agent=None)
+            policy = replace(policy, settings=replace(policy.settings, verify=verify))
         opened = OpenModel(model or OfflineModel(), choose_model)
         async with (
             new_pool() as pool,

@@ -237,9 +237,9 @@ async def test_a_team_refutes_what_an_agent_found_that_takes_no_part_unless_it_i
     )
     assert (EMPTY["title"] in open_titles(verdict)) is is_open
     if is_open:
-        assert only(verdict).support == "refuted"
+        assert only(verdict).support == "claimed"
         verdict = await branch.push({"app.py": CODE + LAST + LAST}, team=TEAM)
-        assert only(verdict).support == "refuted"
+        assert only(verdict).support == "claimed"
         assert [one.earlier for one in only(verdict).objections] == [True]
 
 
@@ -276,7 +276,7 @@ async def test_a_question_of_an_earlier_review_costs_no_further_iteration(
         await branch.push({"app.py": CODE + LAST}, team={**TEAM, **again})
     verdict = await branch.push({"app.py": f"{CODE}{LAST}X = 1\n"}, team=TEAM, adjust=patient)
     assert verdict.usage.iterations == 1
-    assert only(verdict).support == ("refuted" if answer == "dispute" else "claimed")
+    assert only(verdict).support == "claimed"
     assert verdict.verdict == "needs_changes"
 
 
@@ -289,7 +289,7 @@ async def test_a_further_round_asks_nobody_about_an_earlier_objection(tmp_path: 
     disputed = disputes(only(first), QUOTE)
     again: dict[str, list[ScriptedReply]] = {"qa": [report(responses=[disputed])]}
     second = await branch.push({"app.py": CODE + LAST}, team={**TEAM, **again})
-    assert only(second).support == "refuted"
+    assert (only(second).support, only(second).contested) == ("claimed", True)
     fails: dict[str, list[ScriptedReply]] = {
         "lead": [plan("security", "qa"), plan("qa"), sums()],
         "qa": [ModelError("once"), report()],

@@ -192,8 +192,20 @@ def test_severity_and_confidence_decide_what_a_finding_does(
             True,
             "merge",
             (
-                "no open finding at or above medium decides: 1 finding (F1) below high, "
-                "only claimed or refuted",
+                "no open finding at or above medium decides: "
+                "1 finding (F1) only claimed, below high",
+            ),
+        ),
+        (
+            [
+                replace(finding(), support="claimed"),
+                replace(finding(2, "critical"), support="refuted"),
+            ],
+            True,
+            "merge",
+            (
+                "no open finding at or above medium decides: 1 finding (F1) only claimed, below "
+                "high; 1 finding (F2) refuted by the verifier",
             ),
         ),
         (
@@ -241,7 +253,6 @@ def test_severity_and_confidence_decide_what_a_finding_does(
                 "2 findings (F3, F4) at or above critical, claimed by qa only and so not blocking",
                 "1 finding (F5) at or above high, claimed by docs, qa only",
                 "1 finding (F6) at or above critical, agreed and so not blocking",
-                "1 finding (F2) at or above critical, refuted and so not blocking",
             ),
         ),
         (
@@ -285,7 +296,7 @@ def test_the_outcome_to_which_one_finding_leads(
         ("verified", "block needs_changes needs_changes merge merge"),
         ("agreed", "needs_changes needs_changes needs_changes merge merge"),
         ("claimed", "needs_changes needs_changes merge merge merge"),
-        ("refuted", "needs_changes needs_changes merge merge merge"),
+        ("refuted", "merge merge merge merge merge"),
     ],
 )
 def test_support_and_severity_decide_together(support: Support, outcomes: str) -> None:

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.shared_literals import OUTCOMES, SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.finding_assembly import build_finding
+from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
     join_duplicates,
     merge,
 )
-from orchestrator.code_review.verdict.decision import decide, outcome_of
+from orchestrator.code_review.verdict.decision import outcome_of
 from orchestrator.code_review.verdict.document_parts import Guideline, Objection, Remark
 from orchestrator.report.formats.markdown import describe_finding
 from tests.review.test_merging import POLICY, agent, tool
@@ -143,15 +146,25 @@ def test_two_waived_findings_are_joined() -> None:
     assert len(joined(QA, other, pairs=[(QA, other)], policy=policy)) == 1
 
 
+def verdicts(
+    *reports: FindingReport, severity: Severity = "critical", **more: Any
+) -> dict[str, Verification]:
+    """What a verifier says of each of these reports: that it holds, unless something else."""
+    said = Verification(
+        **{"verdict": "confirmed", "reason": "It holds.", "severity": severity, **more}
+    )
+    return {report.finding.fingerprint: said for report in reports}
+
+
 def support_of(
     *reports: FindingReport,
     objections: tuple[Objection, ...] = (),
-    judge: bool = False,
+    verified: bool = False,
     family_of: Callable[[str], str] = lambda _: "",
 ) -> tuple[str, tuple[str, ...]]:
     """The support of the one finding that these make, and who confirms it."""
     (one,) = merge(reports, POLICY)
-    one.judge_confirms = "It holds." if judge else None
+    one.verified = verdicts(*reports) if verified else {}
     found = build_finding(one, POLICY, objections, family_of)
     return found.support, found.confirmed_by
 
@@ -159,7 +172,7 @@ def support_of(
 PROOF = tool()
 NAME = PROOF.finding.fingerprint
 REFUTED = Objection("qa", "It cannot happen.", ("app.py: q",), "", refutes=True)
-DOUBTED = replace(REFUTED, refutes=False)
+INVALID = replace(REFUTED, refutes=False)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +213,13 @@ def test_finders_of_different_families_agree_and_colleagues_of_one_family_only_c
         "claimed",
         ("security",),
     )
-    assert support_of(*both, judge=True, family_of=families) == ("verified", ("judge", "qa"))
-    assert support_of(*both, objections=(REFUTED,), family_of=families) == ("refuted", ("qa",))
+    assert support_of(*both, verified=True, family_of=families) == ("verified", ("qa", "verifier"))
+    # Who disputes it with evidence takes that from it: a person decides.
+    for verified in (False, True):
+        assert support_of(*both, objections=(REFUTED,), verified=verified, family_of=families) == (
+            "claimed",
+            ("qa", "verifier") if verified else ("qa",),
+        )
     # Who is less than half sure does not agree.
     unsure = agent("docs", confidence=0.4)
     assert support_of(agent("qa", confidence=0.4), unsure, family_of=families) == ("claimed", ())
@@ -224,55 +242,91 @@ def test_a_claim_of_higher_severity_does_not_take_the_weight_of_what_is_proven(
     assert outcome_of(found, policy) == expected != "merge"
 
 
-def test_an_objection_with_evidence_refutes_what_agents_confirm_and_not_what_is_proved() -> None:
+def test_a_dispute_leaves_a_claim_and_takes_nothing_from_what_is_proved() -> None:
     two = agent("qa"), agent("docs")
-    assert support_of(*two, objections=(DOUBTED,)) == ("claimed", ("qa",))
-    assert support_of(*two, objections=(DOUBTED, REFUTED)) == ("refuted", ("qa",))
-    assert support_of(agent(), objections=(REFUTED,)) == ("refuted", ())
+    assert support_of(*two, objections=(INVALID, REFUTED)) == ("claimed", ("qa",))
+    assert support_of(*two, objections=(INVALID,), verified=True)[0] == "verified"
+    assert support_of(agent(), objections=(REFUTED,)) == ("claimed", ())
     assert support_of(PROOF, objections=(REFUTED,)) == ("proven", ())
 
 
 MEDIUM = with_rating(tool(cwe=(), category="qa"), "medium", 0.9)
-THREE = (REFUTED, replace(REFUTED, by="docs"), replace(REFUTED, by="judge"))
+
+
+def refuting(*reports: FindingReport, **more: Any) -> dict[str, Verification]:
+    return verdicts(*reports, verdict="refuted", reason="A guard stops it.", **more)
+
+
+OTHER = agent("docs", title="Another defect here", cwe=())
+AT_CRITICAL = with_rating(agent("docs"), "critical", 0.9)
 
 
 @pytest.mark.parametrize(
-    ("reports", "objections", "outcome"),
+    ("reports", "verified", "severity", "support"),
     [
-        ((MEDIUM,), THREE, "merge"),
-        ((MEDIUM,), THREE[:2], "needs_changes"),
-        ((MEDIUM,), (THREE[0], THREE[2]), "needs_changes"),
-        ((MEDIUM,), (THREE[0], THREE[0], THREE[2]), "needs_changes"),
-        ((MEDIUM,), (*THREE[:2], replace(THREE[2], refutes=False)), "needs_changes"),
-        ((MEDIUM,), (THREE[0], replace(THREE[1], earlier=True), THREE[2]), "needs_changes"),
-        ((MEDIUM, agent("architecture", NAME, cwe=())), THREE, "needs_changes"),
-        ((MEDIUM, agent("docs", NAME, cwe=())), THREE, "merge"),
-        ((replace(MEDIUM, is_fact=True),), THREE, "needs_changes"),
-        ((with_rating(MEDIUM, "high", 0.9),), THREE, "needs_changes"),
-        ((with_rating(tool(cwe=()), "medium", 0.9),), THREE, "needs_changes"),  # security
+        ((agent(),), verdicts(agent()), "medium", "verified"),
+        ((agent(),), refuting(agent()), "medium", "refuted"),
+        # It was asked about something less severe, or about one of two claims.
+        ((AT_CRITICAL,), verdicts(AT_CRITICAL, severity="high"), "critical", "claimed"),
+        ((AT_CRITICAL,), refuting(AT_CRITICAL, severity="high"), "critical", "claimed"),
+        ((agent(), OTHER), refuting(agent()), "medium", "claimed"),
+        ((agent(), OTHER), refuting(agent(), OTHER), "medium", "refuted"),
+        # What is proven is not for it to judge.
+        ((PROOF,), refuting(PROOF), "medium", "proven"),
+        ((MEDIUM, AT_CRITICAL), refuting(AT_CRITICAL), "medium", "proven"),
     ],
 )
-def test_two_agents_and_the_judge_take_it_from_a_finding_that_it_decides(
-    reports: tuple[FindingReport, ...], objections: tuple[Objection, ...], outcome: str
+def test_a_verdict_is_on_the_claims_of_which_the_verifier_was_told(
+    reports: tuple[FindingReport, ...],
+    verified: dict[str, Verification],
+    severity: Severity,
+    support: str,
 ) -> None:
-    (one,) = merge(reports, POLICY)
-    found = build_finding(one, POLICY, objections)
-    assert (decide([found], POLICY, complete=True)[0], outcome_of(found, POLICY)) == (outcome,) * 2
-    assert found.outweighed == (outcome == "merge")
-    assert found.state == "open"
-    if found.outweighed:
-        assert found.support == "refuted"
-        assert {said.why_not for said in found.objections} == {"it is shown, and does not decide"}
+    first = reports[0]
+    joined_reports = [first, *(replace(one, refers_to=NAME) for one in reports[1:])]
+    one = MergedFinding(joined_reports, verified=verified)
+    found = build_finding(one, POLICY)
+    assert (found.severity, found.support, found.state) == (severity, support, "open")
+    decides = support in {"proven", "verified"} or severity == "critical"
+    assert outcome_of(found, POLICY) == ("needs_changes" if decides else "merge")
+    refutes = [said for said in found.objections if said.by == "verifier"]
+    assert all(said.refutes and said.why_not for said in refutes)
 
 
-def test_the_judge_confirms_a_finding_or_its_duplicate() -> None:
-    assert support_of(agent(), judge=True) == ("verified", ("judge",))
-    assert support_of(PROOF, agent(), judge=True) == ("proven", ("judge", "qa"))
+def test_the_verifier_confirms_a_finding_or_its_duplicate() -> None:
+    assert support_of(agent(), verified=True) == ("verified", ("verifier",))
     (found,) = joined(QA, DOCS, pairs=[(QA, DOCS)])
-    found.duplicates[0].judge_confirms = "So it is."
+    found.verified = verdicts(DOCS, reason="So it is.")
     result = build_finding(found, POLICY)
-    assert result.confirmed_by == ("docs", "judge")
-    assert result.remarks == (Remark("judge", "confirms", "So it is."),)
+    assert result.confirmed_by == ("docs", "verifier")
+    assert result.remarks == (Remark("verifier", "confirms", "So it is."),)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_removing_what_speaks_for_a_finding_never_raises_its_support(data: st.DataObject) -> None:
+    pool = [agent("qa"), agent("docs"), AT_CRITICAL, OTHER, MEDIUM]
+    reports = data.draw(st.lists(st.sampled_from(pool), min_size=2, max_size=4, unique=True))
+    ratings = st.sampled_from(SEVERITIES)
+    said = {
+        report.finding.fingerprint: Verification("confirmed", "So.", data.draw(ratings))
+        for report in data.draw(st.lists(st.sampled_from(reports)))
+    }
+
+    def outcome(verified: dict[str, Verification], kept: list[FindingReport]) -> tuple[int, int]:
+        made = [replace(one, refers_to="x") if one is not kept[0] else one for one in kept]
+        found = build_finding(MergedFinding(made, verified=verified), POLICY, (), str)
+        return OUTCOMES.index(outcome_of(found, POLICY)), -SEVERITIES.index(found.severity)
+
+    before = outcome(said, reports)
+    for name in said:
+        fewer = {other: one for other, one in said.items() if other != name}
+        assert outcome(fewer, reports)[0] <= before[0]
+    # Nor does a verdict make it more severe than somebody reports it.
+    most = min(SEVERITIES.index(one.finding.severity) for one in reports)
+    assert -before[1] >= most
+    if len(reports) > 1:
+        assert outcome(said, reports[:-1])[0] <= before[0]
 
 
 def test_a_duplicate_that_weighs_more_rates_and_words_the_finding_and_proves_nothing() -> None:

@@ -26,7 +26,7 @@ def said(name: str, score: float | None, **more: Any) -> dict[str, Any]:
 
 
 async def marks(*criteria: Mapping[str, Any]) -> dict[str, CriterionMark]:
-    result = LoopResult("judge", "ok", {"criteria": list(criteria), "marks": []})
+    result = LoopResult("judge", "ok", {"criteria": list(criteria)})
     return await read_marks(CRITERIA, result, KNOWN)
 
 

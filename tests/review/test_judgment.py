@@ -25,7 +25,7 @@ from tests.review.team_kit import (
     seen_findings,
     sums,
 )
-from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply, tool_call_reply
+from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 SHELL = '''\
 """An app."""
@@ -197,38 +197,7 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
     assert abstained in " ".join(page.split())
 
 
-async def test_a_finding_that_two_agents_and_the_judge_refute_is_shown_and_does_not_decide(
-    tmp_path: Path,
-) -> None:
-    repo = change(tmp_path, {}, {"app.py": 'def is_app(name):\n    return name is "app"\n'})
-    alone = await review(repo)
-    (literal,) = [one for one in alone.findings if one.rule == "qa.is-literal"]
-    cited = {"source": "file", "name": "app.py", "quote": 'return name is "app"'}
-    against = {"finding": literal.fingerprint, "action": "dispute", "reason": "Names are interned.",
-               "evidence": [cited]}  # fmt: skip
-    disputes: list[ScriptedReply] = [report(responses=[against])] * 2
-
-    def judge(request: Request) -> Response:
-        (name,) = [one["id"] for one in facts(request)["findings"] if one["start_line"] == 2]
-        mark = {"finding": name, "verdict": "refuted", "reason": "As said.", "evidence": [cited]}
-        said = json.loads(str(scores(evidence=[cited]).blocks[0].text))  # type: ignore[union-attr]
-        return text_reply(json.dumps({**said, "marks": [mark]}))
-
-    lines = script(lead=[plan(*TEAM), sums()], docs=disputes, judge=[judge])
-    lines["security"][-1:] = disputes
-    verdict = await review(repo, ScriptedModel(lines), adjust=judged)
-    (found,) = [one for one in verdict.findings if one.rule == "qa.is-literal"]
-    assert alone.verdict == "needs_changes"
-    assert (found.severity, found.outcome, verdict.verdict) == ("medium", "merge", "merge")
-    assert f"1 finding ({found.id}) refuted by two agents and the judge" in verdict.reasons[0]
-    text = " ".join(render_verdict(verdict, width=200).split())
-    assert "1 refuted" in text
-    assert "judge disputes it: As said. (kept: it is shown, and does not decide)" in text
-
-
-async def test_why_the_judge_confirms_and_why_an_author_refined_it_is_kept_and_shown(
-    tmp_path: Path,
-) -> None:
+async def test_why_an_author_refined_it_is_kept_and_shown(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
     said = claim(title="A constant", severity="medium")
     name = claim_fingerprint(convert(said, ReportedFinding))
@@ -236,27 +205,17 @@ async def test_why_the_judge_confirms_and_why_an_author_refined_it_is_kept_and_s
     change_of_mind = {"finding": name, "action": "refine", "severity": "low",
                       "reason": "Only one caller reads it.", "evidence": [cited]}  # fmt: skip
 
-    def judge(request: Request) -> Response:
-        (known,) = [one["id"] for one in facts(request)["findings"] if one["start_line"] == 3]
-        mark = {"finding": known, "verdict": "confirmed", "reason": "The caller is untested.",
-                "evidence": [cited]}  # fmt: skip
-        marked = json.loads(str(scores().blocks[0].text))  # type: ignore[union-attr]
-        return text_reply(json.dumps({**marked, "marks": [mark]}))
-
     lines = script(
         lead=[plan(*TEAM), sums()],
         docs=[report(findings=[said], responses=[change_of_mind])] * 2,
-        judge=[judge, judge],
+        judge=[scores()] * 2,
     )
     verdict = await review(repo, ScriptedModel(lines), adjust=judged)
     (found,) = verdict.findings
     assert [(one.by, one.action, one.reason) for one in found.remarks] == [
-        ("docs", "refined", "Only one caller reads it."),
-        ("judge", "confirms", "The caller is untested."),
+        ("docs", "refined", "Only one caller reads it.")
     ]
     text = " ".join(render_verdict(verdict).split())
     assert "docs refined it: Only one caller reads it." in text
-    assert "judge confirms it: The caller is untested." in text
     page = render_format("html", verdict, FormatInputs())
-    assert "The caller is untested." in page
     assert "Only one caller reads it." in page

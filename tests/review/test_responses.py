@@ -4,21 +4,23 @@ import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from orchestrator.code_review.agent_report_contracts import FindingMark, SpecialistReport, as_form
+from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.agent_responses import References
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
-from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
+from orchestrator.code_review.findings.located_findings import (
+    AnalysisResult,
+    LocatedFinding,
+    Verification,
+)
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.types import Request, Response, Text
-from orchestrator.report.verdict_text import render_verdict
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, facts, judged, plan, report, scores, script, sums
 from tests.review.test_escalation_in_reviews import CHOOSE
@@ -47,15 +49,13 @@ def name_of(said: dict[str, object]) -> str:
     return claim_fingerprint(finding)
 
 
-async def made(
-    workspace: ReviewWorkspace, team: list[Work], marks: dict[str, Any] | None = None
-) -> Synthesis:
+async def made(workspace: ReviewWorkspace, team: list[Work]) -> Synthesis:
     found = await build_findings(workspace, [], team, lambda tool: (), POLICY)
-    references = References({2: found.shown, 3: found.shown}, marks or {})
+    references = References({2: found.shown, 3: found.shown})
     return await build_findings(workspace, [], team, lambda tool: (), POLICY, references)
 
 
-VARIANTS = list(itertools.product((0.8, 0.95, 1.0), ("file", "diff"), ("alone", "seconded", "judged"),
+VARIANTS = list(itertools.product((0.8, 0.95, 1.0), ("file", "diff"), ("alone", "seconded", "verified"),
                                   ("F1", "fingerprint")))  # fmt: skip
 
 
@@ -73,20 +73,18 @@ async def test_an_invented_critical_that_one_colleague_refutes_never_blocks(tmp_
             second: dict[str, dict[str, object]] = {"qa": {"responses": [refuted]}}
             if support == "seconded":
                 second["docs"] = {"responses": [response(fingerprint, "confirm")]}
-            mark = as_form(FindingMark, {
-                "finding": fingerprint, "verdict": "confirmed", "reason": "So.", "evidence": [SEEN],
-            })  # fmt: skip
-            marks = {fingerprint: mark} if support == "judged" else {}
+            said = Verification("confirmed", "So.", "critical")
+            verified = {fingerprint: said} if support == "verified" else {}
             team = works({"security": {"findings": [made_up]}}, second)
             found = await build_findings(
                 workspace, [], team, lambda tool: (), POLICY,
-                References({2: {"F1": fingerprint}}, marks),
+                References({2: {"F1": fingerprint}}, verified),
             )  # fmt: skip
             (one,) = found.findings
-            assert one.support == "refuted"
+            assert one.support == "claimed"
             outcome, reasons = decide(found.findings, POLICY, complete=True)
             assert outcome == "needs_changes"
-            assert reasons[0] == "1 finding (F1) at or above critical, refuted and so not blocking"
+            assert reasons[0] == "1 finding (F1) at or above critical, disputed and so not blocking"
 
 
 @pytest.mark.parametrize(
@@ -178,50 +176,14 @@ async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: 
             said = response("feed", action, severity="info", confidence=0.0, duplicate_of="F2")
             other = claim(severity="info")
             team = works({"qa": {"findings": [other], "responses": [said]}})
-            mark = as_form(FindingMark, {
-                "finding": "feed", "verdict": "refuted", "reason": "No.", "evidence": [SEEN],
-            })  # fmt: skip
-            references = References({1: {"F2": name_of(other)}}, {"feed": mark})
+            refuted = Verification("refuted", "No.", "critical")
+            references = References({1: {"F2": name_of(other)}}, {"feed": refuted})
             found = await build_findings(
                 workspace, calls, team, lambda tool: (), POLICY, references
             )
             first = found.findings[0]
             assert (first.severity, first.confidence, first.support) == ("critical", 0.9, "proven")
             assert decide(found.findings, POLICY, complete=True)[0] == "block"
-
-
-def looks_closer(request: Request) -> Response:
-    """A verifier's second round: it answers what it is asked."""
-    asked = facts(request)
-    assert asked["asked_of_you"] == ["Only qa reports F1. Confirm or dispute it, with evidence."]
-    (*_, brief) = request.messages[0].blocks
-    assert isinstance(brief, Text)
-    assert "This is a further iteration." in brief.text
-    (shown,) = asked["findings"]
-    assert (shown["id"], shown["quote"], shown["support"]) == ("F1", 'NAME = "app"', "claimed")
-    return report(responses=[response("F1", "dispute")])
-
-
-async def test_a_critical_claim_is_looked_at_by_one_colleague_who_is_shown_it(
-    tmp_path: Path,
-) -> None:
-    repo = change(tmp_path, {}, {"app.py": CODE})
-
-    def plans(request: Request) -> Response:
-        asked = facts(request)
-        assert asked["missing"] == {"security": ["app.py"]}
-        assert asked["findings"][0]["id"] == "F1"
-        return text_reply(json.dumps({"tasks": []}))
-
-    lines = script(lead=[plan(*TEAM), plans])
-    lines["qa"][-1] = report(findings=[claim(severity="critical")])
-    lines["security"].append(looks_closer)
-    model = ScriptedModel(lines)
-    verdict = await review(repo, model)
-    model.finish()
-    assert (verdict.verdict, verdict.status) == ("needs_changes", "complete")
-    assert (verdict.findings[0].support, len(verdict.iterations)) == ("refuted", 2)
-    assert "refuted and so not blocking" in render_verdict(verdict, width=200)
 
 
 async def test_an_agent_that_takes_up_an_analyzers_finding_keeps_its_own_place(
@@ -245,11 +207,12 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
     wrong = report(
         responses=[response("F7", "confirm"), response("F1", "confirm", evidence=[INVENTED])]
     )
-    lines = script(lead=[plan(*TEAM), plan("security")])
+    misses = scores(score=0, missing=["who calls it"])
+    lines = script(lead=[plan(*TEAM), plan("security"), sums()], judge=[misses, scores()])
     lines["qa"][-1] = report(findings=[claim(severity="critical")])
     lines["security"] += [wrong, wrong]
     model = ScriptedModel(lines)
-    verdict = await review(repo, model)
+    verdict = await review(repo, model, adjust=judged)
     model.finish()
     sent = [
         block.text
@@ -267,93 +230,17 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
     assert (verdict.verdict, verdict.findings[0].support) == ("needs_changes", "claimed")
 
 
-@pytest.mark.parametrize(
-    ("mark", "support", "outcome"),
-    [
-        ({"verdict": "confirmed", "evidence": [SEEN]}, "verified", "block"),
-        ({"verdict": "refuted", "evidence": [SEEN]}, "refuted", "needs_changes"),
-        ({"verdict": "refuted", "evidence": [INVENTED]}, "claimed", "needs_changes"),
-        ({"verdict": "doubtful", "evidence": []}, "claimed", "needs_changes"),
-    ],
-)
-async def test_code_acts_on_the_judges_marks_of_single_findings(
-    tmp_path: Path, mark: dict[str, object], support: str, outcome: str
-) -> None:
-    repo = change(tmp_path, {}, {"app.py": CODE})
-    marked = {"finding": "F1", "reason": "It is a constant.", **mark}
-
-    def judge(request: Request) -> Response:
-        (shown,) = facts(request)["findings"]
-        assert shown["fix_suggestion"] == "Drop it."
-        assert "+3: NAME" in shown["lines"]
-        assert not [name for name, value in shown.items() if value in (None, "", [])]
-        (said,) = scores().blocks
-        assert isinstance(said, Text)
-        return text_reply(json.dumps({**json.loads(said.text), "marks": [marked]}))
-
-    unsettled = support == "claimed"
-    lines = script(lead=[plan(*TEAM), *([plan("security")] if unsettled else []), sums()])
-    lines["qa"][-1] = report(findings=[claim(severity="critical", fix_suggestion="Drop it.")])
-    # What its evidence does not bear goes back to the judge once, in each round.
-    replies = (2 if mark["evidence"] == [INVENTED] else 1) * (2 if unsettled else 1)
-    lines["judge"] = [judge for _ in range(replies)]
-    lines["qa"] += [report()] * unsettled
-    lines["security"] += [report()] * unsettled
-    model = ScriptedModel(lines)
-    verdict = await review(repo, model, adjust=judged)
-    model.finish()
-    (one,) = verdict.findings
-    assert (verdict.verdict, one.support) == (outcome, support)
-    assert one.contested is (mark["verdict"] == "refuted")
-    assert ("judge doubts it" in render_verdict(verdict)) is (mark["verdict"] == "doubtful")
-    if mark["verdict"] != "confirmed":
-        assert [(said.by, said.reason) for said in one.objections] == [
-            ("judge", "It is a constant.")
-        ]
-    if mark["evidence"] == [INVENTED]:
-        errors = [one.notes for one in verdict.agents if one.agent == "judge"]
-        assert errors[0] == ("mark of F1: its quote is not in file app.py",)
-
-
-async def test_the_judge_joins_duplicates_and_ids_stay(tmp_path: Path) -> None:
-    repo = change(tmp_path, {}, {"app.py": CODE})
-
-    def judge(request: Request) -> Response:
-        ids = [one["id"] for one in facts(request)["findings"]]
-        assert ids == ["F1", "F2", "F3"]
-        mark = {"finding": "F2", "verdict": "duplicate", "reason": "Same.", "duplicate_of": "F1"}
-        (said,) = scores().blocks
-        assert isinstance(said, Text)
-        return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
-
-    lines = script(
-        lead=[plan(*TEAM), sums("F2 counts (F1, F2), and F3.", "F2", "F3")], judge=[judge]
-    )
-    lines["qa"][-1] = report(findings=[
-        claim(title="One"), claim(start_line=4, end_line=4, quote="SIZE = 4", title="Two"),
-        claim(start_line=5, end_line=5, quote="EMPTY = not NAME", title="Three", severity="low"),
-    ])  # fmt: skip
-    model = ScriptedModel(lines)
-    verdict = await review(repo, model, adjust=judged)
-    model.finish()
-    assert [(one.id, one.title) for one in verdict.findings] == [("F1", "One"), ("F3", "Three")]
-    assert [one.title for one in verdict.findings[0].reports] == ["One", "Two"]
-    assert (verdict.lead_summary, verdict.usage.notes) == ("F1 counts (F1), and F3.", ())
-
-
 async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:
-    """The judge refutes one agent's finding and scores low: the others do nothing more."""
+    """The verifier refutes one agent's finding, the judge scores low: the others do nothing."""
     repo = change(tmp_path, {}, {"app.py": CODE})
 
-    def judge(request: Request) -> Response:
-        mark = {"finding": "F1", "verdict": "refuted", "reason": "No.", "evidence": [SEEN]}
-        (said,) = scores(score=0).blocks
-        assert isinstance(said, Text)
-        return text_reply(json.dumps({**json.loads(said.text), "marks": [mark]}))
+    stops = {"file": "app.py", "quote": "EMPTY = not NAME"}
+    refuted = {"finding": "F1", "verdict": "refuted", "reason": "No.", "quotes": [stops]}
+    verifies = text_reply(json.dumps({"verdicts": [refuted]}))
 
     def refines(request: Request) -> Response:
         asked = facts(request)["asked_of_you"]
-        assert asked == ["judge refutes F1: No. Refine F1, with evidence, or withdraw it."]
+        assert asked == ["verifier refutes F1: No. Refine F1, with evidence, or withdraw it."]
         return report(responses=[response("F1", "withdraw")])
 
     def plans(request: Request) -> Response:
@@ -361,11 +248,13 @@ async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:
         return plan("qa")
 
     lines = script(
-        lead=[plan(*TEAM, summary="A constant."), plans, sums()], judge=[judge, scores()]
+        lead=[plan(*TEAM, summary="A constant."), plans, sums()],
+        judge=[scores(score=0), scores()],
+        verifier=[verifies],
     )
     lines["qa"] = [*lines["qa"][:-1], report(findings=[claim()]), refines]
     model = ScriptedModel(lines)
-    verdict = await review(repo, model, adjust=judged, choose_model=CHOOSE)
+    verdict = await review(repo, model, adjust=judged, choose_model=CHOOSE, verifier=True)
     model.finish()
     assert [one.cause for one in verdict.rejected] == ["withdrawn"]
     assert [step.agent for step in verdict.escalations] == ["qa"]
