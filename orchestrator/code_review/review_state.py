@@ -265,9 +265,16 @@ class ReviewState:
         """
         verified = {name: one for done in self.rounds for name, one in done.verified.items()}
         shown = {done.number: done.shown for done in self.rounds}
-        if self.settled is None:
-            return References(shown, verified, ids, self.carried)
-        return References(shown, verified, ids, self.carried, self.settled.why_settled)
+        found = References(shown, verified, ids, self.carried, family_of=self.family_of)
+        settled = self.settled
+        return replace(found, why_settled=settled.why_settled) if settled else found
+
+    def family_of(self, agent: str) -> str:
+        """The provider that an agent's model is at; the review's own of one that takes no part."""
+        known = {share.agent: share.role for share in self.shares}
+        spec = self.given.catalog.agents.get(known.get(agent, agent))
+        own = self.given.settings.provider
+        return self.given.catalog.models.split(spec.model, own)[0] if spec else own
 
     @property
     def policy_digests(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from tests.review.review_kit import review as review_in_process
 from tests.scripted_model import ScriptedModel, tool_call_reply
 
 DEFAULTS = ".diffcourt/config/defaults.yaml"
-AUTO = "fixes: {agent: null}\njudge: false\nauto: {tokens_per_agent: 1200, max_agents: %d}\n"
+AUTO = "fixes: {agent: null}\nverify: {agent: null}\njudge: false\nauto: {tokens_per_agent: 1200, max_agents: %d}\n"
 FILES = {
     **{
         f"shop/{area}{n}.py": f"from shop import {area}{n + 1}\n\n\ndef {area}_{n}(x):\n"
@@ -91,7 +91,7 @@ def first_requests(requests: list[ReceivedRequest]) -> Mapping[str, ReceivedRequ
 def test_one_agent_reviews_what_it_reads_at_once(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    policy = {**POLICY, DEFAULTS: "fixes: {agent: null}\njudge: false\n"}
+    policy = {**POLICY, DEFAULTS: "fixes: {agent: null}\nverify: {agent: null}\njudge: false\n"}
     repo = change(tmp_path, {"app.py": "X = 1\n", **policy}, {"app.py": "X = 2\n"}).path
     with serving(portal, monkeypatch, "anthropic", script()) as server:
         verdict = review(repo, "anthropic", pattern=None)

@@ -5,7 +5,7 @@ confidence, severity or name. Code decides what its verdicts are worth.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.finding_descriptions import shorten
-from orchestrator.code_review.agents.judging import cited_lines, has_verifier
+from orchestrator.code_review.agents.judging import cited_lines, has_verifier, named_vendors
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.agents.prover import LINES_AROUND, MAX_DIFF, MIN_SEVERITY
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
@@ -39,7 +39,9 @@ async def verify_findings(state: ReviewState) -> None:
         return
     state.focus.asked = {finding.id: finding for finding in due}
     diffs = await reviewer_assignment.diffs_by_path(state)
-    task = build_task(state, [await _shown(state, finding, diffs) for finding in due])
+    claims = [await _shown(state, finding, diffs) for finding in due]
+    finders = [name for finding in due for name in finding.reported_by]
+    task = build_task(state, claims, finders)
     result = await run_task(task, fresh_context(state.runtime), state.given.budget)
     state.round.verifier, state.verifier_note = result, ""
     if result.status != "ok":
@@ -88,22 +90,31 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
     ][: settings.verify.findings]
 
 
-def build_task(state: ReviewState, claims: Sequence[Mapping[str, object]]) -> Task:
+def build_task(
+    state: ReviewState, claims: Sequence[Mapping[str, object]], finders: Iterable[str] = ()
+) -> Task:
     """The verifier's task.
 
     Args:
         claims: as they are shown; none where only the size of the request matters.
+        finders: the agents that made them.
     """
     brief = build_brief(ASKED, state.runtime.executor.nonce, claims=claims)
-    return Task(_choose_verifier(state), brief, state.round.key(PART))
+    return Task(_choose_verifier(state, finders), brief, state.round.key(PART))
 
 
-def _choose_verifier(state: ReviewState) -> AgentSpec:
-    """Who verifies; its ``model`` in the settings names that of another family, if any is there.
+def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:
+    """Who verifies: at a provider of the review that no finder's model is at, if there is one.
 
     Verdicts are optional, so neither a stronger model nor a person is asked after a failure.
     """
-    return replace(state.agent(str(state.given.settings.verify.agent)), escalation=())
+    catalog, settings = state.given.catalog, state.given.settings
+    spec = replace(state.agent(str(settings.verify.agent)), escalation=())
+    theirs = {state.family_of(name) for name in finders}
+    vendors = [name for name, agents in named_vendors(catalog, settings).items() if agents]
+    other = next((name for name in vendors if name not in theirs), "")
+    named = catalog.models.split(spec.model)[0]
+    return spec if named or not other else replace(spec, model=f"{other}:{spec.model}")
 
 
 def fresh_context(runtime: AgentRuntime) -> AgentRuntime:
