@@ -38,8 +38,8 @@ def check_settings(
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
             yield node.error(f"{name!r} appears twice; name it once", "specialists", at)
-    parts = {"fixes": settings.fixes, "proofs": settings.proofs, "verify": settings.verify}
-    for part, agent in ((name, one.agent) for name, one in parts.items()):
+    fixes, proofs, verify = settings.fixes.agent, settings.proofs.agent, settings.verify.agent
+    for part, agent in (("fixes", fixes), ("proofs", proofs), ("verify", verify)):
         if agent is not None:
             yield from _check_known(node, "agent", [agent], agents, part, "agent")
     if settings.judge and JUDGE not in agents:

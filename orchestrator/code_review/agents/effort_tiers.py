@@ -165,6 +165,7 @@ def shrink(state: ReviewState) -> None:
         given.settings,
         judge=False,
         proofs=replace(given.settings.proofs, agent=None),
+        verify=replace(given.settings.verify, agent=None),
         fixes=replace(given.settings.fixes, agent=None),
     )
     spec = given.catalog.agents[settings.single]

@@ -71,8 +71,8 @@ class ReportCorrections(Struct, frozen=True):
                 again = {each["finding"] for each in report["verdicts"]}
                 kept = [each for each in earlier["verdicts"] if each["finding"] not in again]
                 return {**report, "verdicts": [*kept, *report["verdicts"]]}, []
-            form = as_form(VerifierReport, report)
-            return report, (await check_verdicts(self.workspace, form, self.focus.asked))[1]
+            given = as_form(VerifierReport, report)
+            return report, (await check_verdicts(self.workspace, given, self.focus.asked))[1]
         if "checked" not in report:  # no specialist's
             return report, []
         known = reported_fingerprints(self.journal, ANALYZERS)

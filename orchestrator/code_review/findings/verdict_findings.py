@@ -128,8 +128,8 @@ async def build_findings(
     refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
     team_names = {report.agent for report in reports}
     objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
-    for entry in merged:
-        entry.verified = references.verified
+    for one in merged:
+        one.verified = references.verified
     for carried in filter(earlier_objections, merged):
         own = objections.get(carried.fingerprint, ())
         objections[carried.fingerprint] = [*earlier_objections(carried), *own]
