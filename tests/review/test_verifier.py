@@ -209,8 +209,9 @@ async def test_a_verdict_decides_what_a_claim_of_one_agent_leads_to(
     verdict = await reviewed(tmp_path, verifies(given), claims=(claimed(severity=severity),))
     found = only(verdict)
     assert (found.support, found.severity, found.outcome) == (support, severity, outcome)
-    said_of_it = [*found.remarks, *found.objections]
-    assert [(one.by, one.reason) for one in said_of_it] == [("verifier", "As quoted.")]
+    remarks = [(one.by, one.reason) for one in found.remarks]
+    remarks += [(one.by, one.reason) for one in found.objections]
+    assert remarks == [("verifier", "As quoted.")]
     (measured,) = [one for one in verdict.score.criteria if one.id == "findings-supported"]
     assert measured.score is not None
     assert (found.id in measured.missing) is (support != "verified")

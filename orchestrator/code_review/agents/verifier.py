@@ -84,6 +84,7 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
         finding
         for finding in state.synthesis.findings
         if finding.state == "open"
+        and finding.context is not None  # its file can be read
         and is_as_severe(finding.severity, MIN_SEVERITY)
         and finding.support in {"claimed", "agreed"}
         and not is_as_severe(asked.get(finding.fingerprint, "info"), finding.severity)

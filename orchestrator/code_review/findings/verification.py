@@ -1,8 +1,8 @@
 """Checks the verifier's verdicts: that a text exists shows nothing, so quotations must connect.
 
-A confirmation quotes the finding's own place, and another place that shares a name with it or with
-a quotation that does. A refutation quotes other code, connected in the same way or of the same
-function. Comments, and prose about code, show nothing.
+A confirmation quotes the finding's own place, and another one that shares a name with it. A
+refutation quotes other code, connected in the same way or of the same function. Comments, and prose
+about code, show nothing.
 """
 
 import re
@@ -15,7 +15,7 @@ from orchestrator.code_review.agent_report_contracts import ClaimVerdict, Quoted
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.finding_context import find_block
-from orchestrator.code_review.findings.quote_location import Place, find_quote
+from orchestrator.code_review.findings.quote_location import find_quote
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
 
@@ -35,51 +35,35 @@ _COMMON = {
 """Words of languages, which connect nothing."""
 
 
-class _Quoted(Struct, frozen=True):
-    """A quotation at its place, with the names in its code."""
+class _Code(Struct, frozen=True):
+    """Lines of a file, and the names in them."""
 
     side: SideName
     path: str
-    place: Place
-    names: frozenset[str]
+    first: int
+    last: int
+    names: frozenset[str] = frozenset()
+
+    def overlaps(self, other: "_Code") -> bool:
+        same = (self.side, self.path) == (other.side, other.path)
+        return same and self.first <= other.last and other.first <= self.last
+
+    def is_in(self, other: "_Code") -> bool:
+        return self.overlaps(other) and other.first <= self.first and self.last <= other.last
 
 
-class _Own(Struct, frozen=True):
-    """The finding's place, with the names in it and of its function, and the function's lines."""
+class _Place(Struct, frozen=True):
+    """A finding's lines, its function, what causes it, and whether the change touches it."""
 
-    finding: Finding
-    names: frozenset[str]
-    block: Place
+    own: _Code
+    block: _Code
+    cause: _Code | None
     changed: bool
 
-    def overlaps(self, quoted: _Quoted) -> bool:
-        """Whether a quotation has a line of the finding."""
-        start, end = self.finding.start_line, self.finding.end_line
-        return self._has_file(quoted) and quoted.place[0] <= end and start <= quoted.place[1]
-
-    def contains(self, quoted: _Quoted, lines: Place) -> bool:
-        """Whether a quotation has no lines but these of the finding's file."""
-        inside = lines[0] <= quoted.place[0] and quoted.place[1] <= lines[1]
-        return self._has_file(quoted) and inside
-
-    def caused_by(self, quoted: _Quoted) -> bool:
-        """Whether a quotation has the changed line that causes the finding."""
-        cause = self.finding.because_of
-        if cause is None or (quoted.side == "base") is not cause.removed:
-            return False
-        return quoted.path == cause.path and quoted.place[0] <= cause.line <= quoted.place[1]
-
-    def connected(self, quotes: Sequence[_Quoted]) -> list[_Quoted]:
-        """The quotations that lead to the finding, name by name."""
-        found, names, rest = list[_Quoted](), self.names, list(quotes)
-        while near := [one for one in rest if one.names & names or self.caused_by(one)]:
-            found += near
-            names = names.union(*(one.names for one in near))
-            rest = [one for one in rest if one not in near]
-        return found
-
-    def _has_file(self, quoted: _Quoted) -> bool:
-        return (quoted.side, quoted.path) == (self.finding.evidence.side, self.finding.path)
+    def connects(self, quotes: Sequence[_Code]) -> bool:
+        """Whether one of these shares a name with it, or is its cause."""
+        cause = self.cause
+        return any(one.names & self.own.names or (cause and one.overlaps(cause)) for one in quotes)
 
 
 async def check_verdicts(
@@ -138,67 +122,70 @@ async def _error(
         return ""
     if not given.quotes:
         return "it quotes nothing"
-    own = await _own_place(workspace, asked[given.finding])
-    quotes = list[_Quoted]()
+    quotes = list[_Code]()
     for quoted in given.quotes:
-        found = await _locate(workspace, quoted, own.finding)
+        found = await _locate(workspace, quoted, asked[given.finding])
         if isinstance(found, str):
             return found
         quotes.append(found)
-    return (_not_shown if given.verdict == "confirmed" else _not_stopped)(own, quotes, given)
+    place = await _place_of(workspace, asked[given.finding])
+    return (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, quotes, given)
 
 
-def _not_shown(own: _Own, quotes: Sequence[_Quoted], given: ClaimVerdict) -> str:
+def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
     """Why a path does not lead to the finding."""
-    place = f"{own.finding.path}:{own.finding.start_line}"
-    others = [one for one in quotes if not own.overlaps(one)]
+    where = f"{place.own.path}:{place.own.first}"
+    others = [one for one in quotes if not one.overlaps(place.own)]
     if len(others) == len(quotes):
-        return f"it quotes nothing at {place}, the place of the claim"
-    if own.connected(others):
-        return ""
+        return f"it quotes nothing at {where}, the place of the claim"
     if others:
-        return f"no other quotation shares a name with {place}; quote what leads there"
+        connects = place.connects(others)
+        why = f"no other quotation shares a name with {where}; quote what leads there"
+        return "" if connects else why
     if not given.one_place.strip():
         return "it quotes one place; quote what leads to it, or say in one_place why that is enough"
-    if not own.changed:
+    if not place.changed:
         return "it quotes one place, which the change does not touch; quote what the change does"
-    names = frozenset[str]().union(*(one.names for one in quotes))
-    return "" if names else "its quotation names nothing, and so shows nothing alone"
+    named = any(one.names for one in quotes)
+    return "" if named else "its quotation names nothing, and so shows nothing alone"
 
 
-def _not_stopped(own: _Own, quotes: Sequence[_Quoted], given: ClaimVerdict) -> str:
+def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
     """Why quotations do not refute a finding."""
-    lines = own.finding.start_line, own.finding.end_line
-    others = [one for one in quotes if not own.contains(one, lines)]
+    others = [one for one in quotes if not one.is_in(place.own)]
     if not others:
         return f"it quotes only the claim's own lines; quote what stops {given.finding}"
-    prose = own.finding.path.endswith(_PROSE)
-    code = [one for one in others if prose or not one.path.endswith(_PROSE)]
-    if not code:
-        return "the repository's texts say nothing about what code does; quote code"
-    if own.connected(code) or any(own.contains(one, own.block) for one in code):
+    if not place.own.path.endswith(_PROSE):
+        others = [one for one in others if not one.path.endswith(_PROSE)]
+    if not others:
+        return "texts about code say nothing about what it does; quote code"
+    if place.connects(others) or any(one.is_in(place.block) for one in others):
         return ""
     return "its quotations share no name with the claim's place; quote what stops it there"
 
 
-async def _own_place(workspace: ReviewWorkspace, finding: Finding) -> _Own:
-    side, start, end = finding.evidence.side, finding.start_line, finding.end_line
-    lines = await read_lines(workspace, side, finding.path)
-    block = find_block(lines, start, end) if end <= len(lines) else None
-    changed = changed_lines(workspace, side, finding.path)
-    return _Own(
-        finding,
-        _names("\n".join([*lines[start - 1 : end], block.name if block else ""])),
-        (block.start, block.end) if block else (start, end),
+async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
+    side, path, cause = finding.evidence.side, finding.path, finding.because_of
+    start, end = finding.start_line, finding.end_line
+    lines = await read_lines(workspace, side, path)
+    block = find_block(lines, start, end)
+    names = _names("\n".join([*lines[start - 1 : end], block.name]))
+    changed = changed_lines(workspace, side, path)
+    of: SideName = "base" if cause and cause.removed else "head"
+    return _Place(
+        _Code(side, path, start, end, names),
+        _Code(side, path, block.start, block.end),
+        _Code(of, cause.path, cause.line, cause.line) if cause else None,
         any(start <= line <= end for line in changed),
     )
 
 
-async def _locate(
-    workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding
-) -> _Quoted | str:
+async def _locate(workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
-    path = await workspace.known_path(quoted.file)
+    path, (start, end) = (
+        await workspace.known_path(quoted.file),
+        (finding.start_line, finding.end_line),
+    )
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
     sides: list[tuple[SideName, str]] = [("head", path), ("base", old.get(path, path))]
     sides.sort(key=lambda one: one[0] != finding.evidence.side)
@@ -206,18 +193,14 @@ async def _locate(
         lines = await read_lines(workspace, side, name)
         places = find_quote(lines, quoted.quote) if _NAME.search(quoted.quote) else []
         if places:
-            near = min(places, key=lambda place: _distance(place, finding))
+            near = min(places, key=lambda at: max(at[0] - end, start - at[1], 0))
             if near[1] - near[0] >= MAX_LINES:
                 return f"its quotation of {quoted.file} has more than {MAX_LINES} lines"
             text = "\n".join(lines[near[0] - 1 : near[1]])
             if not name.endswith(_PROSE) and not _COMMENT.sub("", text).strip():
                 return f"its quotation of {quoted.file} is a comment, which shows nothing"
-            return _Quoted(side, name, near, _names(_COMMENT.sub("", text)))
+            return _Code(side, name, *near, _names(_COMMENT.sub("", text)))
     return f"its quotation is not in {quoted.file}"
-
-
-def _distance(place: Place, finding: Finding) -> int:
-    return max(place[0] - finding.end_line, finding.start_line - place[1], 0)
 
 
 def _names(text: str) -> frozenset[str]:
