@@ -39,6 +39,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             taint tracking shows that only constants reach such a sink.
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
             aside.
+        fact: no argument changes it, such as a syntax error: no number of objections outweighs it.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
@@ -54,6 +55,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
     arguable: bool = False
+    fact: bool = False
 
     def __post_init__(self) -> None:
         # Test runners, builders of documentation and installers run files of every kind.
@@ -156,6 +158,11 @@ class RuleTable:
         """Whether agents may dispute an analyzer's findings under a rule."""
         known = self.rules.get(rule)
         return known.arguable if known else rule.startswith(IMPORTED)
+
+    def is_fact(self, rule: str) -> bool:
+        """Whether no objection outweighs findings under a rule; so for a rule of others' own."""
+        known = self.rules.get(rule)
+        return known.fact if known else not rule.startswith(IMPORTED)
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
         """The enabled codes of a tool, of all categories or of one."""

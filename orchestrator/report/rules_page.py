@@ -66,7 +66,7 @@ def render_rule(rule: Rule) -> str:
         facts.append(f"not in {', '.join(rule.not_in)}")
     if rule.not_constant:
         facts.append("rejected when data flow shows that only constants reach it")
-    facts += ["arguable"] if rule.arguable else []
+    facts += [name for name in ("arguable", "fact") if getattr(rule, name)]
     lines = [
         f"### {rule.id}",
         "",
@@ -109,6 +109,7 @@ def render_rule_text(rule: Rule, width: int) -> str:
         *((f"  in {_LANGUAGES.get(key, key)}", fix) for key, fix in rule.fixes.items()),
         ("not in", ", ".join(rule.not_in)),
         ("arguable", "an agent with evidence can have it rejected" if rule.arguable else ""),
+        ("fact", "no argument outweighs it" if rule.fact else ""),
         ("found by", _describe_tools(rule.codes).removeprefix("found by ")),
     ):
         if value:

@@ -302,6 +302,37 @@ def test_the_verifier_confirms_a_finding_or_its_duplicate() -> None:
     assert result.remarks == (Remark("verifier", "confirms", "So it is."),)
 
 
+DISPUTED = (REFUTED,)
+
+
+@pytest.mark.parametrize(
+    ("reports", "objections", "outcome"),
+    [
+        ((MEDIUM,), DISPUTED, "merge"),
+        ((MEDIUM,), (), "needs_changes"),
+        ((MEDIUM,), (INVALID,), "needs_changes"),
+        ((MEDIUM,), (replace(REFUTED, earlier=True),), "needs_changes"),
+        ((MEDIUM, agent("docs", NAME, cwe=())), DISPUTED, "needs_changes"),
+        ((MEDIUM, agent("qa", NAME, cwe=())), DISPUTED, "merge"),
+        ((replace(MEDIUM, is_fact=True),), DISPUTED, "needs_changes"),
+        ((with_rating(MEDIUM, "high", 0.9),), DISPUTED, "needs_changes"),
+        ((with_rating(tool(cwe=()), "medium", 0.9),), DISPUTED, "needs_changes"),  # security
+    ],
+)
+def test_an_agent_and_the_verifier_take_it_from_an_analyzers_finding_that_it_decides(
+    reports: tuple[FindingReport, ...], objections: tuple[Objection, ...], outcome: str
+) -> None:
+    (one,) = merge(reports, POLICY)
+    unverified = build_finding(one, POLICY, objections)
+    assert outcome_of(unverified, POLICY) == "needs_changes"
+    one.verified = refuting(*reports)
+    found = build_finding(one, POLICY, objections)
+    assert (found.state, outcome_of(found, POLICY)) == ("open", outcome)
+    if outcome == "merge":
+        assert found.support == "refuted"
+        assert {said.why_not for said in found.objections} == {"it is shown, and does not decide"}
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_removing_what_speaks_for_a_finding_never_raises_its_support(data: st.DataObject) -> None:

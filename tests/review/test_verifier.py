@@ -1,6 +1,7 @@
 """The verifier: what it is shown, which of its quotations count, and what its verdicts change."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -276,6 +277,38 @@ async def test_duplicates_are_joined_and_the_judge_scores_what_is_verified(tmp_p
     found = only(verdict)
     assert [one.title for one in found.reports] == [claimed()["title"], "Weak check"]
     assert (found.severity, found.support, verdict.verdict) == ("critical", "verified", "block")
+
+
+async def test_an_analyzers_medium_finding_is_verified_where_its_reader_disputes_it(
+    tmp_path: Path,
+) -> None:
+    code = "MODES = {'a': 1}\n\n\ndef is_open(mode):\n    return mode is 'open'\n"
+    evidence = [{"source": "file", "name": "app.py", "quote": "MODES = {'a': 1}"}]
+
+    def disputes(request: Request) -> Response:
+        (fingerprint,) = re.findall(r"fingerprint (\w+): medium", str(request.messages))
+        dispute = {
+            "finding": fingerprint,
+            "action": "dispute",
+            "reason": "No.",
+            "evidence": evidence,
+        }
+        return text_reply(
+            json.dumps({"summary": "Read.", "findings": [], "checked": [], "responses": [dispute]})
+        )
+
+    stops = {"file": "app.py", "quote": "def is_open(mode):"}
+    for given, support, outcome in (
+        (verdict_on("F1", "refuted", stops), "refuted", "merge"),
+        (verdict_on("F1", "cannot_tell"), "proven", "needs_changes"),
+    ):
+        lines = {"generalist": [disputes], "verifier": [verifies(given)]}
+        model = ScriptedModel(lines)
+        repo = change(tmp_path / support, {}, {"app.py": code})
+        verdict = await review(repo, model, adjust=alone, verifier=True)
+        model.finish()
+        (found,) = [one for one in verdict.findings if one.rule == "qa.is-literal"]
+        assert (found.support, found.outcome, found.state) == (support, outcome, "open")
 
 
 async def test_offline_and_for_what_analyzers_prove_nobody_is_asked(tmp_path: Path) -> None:

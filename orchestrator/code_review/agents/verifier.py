@@ -72,7 +72,8 @@ async def verify_findings(state: ReviewState) -> None:
 def findings_to_verify(state: ReviewState) -> list[Finding]:
     """Open findings of at least medium severity that nothing proves, and none has been asked about.
 
-    One that has become more severe is asked about again.
+    One that has become more severe is asked about again. An analyzer's finding is asked about where
+    an agent disputes it with evidence, and an argument can outweigh it.
     """
     settings = state.given.settings
     if not has_verifier(settings):
@@ -86,9 +87,20 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
         if finding.state == "open"
         and finding.context is not None  # its file can be read
         and is_as_severe(finding.severity, MIN_SEVERITY)
-        and finding.support in {"claimed", "agreed"}
+        and (finding.support in {"claimed", "agreed"} or _is_disputed(state, finding))
         and not is_as_severe(asked.get(finding.fingerprint, "info"), finding.severity)
     ][: settings.verify.findings]
+
+
+def _is_disputed(state: ReviewState, finding: Finding) -> bool:
+    """Whether an agent disputes what an analyzer reports and an argument can outweigh."""
+    return (
+        finding.severity == MIN_SEVERITY
+        and finding.category != "security"
+        and any(one.refutes for one in finding.objections)
+        and not any(proof.is_reproduced for proof in finding.proofs)
+        and not state.given.workspace.rules.is_fact(finding.rule)
+    )
 
 
 def build_task(

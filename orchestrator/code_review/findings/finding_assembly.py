@@ -1,9 +1,12 @@
 """Builds a verdict's finding from the reports that were merged."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
+
+from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
+    SEVERE,
     SEVERITIES,
     Severity,
     Support,
@@ -39,10 +42,13 @@ def build_finding(
         family_of: agent → the family of its model.
     """
     first, objections = merged.finding, tuple(objections)
-    disputed = any(one.refutes and one.by != VERIFIER for one in objections)
+    disputed = any(one.refutes for one in objections)
+    against = {one.by for one in objections if one.refutes and not one.earlier}
 
     def supported(severity: Severity, part: MergedFinding) -> tuple[Support, tuple[str, ...]]:
         support, names = _support(merged, part, severity, policy, family_of)
+        if support == "proven" and _is_outweighed(merged, severity, against):
+            return "refuted", names
         return "claimed" if disputed and support in {"verified", "agreed"} else support, names
 
     rated = [
@@ -86,11 +92,22 @@ def build_finding(
         reported_by=tuple(sorted(reporters)),
         carried_over=merged.is_carried,
         reports=_several(first, reports),
-        objections=(*objections, *_refutations(merged, support)),
+        objections=_objections(merged, objections, support),
         remarks=_remarks(merged),
         support=support,
         confirmed_by=confirmed_by,
     )
+
+
+def _is_outweighed(merged: MergedFinding, severity: Severity, against: Set[str]) -> bool:
+    """Whether agents dispute an analyzer's finding, none supports it, and the verifier refutes it.
+
+    None outweighs what is above medium, concerns security, or states a fact.
+    """
+    fixed = any(one.is_fact or one.finding.category == "security" for one in merged.all_reports)
+    refuted = {one.verdict for one in _verifications(merged)} == {"refuted"}
+    disputed = bool(against) and merged.supporters <= against
+    return disputed and refuted and not fixed and severity not in SEVERE
 
 
 def _verifications(merged: MergedFinding) -> list[Verification]:
@@ -99,15 +116,19 @@ def _verifications(merged: MergedFinding) -> list[Verification]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-def _refutations(merged: MergedFinding, support: Support) -> list[Objection]:
-    """The verifier's refutations, with why the finding is kept."""
-    refuted = support == "refuted"
-    kept = "it is shown, and does not decide" if refuted else "other reports speak for it"
-    return [
-        Objection(VERIFIER, one.reason, one.evidence, kept, refutes=True)
-        for one in _verifications(merged)
-        if one.verdict == "refuted"
-    ]
+def _objections(
+    merged: MergedFinding, given: Iterable[Objection], support: Support
+) -> tuple[Objection, ...]:
+    """The agents' objections and the verifier's refutations, with why the finding is kept."""
+    found = list(given)
+    for one in _verifications(merged):
+        if one.verdict == "refuted":
+            why = "other reports speak for it"
+            found.append(Objection(VERIFIER, one.reason, one.evidence, why, refutes=True))
+    if support != "refuted":
+        return tuple(found)
+    shown = "it is shown, and does not decide"
+    return tuple(replace(one, why_not=shown) if one.refutes else one for one in found)
 
 
 def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:

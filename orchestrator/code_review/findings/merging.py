@@ -45,6 +45,7 @@ class FindingReport(Struct, frozen=True):
         lowers: an agent shows that an arguable finding is less severe.
         reason: why an agent confirms or refines the finding.
         arguable: the policy lets agents dispute the rule of an analyzer's report.
+        is_fact: its rule states a fact, which no objection outweighs.
         carried: of a report of an earlier review, what that recorded; None: of this review.
         settled: why an earlier review has settled an agent's report; empty: it has not.
     """
@@ -60,6 +61,7 @@ class FindingReport(Struct, frozen=True):
     lowers: bool = False
     reason: str = ""
     arguable: bool = False
+    is_fact: bool = False
     carried: Carried | None = None
     settled: str = ""
 

@@ -247,6 +247,7 @@ def _analyzer_reports(
             called_by=frozenset(call.agent for call in calls[fingerprint]) - {BY_CODE},
             shown_to_all=any(call.agent == BY_CODE for call in calls[fingerprint]),
             arguable=rules.is_arguable(finding.rule),
+            is_fact=rules.is_fact(finding.rule),
         )
         for fingerprint, (analyzer, finding) in first.items()
     }
