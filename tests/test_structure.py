@@ -29,7 +29,7 @@ MAY_OPEN_PATHS = {
     "app/test_detection.py": "files of the checkout for which a person asks",
     "app/ci_files.py": "CI files that a person asks for, in their checkout",
     "posting/github.py": "the event file of the CI runner",
-    "posting/comment_events.py": "the event file of the CI runner",
+    "posting/comment_commands.py": "the event file of the CI runner",
     "app/runs/verdict_files.py": "a verdict that the user names",
     "cli/verdict_outputs.py": "files that the CI runner names",
     "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",

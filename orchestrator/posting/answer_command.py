@@ -23,12 +23,12 @@ from orchestrator.posting.comment_commands import (
     WORD,
     CommandName,
     CommentCommand,
+    CommentEvent,
     WrongCommand,
     answer_marker,
     is_command,
     parse_command,
 )
-from orchestrator.posting.comment_events import CommentEvent
 from orchestrator.report.findings_text import format_location
 from orchestrator.report.formats.markdown import (
     MAX_CHARACTERS,

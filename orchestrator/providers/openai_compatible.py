@@ -4,6 +4,7 @@ Capability flags say what a server lacks; nothing is guessed from its name.
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,7 +25,6 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import text_tool_calls
 from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.provider_errors import check_reported
 from orchestrator.providers.reply_normalization import (
@@ -36,6 +36,7 @@ from orchestrator.providers.reply_normalization import (
     expect_list,
     expect_object,
     expect_text,
+    loads,
     object_or_empty,
     printable_name,
     read_openai_counts,
@@ -66,12 +67,12 @@ class CompatibleModel(ApiModel):
         as_text = can.tool_calls == "text"
         parts = render_system_parts(request, can)
         if as_text and request.tools:
-            parts.append(text_tool_calls.render_tools(request))
+            parts.append(_tools_as_text(request))
         messages: list[Json] = [{"role": "system", "content": "\n\n".join(parts)}]
         merged = merge_messages(request, self.name)
         for message, following in zip(merged, [*merged[1:], None], strict=True):
             if as_text:
-                texts = (text_tool_calls.render_block(block, request) for block in message.blocks)
+                texts = (_block_as_text(block, request) for block in message.blocks)
                 text = "\n\n".join(filter(None, texts))
                 messages.append({"role": message.role, "content": text})
             else:
@@ -186,7 +187,7 @@ class CompatibleModel(ApiModel):
             text = answer
             blocks.append(self._reasoning(reasoning_content=thought))
         if can.tool_calls == "text":
-            return [*blocks, *text_tool_calls.parse_calls(text, request, calls)]
+            return [*blocks, *_parse_text_calls(text, request, calls)]
         return [*blocks, Text(text)]
 
 
@@ -261,3 +262,70 @@ def _render_call(call: ToolCall) -> Json:
 
 def _render_result(result: ToolResult) -> Json:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
+
+
+def _tools_as_text(request: Request) -> str:
+    """The tools and how to call them, for the system prompt of a server without a tool-call API.
+
+    The delimiters carry the run's nonce, which no diff can contain, so a call that a model merely
+    quotes is never executed.
+    """
+    tools = "\n".join(
+        json.dumps(
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+            ensure_ascii=False,
+        )
+        for tool in request.tools
+    )
+    opening, closing = _delimiters(request)
+    example = '{"name": "...", "arguments": {...}}'
+    return (
+        f"# Tools\n\nYou have these tools, one JSON object a line:\n{tools}\n\n"
+        f"To call one, write exactly this, and end your answer after it:\n"
+        f"{opening}\n{example}\n{closing}\n"
+        "The result comes with the next message. When you need no more tools, give your report."
+    )
+
+
+def _block_as_text(block: Block, request: Request) -> str:
+    """Render a block of an earlier message as text."""
+    match block:
+        case ToolCall(_, name, arguments):
+            opening, closing = _delimiters(request)
+            call = {"name": name, "arguments": dict(arguments)}
+            return f"{opening}\n{json.dumps(call, ensure_ascii=False)}\n{closing}"
+        case ToolResult():
+            return f"The result of your call:\n{block.content}"
+        case Text(text):
+            return text
+        case _:
+            return ""
+
+
+def _parse_text_calls(text: str, request: Request, calls: ToolCallParser) -> list[Block]:
+    """Parse an answer into text blocks and tool calls."""
+    opening, closing = map(re.escape, _delimiters(request))
+    blocks: list[Block] = []
+    at = 0
+    for match in re.finditer(rf"{opening}(.*?)(?:{closing}|\Z)", text, re.DOTALL):
+        blocks.append(Text(text[at : match.start()]))
+        blocks.append(_parse_call(match[1].strip(), calls))
+        at = match.end()
+    blocks.append(Text(text[at:]))
+    return [block for block in blocks if not (isinstance(block, Text) and not block.text.strip())]
+
+
+def _parse_call(text: str, calls: ToolCallParser) -> ToolCall:
+    try:
+        given: Json = loads(text)
+    except InvalidReplyError:
+        given = None
+    call = object_or_empty(given)
+    if not isinstance(call.get("name"), str):
+        return calls.add(None, "unreadable", text)
+    return calls.add(None, call["name"], call.get("arguments", {}))
+
+
+def _delimiters(request: Request) -> tuple[str, str]:
+    mark = f"tool_call {request.nonce}".strip()
+    return f"<{mark}>", f"</{mark}>"

@@ -20,7 +20,7 @@ from orchestrator.posting.answer_command import (
     finish_command,
     start_command,
 )
-from orchestrator.posting.comment_events import CommentEvent, EventComment, EventIssue
+from orchestrator.posting.comment_commands import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.posted_text import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import CommandRequest, Left, run_as_child

@@ -15,8 +15,7 @@ from msgspec import Struct, field
 
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.posting.comment_commands import is_command
-from orchestrator.posting.comment_events import CommentEvent
+from orchestrator.posting.comment_commands import CommentEvent, is_command
 from orchestrator.posting.forge import CHECK_NAME
 from orchestrator.service.changes import Push
 from orchestrator.service.settings import ForgeSettings

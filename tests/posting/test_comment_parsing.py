@@ -6,12 +6,14 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.posting.comment_commands import (
+    MAX_EVENT_BYTES,
     CommentCommand,
+    CommentEvent,
     WrongCommand,
     is_command,
     parse_command,
+    read_comment_event,
 )
-from orchestrator.posting.comment_events import MAX_EVENT_BYTES, CommentEvent, read_comment_event
 
 ID = f"{1:064x}"
 

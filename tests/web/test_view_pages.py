@@ -32,8 +32,7 @@ from orchestrator.tuning.labels.label_files import Label, write_labels
 from orchestrator.tuning.provenance import METHOD_THRESHOLD
 from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs import run_pages
-from orchestrator.web.runs.change_page import split_into_pages
-from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE
+from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE, split_into_pages
 from orchestrator.web.server import running
 from orchestrator.web.site import Site
 from tests.plain_http import PLAIN, press_sign_in

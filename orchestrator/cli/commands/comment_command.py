@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
     from orchestrator.app.catalog_listing import shipped_rules
     from orchestrator.posting.answer_command import Answering, finish_command, start_command
-    from orchestrator.posting.comment_events import read_comment_event
+    from orchestrator.posting.comment_commands import read_comment_event
     from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.github_commands import open_commands
     from orchestrator.posting.posted_text import make_cleaner

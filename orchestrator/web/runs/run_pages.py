@@ -1,7 +1,7 @@
 """One run: overview, findings, timeline, calls, and journal."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from orchestrator.app.finding_excerpts import read_excerpts
+from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt, read_change, read_excerpts
 from orchestrator.app.human_decisions.limit_grants import GRANTED
 from orchestrator.app.runs.run_details import RunDetails, describe_call, load_details, verify_rows
 from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
@@ -21,7 +21,7 @@ from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
 from orchestrator.foreign_json import parse_json
 from orchestrator.report.findings_text import open_findings
-from orchestrator.report.formats.html_page.findings import render_findings
+from orchestrator.report.formats.html_page.findings import render_findings, render_lines
 from orchestrator.report.formats.html_page.overview import render_coverage
 from orchestrator.report.formats.html_page.run_sections import (
     TimelineWindow,
@@ -29,7 +29,6 @@ from orchestrator.report.formats.html_page.run_sections import (
     render_timeline,
     whole_window,
 )
-from orchestrator.web.runs.change_page import read_pages, show_files
 from orchestrator.web.runs.run_list import page_number
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
@@ -290,3 +289,64 @@ def _shortened(body: bytes) -> str:
     if isinstance(loaded, dict):
         loaded.pop("request", None)
     return json.dumps(loaded, ensure_ascii=False)[:MAX_BODY]
+
+
+LINES_PER_PAGE = 1_500
+
+
+class ShownFile(Struct, frozen=True):
+    """One file of a change, with its open findings; ``html`` is empty without lines."""
+
+    path: str
+    added: int
+    removed: int
+    findings: Sequence[Finding]
+    html: Markup
+    omitted: int
+
+
+def split_into_pages(files: Sequence[FileExcerpt]) -> list[list[FileExcerpt]]:
+    """The files in pages of limited length; a longer file has its own page."""
+    pages: list[list[FileExcerpt]] = [[]]
+    lines = 0
+    for file in files:
+        if pages[-1] and lines + len(file.lines) > LINES_PER_PAGE:
+            pages.append([])
+            lines = 0
+        pages[-1].append(file)
+        lines += len(file.lines)
+    return pages
+
+
+def read_pages(found: RunDetails) -> list[list[FileExcerpt]]:
+    """The change of a run in pages; one empty page if its commits are not available."""
+    if found.verdict is None:
+        return [[]]
+    return split_into_pages(read_change(found.summary.repo, found.verdict))
+
+
+def show_files(found: RunDetails, files: Sequence[FileExcerpt]) -> list[ShownFile]:
+    """The files of a page."""
+    findings = open_findings(found.verdict) if found.verdict else []
+    return [
+        _show_file(file, [finding for finding in findings if finding.path == file.path])
+        for file in files
+    ]
+
+
+def _show_file(file: FileExcerpt, findings: Sequence[Finding]) -> ShownFile:
+    heads = {n for f in findings if f.evidence.side == "head" for n in _lines_of(f)}
+    bases = {n for f in findings if f.evidence.side == "base" for n in _lines_of(f)}
+
+    def is_cited(line: ExcerptLine) -> bool:
+        return line.new in heads or line.old in bases
+
+    kinds = [line.kind for line in file.lines]
+    html = render_lines("Change of", file.path, file.lines, is_cited) if file.lines else Markup()
+    return ShownFile(
+        file.path, kinds.count("added"), kinds.count("removed"), findings, html, file.omitted
+    )
+
+
+def _lines_of(finding: Finding) -> range:
+    return range(finding.start_line, finding.end_line + 1)
