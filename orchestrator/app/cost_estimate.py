@@ -10,7 +10,7 @@ from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
-from orchestrator.app.run_review import BACKEND, require_source
+from orchestrator.app.run_review import require_source
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.model_skills import choose_packs
@@ -27,14 +27,14 @@ from orchestrator.stores.writer_identity import this_process
 NAME = "estimate"
 
 
-def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> ReviewEstimate:
+def estimate_cost(options: ReviewOptions) -> ReviewEstimate:
     """Estimate what a review will cost. It needs no key.
 
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
     """
     require_source(options)
-    return anyio.run(_estimate, options, backend=backend)
+    return anyio.run(_estimate, options)
 
 
 async def _estimate(options: ReviewOptions) -> ReviewEstimate:

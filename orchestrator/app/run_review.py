@@ -69,7 +69,6 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 
-BACKEND = "asyncio"
 NO_GRANT: Mapping[str, float] = MappingProxyType({})
 
 
@@ -226,12 +225,13 @@ def run_review(
     observer: Observer,
     *,
     pool: WorkerPool | None = None,
-    backend: str = BACKEND,
+    backend: str = "asyncio",
     run_id: str | None = None,
 ) -> Verdict:
     """Review a change.
 
     Args:
+        backend: the event loop, ``asyncio`` or ``trio``.
         run_id: the new run's id, as ``new_run_id`` makes them; None: a new one.
 
     Raises:
@@ -275,7 +275,7 @@ def resume_review(
     answer: Answer | None = None,
     grant: Mapping[str, float] = NO_GRANT,
     pool: WorkerPool | None = None,
-    backend: str = BACKEND,
+    backend: str = "asyncio",
 ) -> Verdict:
     """Continue an interrupted or waiting run; of a finished one, return the verdict.
 

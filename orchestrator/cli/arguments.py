@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-BACKENDS = ("asyncio", "trio")
-
 
 class HelpFormatter(argparse.HelpFormatter):
     """Wraps each paragraph of a description; a paragraph with indented lines stays as written."""
@@ -199,8 +197,3 @@ def add_json_flag(parser: argparse._ActionsContainer) -> None:
 def add_json_file(parser: argparse._ActionsContainer) -> None:
     """Add --json, which writes a document to a file in addition to the report, or to stdout."""
     parser.add_argument("--json", nargs="?", const="-")
-
-
-def add_backend(parser: argparse._ActionsContainer) -> None:
-    """Add --backend, which chooses the event loop."""
-    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])

@@ -63,7 +63,6 @@ class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
     max_usd: float | None = None
     max_minutes: float | None = None
     no_cache: bool = False
-    backend: str = "asyncio"
     lease_seconds: float = 40.0
 
 

@@ -40,14 +40,9 @@ def review(request: ReviewRequest) -> Verdict:
     while True:
         try:
             if _is_begun(repo, request.run_id):
-                verdict = resume_review(repo, request.run_id, observer, backend=request.backend)
+                verdict = resume_review(repo, request.run_id, observer)
             else:
-                verdict = run_review(
-                    _options(request, repo),
-                    observer,
-                    backend=request.backend,
-                    run_id=request.run_id,
-                )
+                verdict = run_review(_options(request, repo), observer, run_id=request.run_id)
         except RunLocked:  # of a suspended worker, whose child still runs
             if time.monotonic() > deadline:
                 raise

@@ -151,7 +151,6 @@ class WorkerSettings(Strict, frozen=True):
         concurrency: jobs at a time.
         grace: seconds that running jobs get when the worker is asked to end.
         most_crashes: deaths of workers or reviews on one head until it is parked.
-        backend: the event loop of reviews.
         alive_file: a file that is touched as long as the worker works, for a probe; empty: none.
     """
 
@@ -159,7 +158,6 @@ class WorkerSettings(Strict, frozen=True):
     concurrency: PositiveInt = 2
     grace: PositiveFloat = 20.0
     most_crashes: PositiveInt = 3
-    backend: Literal["asyncio", "trio"] = "asyncio"
     alive_file: str = ""
 
 

@@ -176,7 +176,6 @@ class Worker:
             max_usd=max_usd,
             max_minutes=limits.max_minutes,
             no_cache=row.is_full,
-            backend=self._settings.worker.backend,
         )
         return await self._run_child(context, "review_process", request, row)
 

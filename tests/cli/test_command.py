@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
-from tests.review.review_kit import Repo, change
+from orchestrator.engine.observer_events import ignore_event
+from tests.review.review_kit import Repo, change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
@@ -60,13 +62,12 @@ def test_review_gates_and_writes_the_verdict(repo: Repo, call: Call, tmp_path: P
     assert call("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
 
 
-def test_both_event_loops_give_the_same_verdict(repo: Repo, call: Call) -> None:
+def test_both_event_loops_give_the_same_verdict(repo: Repo) -> None:
     digests = set()
     for backend in ("asyncio", "trio"):
-        done = call("review", "--backend", backend, "--json", "-", "--quiet", cwd=repo.path)
-        digests.add(json.loads(done.stdout)["digest"])
-        resumed = call("resume", "latest", "--backend", backend, "--quiet", cwd=repo.path)
-        assert (done.returncode, resumed.returncode) == (1, 1)
+        verdict = run_review(options(repo.path), ignore_event, backend=backend)
+        digests.add(verdict.digest)
+        assert verdict == resume_review(repo.path, "latest", ignore_event, backend=backend)
     assert len(digests) == 1
 
 

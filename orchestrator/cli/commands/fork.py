@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from orchestrator.cli.arguments import add_backend, add_repo
+from orchestrator.cli.arguments import add_repo
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
@@ -24,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_answer_options(parser)
     add_repo(parser)
     add_result_options(parser)
-    add_backend(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,9 +39,7 @@ def run(args: argparse.Namespace) -> int:
     fork = fork_run(args.repo, edits)
     try:
         with open_progress(args) as (observer, pool):
-            verdict = resume_review(
-                args.repo, fork, observer, answer=answer, pool=pool, backend=args.backend
-            )
+            verdict = resume_review(args.repo, fork, observer, answer=answer, pool=pool)
     except ReplayMismatch:
         prune_runs(args.repo, None, None, names=[fork])  # it could never be resumed
         raise

@@ -2,7 +2,7 @@
 
 import argparse
 
-from orchestrator.cli.arguments import add_backend, add_repo, add_run, amount, count
+from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
@@ -24,7 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--max-tokens", type=count)
     more.add_argument("--max-usd", type=amount)
     add_result_options(parser)
-    add_backend(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,12 +37,6 @@ def run(args: argparse.Namespace) -> int:
     grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
     with open_progress(args) as (observer, pool):
         verdict = resume_review(
-            args.repo,
-            args.run_id,
-            observer,
-            answer=answer,
-            grant=grant,
-            pool=pool,
-            backend=args.backend,
+            args.repo, args.run_id, observer, answer=answer, grant=grant, pool=pool
         )
     return write_verdict(args, outputs, verdict)

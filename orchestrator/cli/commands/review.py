@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_backend, add_repo, amount, count, name_of, ref
+from orchestrator.cli.arguments import add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
 from orchestrator.cli.review_output import (
     add_result_options,
@@ -76,7 +76,6 @@ def _add_how(how: argparse._ArgumentGroup) -> None:
     how.add_argument("--run-tests", action="store_true", default=None)
     how.add_argument("--run-analyzers", action="store_true", default=None)
     how.add_argument("--allow-spending", action="store_true", default=None)
-    add_backend(how)
     how.add_argument("--no-cache", action="store_true")
 
 
@@ -144,9 +143,9 @@ def _review(args: argparse.Namespace) -> int:
     if args.estimate:
         if args.formats:
             raise InputError("--estimate has no verdict to write with --format; use --json")
-        return _estimate(args, estimate_cost(options, args.backend))
+        return _estimate(args, estimate_cost(options))
     with open_progress(args) as (observer, pool):
-        verdict = run_review(options, observer, pool=pool, backend=args.backend)
+        verdict = run_review(options, observer, pool=pool)
     return write_verdict(args, outputs, verdict)
 
 
