@@ -33,8 +33,11 @@ from orchestrator.tuning.fitting import calibration, cross_validation
 from orchestrator.tuning.fitting.calibration import fit_calibration
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.labels.label_files import extract_labels, infer_scale
-from orchestrator.tuning.statistics.confidence_intervals import PairedComparison, compare_decisions
-from orchestrator.tuning.statistics.power import estimate_labels_needed
+from orchestrator.tuning.statistics.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    estimate_labels_needed,
+)
 from orchestrator.tuning.text_measures import TEXT_MEASURES
 from orchestrator.tuning.training_data import build_training_data
 from orchestrator.tuning.tune import decide_rows, tune_rubric

@@ -57,6 +57,11 @@ class Parser(argparse.ArgumentParser):
         lines = [f"  {self.prog} {args}".rstrip() for args in own["examples"]]
         return "\n".join([super().format_help(), "examples:", *lines, ""])
 
+    def add_subparsers(self, **settings: Any) -> "argparse._SubParsersAction[Any]":
+        """Add subcommands; the chosen one is ``args.part``, unless said otherwise."""
+        own = {"title": "subcommands", "metavar": "SUBCOMMAND", "dest": "part", "required": True}
+        return super().add_subparsers(**own | settings)
+
     def _get_positional_kwargs(self, dest: str, **settings: Any) -> dict[str, Any]:
         if "choices" not in settings:
             settings.setdefault("metavar", dest.upper())  # errors say it, too
@@ -187,11 +192,6 @@ def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> N
     kind = name_of("a run (diffcourt runs lists them)")
     nargs = "?" if default else None
     parser.add_argument("run_id", nargs=nargs, default=default, type=kind, metavar="RUN")
-
-
-def add_json_flag(parser: argparse._ActionsContainer) -> None:
-    """Add --json, which prints JSON in place of text."""
-    parser.add_argument("--json", action="store_true")
 
 
 def add_json_file(parser: argparse._ActionsContainer) -> None:

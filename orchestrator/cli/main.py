@@ -1,8 +1,8 @@
 """The ``diffcourt`` command.
 
 A subcommand is an entry in ``COMMANDS`` and in ``help.yaml``. Its module has
-``add_arguments(parser)`` and ``run(args) -> exit code``. Only the chosen one is imported, for a
-fast start.
+``add_arguments(parser)`` and ``run(args) -> exit code``, which parts of a command may set
+themselves. Only the chosen one is imported, for a fast start.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _dispatch(args: list[str]) -> int:
     if chosen in COMMANDS:
         module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen]}")
         module.add_arguments(commands[chosen])
-        commands[chosen].set_defaults(run=module.run)
+        commands[chosen].set_defaults(run=getattr(module, "run", None))
     if not args:
         parser.print_help(sys.stderr)
         return 2
@@ -121,11 +121,7 @@ def _make_parser() -> tuple[Parser, _SubParsersAction[Parser]]:
     parser = Parser(prog="diffcourt", usage="diffcourt [-h] [--version] COMMAND ...")
     parser.add_argument("--version", action="version", version=f"diffcourt {__version__}")
     commands = parser.add_subparsers(
-        prog="diffcourt",
-        metavar="COMMAND",
-        dest="command",
-        required=True,
-        parser_class=Parser,
+        title=None, prog="diffcourt", metavar="COMMAND", dest="command", parser_class=Parser,
         help=SUPPRESS,  # help.yaml lists them in groups
-    )
+    )  # fmt: skip
     return parser, commands

@@ -39,7 +39,7 @@ from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import Bounds, Json, Level, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, GuardRefused, InputError, refused
-from orchestrator.guards.instructions_in_arguments import ArgumentAction, ArgumentGuard
+from orchestrator.guards.prompt_injection import ArgumentAction, ArgumentGuard
 from orchestrator.library.agent_execution import (
     RunLocation,
     RunParts,

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -51,29 +51,17 @@ class ReviewRequest(ChildRequest, frozen=True, kw_only=True):
     """Review a change.
 
     Attributes:
+        options: what to review and how, as ``ReviewOptions.as_meta`` makes them.
         lease_seconds: how long to wait for another worker's process that still writes the run.
     """
 
     run_id: str
-    base: str
-    head: str
-    title: str = ""
-    description: str = ""
-    provider: str | None = None
-    max_usd: float | None = None
-    max_minutes: float | None = None
-    no_cache: bool = False
+    options: dict[str, Any]
     lease_seconds: float = 40.0
 
 
-class PostRequest(ChildRequest, frozen=True, kw_only=True):
-    """Post a verdict.
-
-    Attributes:
-        head: the commit id of the verdict.
-        run_id: the run of that head; empty if there is none.
-        problem: why there is no verdict, for the check; empty if there is one.
-    """
+class ForgeRequest(ChildRequest, frozen=True, kw_only=True):
+    """Write to a pull or merge request, with a token that may."""
 
     run_id: str
     kind: str
@@ -81,26 +69,30 @@ class PostRequest(ChildRequest, frozen=True, kw_only=True):
     project: str
     number: int
     token: str
+
+
+class PostRequest(ForgeRequest, frozen=True, kw_only=True):
+    """Post a verdict.
+
+    Attributes:
+        head: the commit id of the verdict; ``run_id`` is of it, and empty if there is none.
+        problem: why there is no verdict, for the check; empty if there is one.
+    """
+
     head: str
     problem: str = ""
 
 
-class CommandRequest(ChildRequest, frozen=True, kw_only=True):
+class CommandRequest(ForgeRequest, frozen=True, kw_only=True):
     """Answer a command in a comment.
 
     Attributes:
-        run_id: the newest run of the request's change; empty before the first.
-        run_head: the head of that run.
-        is_running: whether it has not ended.
+        run_head: the head of the newest run; both are empty before the first.
+        is_running: whether that run has not ended.
     """
 
-    run_id: str
     run_head: str
     is_running: bool
-    url: str
-    project: str
-    number: int
-    token: str
     comment: int
     body: str
 

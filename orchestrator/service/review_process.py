@@ -42,7 +42,8 @@ def review(request: ReviewRequest) -> Verdict:
             if _is_begun(repo, request.run_id):
                 verdict = resume_review(repo, request.run_id, observer)
             else:
-                verdict = run_review(_options(request, repo), observer, run_id=request.run_id)
+                options = ReviewOptions.of_meta(request.options, None)
+                verdict = run_review(options, observer, run_id=request.run_id)
         except RunLocked:  # of a suspended worker, whose child still runs
             if time.monotonic() > deadline:
                 raise
@@ -57,20 +58,6 @@ def review(request: ReviewRequest) -> Verdict:
 def _is_begun(repo: Path, run_id: str) -> bool:
     with state_directory.open_store(repo) as store:
         return any(run.run_id == run_id for run in anyio.run(store.runs))
-
-
-def _options(request: ReviewRequest, repo: Path) -> ReviewOptions:
-    return ReviewOptions(
-        repo=repo,
-        base=request.base,
-        head=request.head,
-        title=request.title,
-        description=request.description,
-        provider=request.provider,
-        max_usd=request.max_usd,
-        max_minutes=request.max_minutes,
-        no_cache=request.no_cache,
-    )
 
 
 def main(request: ReviewRequest) -> int:

@@ -23,6 +23,7 @@ from procrastinate.jobs import Job
 
 from orchestrator.app.runs.state_directory import STORE, new_run_id
 from orchestrator.app.tracing.export import LIVE
+from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
@@ -164,10 +165,8 @@ class Worker:
             await changes.record_base(db, row.change, row.run, base)
             max_usd = await reserve(db, self._settings, row)
         limits = self._settings.review
-        request = ReviewRequest(
-            worker=os.getpid(),
-            run_id=row.run,
-            repo=str(self._cache.place(row)),
+        options = ReviewOptions(
+            repo=self._cache.place(row),
             base=base,
             head=row.run_head,
             title=row.title,
@@ -176,6 +175,9 @@ class Worker:
             max_usd=max_usd,
             max_minutes=limits.max_minutes,
             no_cache=row.is_full,
+        )
+        request = ReviewRequest(
+            worker=os.getpid(), repo=str(options.repo), run_id=row.run, options=options.as_meta()
         )
         return await self._run_child(context, "review_process", request, row)
 
@@ -260,7 +262,9 @@ class Worker:
         if row is None or not (row.problem or row.is_reviewed_head):
             return  # a newer push arrived, whose review enqueues another post
         began = time.time()
-        ended = await _ended(context, self._post(context, row))
+        run_id = row.run if row.is_reviewed_head else ""
+        more = {"run_id": run_id, "head": row.head, "problem": row.problem}
+        ended = await _ended(context, self._ask_forge(context, PostRequest, row, more))
         failed = "failed" if may_retry(context.job, ended) else GIVEN_UP
         async with self._connection() as db:
             await count_result(db, POST_RESULTS, _POST_ENDED.get(ended.code, failed))
@@ -276,23 +280,6 @@ class Worker:
         if spans:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
 
-    async def _post(self, context: JobContext, row: StoredChange) -> ChildExit:
-        """Post in a child, the only process with the token."""
-        forge = self._forge(row)
-        request = PostRequest(
-            worker=os.getpid(),
-            repo=str(self._cache.place(row)),
-            run_id=row.run if row.is_reviewed_head else "",
-            kind=forge.kind,
-            url=forge.url,
-            project=row.repository,
-            number=row.number,
-            token=await asyncio.to_thread(self._tokens.get, forge, row, POSTING),
-            head=row.head,
-            problem=row.problem,
-        )
-        return await self._run_child(context, "post_process", request, row)
-
     async def command(self, context: JobContext, change: str, comment: int, body: str) -> None:
         """Answer a command in a comment on a change, and carry it out."""
         async with self._connection() as db:
@@ -300,7 +287,9 @@ class Worker:
             is_running = await changes.is_reviewing(db, change)
         if row is None:
             return
-        ended = await _ended(context, self._command(context, row, is_running, comment, body))
+        more = {"run_id": row.run, "run_head": row.run_head, "is_running": is_running}
+        more |= {"comment": comment, "body": body}
+        ended = await _ended(context, self._ask_forge(context, CommandRequest, row, more))
         require_answer(context.job, ended, {0, *Left}, self._settings.queue.retry)
         LOG.info("a command on %s: %s", change, ended.line)
         async with self._connection() as db, db.transaction():
@@ -311,25 +300,27 @@ class Worker:
             elif ended.code == Left.POST:
                 await changes.enqueue_post(db, self._queue, change)
 
-    async def _command(
-        self, context: JobContext, row: StoredChange, is_running: bool, comment: int, body: str
+    async def _ask_forge(
+        self,
+        context: JobContext,
+        kind: type[PostRequest | CommandRequest],
+        row: StoredChange,
+        more: dict[str, Any],
     ) -> ChildExit:
-        """Answer a command in a child."""
+        """Write to the forge in a child, the only process with the token for that."""
         forge = self._forge(row)
-        request = CommandRequest(
+        request = kind(
             worker=os.getpid(),
             repo=str(self._cache.place(row)),
-            run_id=row.run,
-            run_head=row.run_head,
-            is_running=is_running,
+            kind=forge.kind,
             url=forge.url,
             project=row.repository,
             number=row.number,
             token=await asyncio.to_thread(self._tokens.get, forge, row, POSTING),
-            comment=comment,
-            body=body,
+            **more,
         )
-        return await self._run_child(context, "command_process", request, row)
+        module = "post_process" if kind is PostRequest else "command_process"
+        return await self._run_child(context, module, request, row)
 
     async def show_alive(self) -> None:
         """Touch the configured file periodically, as long as the database answers."""

@@ -19,13 +19,14 @@ from orchestrator.tuning.labels.label_files import Label, Scale, Value
 from orchestrator.tuning.provenance import describe_seen_groups
 from orchestrator.tuning.rubric_decisions import Flip, Objective, decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
+    POWER,
     PairedComparison,
     compare_decisions,
     compare_fixed_rules,
+    estimate_labels_needed,
     score_without_groups,
     t_quantile,
 )
-from orchestrator.tuning.statistics.power import POWER, estimate_labels_needed
 from orchestrator.tuning.training_data import TrainingData, build_training_data, summarize_labels
 
 FORMAT = 2

@@ -30,7 +30,7 @@ from orchestrator.tuning.rubric_comparison import (
     compare_sides,
 )
 from orchestrator.tuning.rubric_decisions import Objective, decide_item
-from orchestrator.tuning.statistics.power import smallest_detectable_change
+from orchestrator.tuning.statistics.confidence_intervals import smallest_detectable_change
 
 MIN_ITEMS, MIN_GROUPS, MIN_CLASS_ITEMS = 60, 20, 10
 SHOWN_DISAGREEMENTS, SHOWN_AGREEMENTS = 8, 4

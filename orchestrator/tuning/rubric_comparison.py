@@ -21,8 +21,9 @@ from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_fixed_rules,
+    estimate_labels_needed,
+    smallest_detectable_change,
 )
-from orchestrator.tuning.statistics.power import estimate_labels_needed, smallest_detectable_change
 from orchestrator.tuning.training_data import require_scores
 
 MARGIN = 0.05

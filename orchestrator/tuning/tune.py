@@ -36,10 +36,10 @@ from orchestrator.tuning.rubric_decisions import Objective, find_flips
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_decisions,
+    estimate_labels_needed,
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.statistics.power import estimate_labels_needed
 from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
 from orchestrator.tuning.tuning_result import ConfusionMatrix, TotalHistogram, TuningResult
 

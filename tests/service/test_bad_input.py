@@ -371,7 +371,7 @@ def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
     def review(_: ReviewRequest) -> None:
         raise ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2})
 
-    request = ReviewRequest(worker=os.getppid(), repo="/repo", run_id="r-1", base="b", head="h")
+    request = ReviewRequest(worker=os.getppid(), repo="/repo", run_id="r-1", options={})
     monkeypatch.setattr(review_process, "review", review)
     monkeypatch.setattr(child_process, "die_with_parent", lambda: None)
     stdin = io.TextIOWrapper(io.BytesIO(msgspec.json.encode(request)))

@@ -14,7 +14,10 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.rubric_comparison import LabeledRows, compare_paired, judge_change
-from orchestrator.tuning.statistics.power import estimate_labels_needed, smallest_detectable_change
+from orchestrator.tuning.statistics.confidence_intervals import (
+    estimate_labels_needed,
+    smallest_detectable_change,
+)
 from tests.tuning.item_models import PROVIDER, judge_line, serving
 from tests.tuning.labelsets import rubric_of
 from tests.tuning.simulations import draws

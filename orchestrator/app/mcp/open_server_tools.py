@@ -171,11 +171,11 @@ def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str
     def connect(tell: ReportEnd) -> AbstractAsyncContextManager[TransportStreams]:
         # Either takes over a second to import.
         if entry.url is not None:
-            from orchestrator.mcp_client.http_transport import over_http  # noqa: PLC0415
+            from orchestrator.mcp_client.transports import over_http  # noqa: PLC0415
 
             headers = {name: _value(value, environment) for name, value in entry.headers.items()}
             return over_http(entry.url, headers, tell)
-        from orchestrator.mcp_client.stdio_transport import over_stdio  # noqa: PLC0415
+        from orchestrator.mcp_client.transports import over_stdio  # noqa: PLC0415
 
         return over_stdio(partial(_launch, entry, repo, environment), tell)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_repo, add_run, count
+from orchestrator.cli.arguments import add_repo, add_run, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parts = parser.add_subparsers(
-        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
-    )
+    parts = parser.add_subparsers()
 
-    def part(name: str, do: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    def part(name: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         p = parts.add_parser(name)
-        p.set_defaults(do=do)
+        p.set_defaults(run=run)
         add_run(p, default="latest")
         add_repo(p)
-        add_json_flag(p)
+        p.add_argument("--json", action="store_true")
         return p
 
     p = part("verify", _verify)
@@ -40,12 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p.add_argument("--length", type=count)
     p.add_argument("--key", type=Path, action="append", default=[])
     part("show", _show)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the chosen subcommand."""
-    code: int = args.do(args)
-    return code
 
 
 def _head(text: str) -> str:

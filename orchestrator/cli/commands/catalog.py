@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_repo, did_you_mean
+from orchestrator.cli.arguments import add_repo, did_you_mean
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("rule", nargs="?")
     add_repo(parser)
-    add_json_flag(parser)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--rules", action="store_true")
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_json_flag, add_repo
+from orchestrator.cli.arguments import add_repo
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 from orchestrator.report.terminal_escaping import as_json, emit
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repo(parser)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--call", action="store_true")
-    add_json_flag(parser)
+    parser.add_argument("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

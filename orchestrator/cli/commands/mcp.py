@@ -17,22 +17,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parts = parser.add_subparsers(
-        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
-    )
+    parts = parser.add_subparsers()
     part = parts.add_parser("list")
     add_repo(part)
-    part.set_defaults(do=_list)
+    part.set_defaults(run=_list)
     part = parts.add_parser("accept")
     part.add_argument("server", type=name_of("a server"))
     add_repo(part)
-    part.set_defaults(do=_accept)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the chosen subcommand; the exit code is 2 when a server cannot be used."""
-    code: int = args.do(args)
-    return code
+    part.set_defaults(run=_accept)
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.arguments import add_json_flag, count, name_of
+from orchestrator.cli.arguments import count, name_of
 from orchestrator.cli.commands.work import add_config, require_service
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit
@@ -30,13 +30,11 @@ _ON_ALL = ("drain", "open", "clean")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parts = parser.add_subparsers(
-        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
-    )
+    parts = parser.add_subparsers()
     listing = parts.add_parser("list")
     listing.add_argument("--all", action="store_true")
     listing.add_argument("--limit", type=count, default=20)
-    add_json_flag(listing)
+    listing.add_argument("--json", action="store_true")
     add_config(listing)
     for name in _ON_CHANGES:
         part = parts.add_parser(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_repo, add_run, amount, count
+from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path
@@ -24,10 +24,10 @@ LISTED = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options and subcommands; without a subcommand it lists."""
     add_repo(parser)
-    add_json_flag(parser)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--limit", type=count)
     parser.set_defaults(do=_list)
-    parts = parser.add_subparsers(title="subcommands", metavar="[SUBCOMMAND]", dest="part")
+    parts = parser.add_subparsers(metavar="[SUBCOMMAND]", required=False)
     p = _part(parts, "prune")
     which = p.add_mutually_exclusive_group(required=True)
     which.add_argument("--keep", type=count)
@@ -53,7 +53,7 @@ def _part(
     # a value before it.
     p = parts.add_parser(name, argument_default=argparse.SUPPRESS)
     add_repo(p)
-    add_json_flag(p)
+    p.add_argument("--json", action="store_true")
     return p
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_json_flag, add_repo, add_run
+from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import as_json, emit, use_color
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser, default="latest")
     add_repo(parser)
     group = parser.add_mutually_exclusive_group()
-    add_json_flag(group)
+    group.add_argument("--json", action="store_true")
     group.add_argument("--follow", action="store_true")
 
 

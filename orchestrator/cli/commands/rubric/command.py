@@ -6,33 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from orchestrator.cli.arguments import add_json_file, add_repo, amount, count
-from orchestrator.cli.commands.rubric import (
-    comparing,
-    feedback_command,
-    file_commands,
-    rewriting,
-    scoring,
-    tuning,
-)
-from orchestrator.cli.commands.rubric.exchange_commands import add_exchange_commands
+from orchestrator.cli.commands.rubric import comparing, file_commands, rewriting, scoring, tuning
+from orchestrator.cli.commands.rubric.file_commands import add_exchange_commands
 from orchestrator.cli.commands.rubric.label_commands import add_label_commands
-from orchestrator.cli.commands.rubric.model_scoring import add_judging_options, add_provider
-from orchestrator.cli.commands.rubric.shared_inputs import (
-    add_force,
-    add_items,
-    add_labels,
-    add_report,
-    check_outputs,
-)
+from orchestrator.cli.commands.rubric.scoring import add_judging_options, add_provider
+from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, check_outputs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
-    parts = parser.add_subparsers(
-        title="subcommands", metavar="COMMAND", dest="part", required=True
-    )
-
-    part = parts.add_parser
+    part = parser.add_subparsers(metavar="COMMAND").add_parser
     _add_file_commands(part)
     _add_score_options(part("score"))
     comparing.add_arguments(part("compare"))
@@ -40,19 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     p = part("eval")
     add_items(p)
     add_labels(p)
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=tuning.evaluate)
     add_label_commands(part)
     add_exchange_commands(part)
-    feedback_command.add_arguments(part("feedback"))
     _add_tune_options(part("tune"))
     p = part("gate")
     add_items(p)
     add_labels(p)
     p.add_argument("--baseline", type=Path, required=True)
     p.add_argument("--freeze", action="store_true")
-    add_force(p)
+    p.add_argument("--force", action="store_true")
     p.add_argument("--margin", type=_drop)
     add_json_file(p)
     p.set_defaults(do=tuning.gate)
@@ -112,7 +94,7 @@ def _add_tune_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--cost-false-block", type=amount)
     p.add_argument("--penalties", action="store_true")
     p.add_argument("--out", type=Path)
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.add_argument("--seed", type=int)
     p.add_argument("--refits", type=count, default=1000)

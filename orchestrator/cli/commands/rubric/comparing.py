@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_json_file, add_repo, amount
-from orchestrator.cli.commands.rubric.model_scoring import (
+from orchestrator.cli.commands.rubric.scoring import (
     INTERRUPTED,
     add_judging_options,
     add_provider,
@@ -22,7 +22,6 @@ from orchestrator.cli.commands.rubric.model_scoring import (
 )
 from orchestrator.cli.commands.rubric.shared_inputs import (
     add_labels,
-    add_report,
     find_rubric,
     read_label_scale,
     require_numpy,
@@ -61,7 +60,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_repo(p)
     add_provider(p)
     add_judging_options(p)
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=compare)
 

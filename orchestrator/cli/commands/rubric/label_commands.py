@@ -1,20 +1,23 @@
-"""The ``rubric`` subcommands that read labels and fit nothing: disagree, lint, rate and drift."""
+"""The ``rubric`` subcommands that fit nothing: disagree, lint, rate, drift and feedback."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec.structs import asdict
 
-from orchestrator.cli.arguments import add_json_file
+from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
+from orchestrator.cli.commands.post import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
-    add_force,
     add_items,
     add_labels,
-    add_report,
     find_rubric,
     load_inputs,
     require_freezable,
@@ -24,7 +27,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 )
 from orchestrator.cli.output import OutputTarget, optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from orchestrator.tuning.training_data import TrainingData
 
     Result = CorrectedRate | DisagreementReport | Drift
+    from orchestrator.app.memory.comment_feedback import CommentFeedback
 
 
 def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
@@ -46,7 +50,7 @@ def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     add_items(p)
     add_labels(p)
     p.add_argument("--all", action="store_true")
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=disagree)
     p = part("lint")
@@ -59,7 +63,7 @@ def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     add_items(p)
     add_labels(p)
     p.add_argument("--assume-random", action="store_true")
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=rate)
     p = part("drift")
@@ -67,11 +71,12 @@ def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     add_labels(p)
     p.add_argument("--anchors", type=Path)
     p.add_argument("--freeze", action="store_true")
-    add_force(p)
+    p.add_argument("--force", action="store_true")
     p.add_argument("--since", default="")
-    add_report(p)
+    p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=drift)
+    _add_feedback_options(part("feedback"))
 
 
 def disagree(args: argparse.Namespace, out: TextIO) -> int:
@@ -184,3 +189,68 @@ def _finish(
 
         write_text(args.report, render_result_page(f"Rubric {Path(args.rubric).stem}", found))
     return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[trusted]
+
+
+def _add_feedback_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("runs", nargs="*", metavar="RUN")
+    p.add_argument("--out", type=Path)
+    p.add_argument("--labels", type=Path, action="append", default=[])
+    p.add_argument("--accept-at", type=float)
+    p.add_argument("--assume-random", action="store_true")
+    add_json_file(p)
+    add_repo(p)
+    p.add_argument("--from", dest="forge", choices=FORGES)
+    p.add_argument("--project", type=name_of("a project"))
+    p.add_argument("--request", type=count)
+    p.add_argument("--url", type=name_of("an address"))
+    p.set_defaults(do=feedback)
+
+
+def feedback(args: argparse.Namespace, out: TextIO) -> int:
+    """Print what people did with findings, and the rate corrected by experts."""
+    target = optional_target(args.json)
+    require_numpy()
+    from orchestrator.app.memory.comment_feedback import collect_feedback
+    from orchestrator.app.memory.past_reviews import load_reviews
+    from orchestrator.report.tuning.label_reports import render_feedback
+    from orchestrator.tuning.labels.feedback_rate import measure_feedback
+    from orchestrator.tuning.labels.label_files import read_labels
+
+    reviews = load_reviews(args.repo, args.runs)
+    findings, why = collect_feedback(args.repo, reviews, _read_answers(args))
+    if why:
+        note = f"what became of findings in the base branch is not known: {why}"
+        emit_line(note, sys.stderr)
+    if args.out:
+        rows = (json.dumps(one.to_row(), ensure_ascii=False) + "\n" for one in findings)
+        write_text(args.out, "".join(rows))
+    labels = read_labels(args.labels)
+    found = measure_feedback(findings, labels, args.accept_at, args.assume_random)
+    head = {"trusted": found.is_trusted, "sentence": found.plain_sentence(), **asdict(found)}
+    show(target, render_feedback(found, width_of(out), use_color(out)), head, out)
+    if args.out and (target is None or not target.to_stdout):
+        emit_line(f"wrote {args.out}: {len(findings)} findings", out)
+    if args.out and not args.labels:
+        return EXIT_OK
+    return {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}[found.is_trusted]
+
+
+def _read_answers(args: argparse.Namespace) -> list[CommentFeedback]:
+    """What people answered to our comments in a pull request."""
+    if args.forge is None:
+        if args.project or args.request or args.url:
+            raise InputError("--project, --request and --url require --from FORGE")
+        return []
+    from orchestrator.app.memory.comment_feedback import CommentFeedback
+    from orchestrator.posting.forge import PostingTarget
+
+    target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
+    posted = import_module(f"orchestrator.posting.{args.forge}").open_forge(target).read_posted()
+    answers = [CommentFeedback(one.identity, "dismissed") for one in posted.dismissals]
+    for thread in posted.threads:
+        if thread.likes != thread.dislikes:
+            liked = thread.likes > thread.dislikes
+            answers.append(CommentFeedback(thread.identity, "liked" if liked else "disliked"))
+        if thread.is_resolved:
+            answers.append(CommentFeedback(thread.identity, "resolved"))
+    return answers

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_json_file, add_repo, count
-from orchestrator.cli.commands.rubric.model_scoring import (
+from orchestrator.cli.commands.rubric.scoring import (
     INTERRUPTED,
     add_judging_options,
     add_provider,

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from orchestrator.tuning.training_data import TrainingData
 
 
-def add_force(parser: argparse.ArgumentParser) -> None:
-    """Add --force, which lets --freeze replace its file."""
-    parser.add_argument("--force", action="store_true")
-
-
 def require_freezable(path: Path, force: bool) -> None:
     """Require that freezing replaces nothing, or may.
 
@@ -76,11 +71,6 @@ def add_labels(parser: argparse.ArgumentParser, judge: bool = True) -> None:
         _add_scale(parser)
     parser.add_argument("--label")
     parser.add_argument("--accept-at", type=float)
-
-
-def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add --report, which writes a page."""
-    parser.add_argument("--report", type=Path)
 
 
 class TuningInputs(Struct, frozen=True):
