@@ -23,7 +23,7 @@ ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestra
 MAY_OPEN_PATHS = {
     "report/page_templates.py": "our own styles and script",
     "report/terminal_escaping.py": "/dev/null, in place of a broken stream",
-    "report/statistics/grafana_dashboard.py": "our own data",
+    "cli/commands/stats.py": "our own data",
     "app/review_inputs/advisory_dump.py": "a dump that a person or the configuration in base names",
     "app/single_tests.py": "a copy of a commit in a directory of our own",
     "app/test_detection.py": "files of the checkout for which a person asks",

@@ -67,8 +67,7 @@ def serve_parts(
         raise InputError(f"pages in the browser need: {install_command('web')}") from None
     from orchestrator.app.human_decisions.approvals import current_user
     from orchestrator.web.access import Access
-    from orchestrator.web.server import serve
-    from orchestrator.web.site import Site
+    from orchestrator.web.site import Site, serve
 
     access = Access(
         user or current_user(),

@@ -185,7 +185,8 @@ def comment_text(comment: Comment, suggestion: str = "") -> str:
     """
     patch = comment.patch
     if suggestion and comment.suggestion is not None:
-        patch = suggestion_block(comment.suggestion, suggestion)
+        # Neither escaped nor shortened: the forge commits it.
+        patch = code_block(comment.suggestion.split("\n"), suggestion)
     return "\n\n".join(filter(None, (comment.body, patch, marker(comment.identity))))
 
 
@@ -303,16 +304,6 @@ def find_suggestion(finding: Finding, lines: frozenset[int]) -> PatchedLines | N
     filled = span.new[0].strip() and span.new[-1].strip()
     inert = not any(map(COMMAND.match, span.new))
     return span if whole and legible and short and filled and inert else None
-
-
-def suggestion_block(text: str, opening: str) -> str:
-    """A suggestion in Markdown; the text is neither escaped nor shortened.
-
-    Args:
-        text: the new lines, without the last line end.
-        opening: what the forge takes for the start of one, such as ``suggestion``.
-    """
-    return code_block(text.split("\n"), opening)
 
 
 def describe_proof(finding: Finding) -> str:

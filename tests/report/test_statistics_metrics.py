@@ -32,7 +32,7 @@ from orchestrator.app.statistics.run_totals import RunTotals
 from orchestrator.catalog.alert_thresholds import read_alert_thresholds
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import main
-from orchestrator.report.statistics.grafana_dashboard import read_dashboard
+from orchestrator.data_directories import data_root
 from orchestrator.report.statistics.prometheus_metrics import MAX_VALUES, render_metrics
 from tests.review.review_kit import Repo
 
@@ -208,7 +208,8 @@ def test_no_label_has_more_values_than_the_bound() -> None:
 
 
 def queries() -> list[str]:
-    panels = json.loads(read_dashboard())["panels"]
+    dashboard = data_root() / "config" / "grafana-dashboard.json"
+    panels = json.loads(dashboard.read_text("utf-8"))["panels"]
     return [target["expr"] for panel in panels for target in panel["targets"]]
 
 

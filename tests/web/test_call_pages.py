@@ -18,8 +18,7 @@ from orchestrator.engine.types import Response, Text
 from orchestrator.testing.server_script import ServerReply
 from orchestrator.web.access import Access
 from orchestrator.web.runs import make_runs_part
-from orchestrator.web.server import running
-from orchestrator.web.site import Site
+from orchestrator.web.site import Site, running
 from tests.engine.engine_kit import RUN, created
 from tests.engine.test_agent_context import long_work, work
 from tests.providers.test_escalation_over_the_wire import NAME, NOTHING, REFUSED, REVIEW

@@ -19,8 +19,7 @@ from orchestrator.tuning.labels.label_files import Label, read_labels
 from orchestrator.tuning.labels.labeling import ANSWERS, add_label, list_questions
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
-from orchestrator.web.server import running
-from orchestrator.web.site import Site
+from orchestrator.web.site import Site, running
 from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.tuning.labelsets import rubric_of

@@ -12,10 +12,18 @@ from starlette.responses import Response
 
 from orchestrator.errors import InputError, RunNotFound
 from orchestrator.report import page_templates
-from orchestrator.web import server
+from orchestrator.web import site as serving
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
-from orchestrator.web.server import running, serve
-from orchestrator.web.site import FormAction, Site, SitePage, SitePart, Stream, Visit
+from orchestrator.web.site import (
+    FormAction,
+    Site,
+    SitePage,
+    SitePart,
+    Stream,
+    Visit,
+    running,
+    serve,
+)
 from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, needs_axe, needs_chromium
 
@@ -98,7 +106,7 @@ def post(client: httpx2.Client, site: Site, path: str = "/act", **changed: str) 
 
 def test_a_page_does_not_wait_until_its_headers_are_acknowledged() -> None:
     # asyncio sets TCP_NODELAY where it knows the protocol; without it each page took 40 ms more.
-    with server._listen(Site(Access("dana"), [DEMO]), 0) as listening:
+    with serving._listen(Site(Access("dana"), [DEMO]), 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 

@@ -11,8 +11,7 @@ from orchestrator.app.runs.state_directory import state_dir
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.web.access import Access
 from orchestrator.web.runs import make_runs_part
-from orchestrator.web.server import running
-from orchestrator.web.site import Site
+from orchestrator.web.site import Site, running
 from tests.review.review_kit import change, options
 from tests.stores.postgres_server import Server
 from tests.web.view_kit import SHELL, Person

@@ -33,8 +33,7 @@ from orchestrator.tuning.provenance import METHOD_THRESHOLD
 from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs import run_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE, split_into_pages
-from orchestrator.web.server import running
-from orchestrator.web.site import Site
+from orchestrator.web.site import Site, running
 from tests.plain_http import PLAIN, press_sign_in
 from tests.report.browser import Browser, Page, needs_axe, needs_chromium
 from tests.web.view_kit import ASKING, BROKEN, CALLING, LONG, Person, Shop, long_rows, open_shop

@@ -23,8 +23,7 @@ from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.web.access import Access, _digest
 from orchestrator.web.memory import make_memory_part
 from orchestrator.web.runs import make_runs_part
-from orchestrator.web.server import running
-from orchestrator.web.site import Site
+from orchestrator.web.site import Site, running
 from orchestrator.web.statistics import make_statistics_part
 from orchestrator.web.tuning import make_tuning_part
 from tests.cli.test_approve import Waiting

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_json_flag, directory
+from orchestrator.cli.arguments import directory
 from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--by", choices=GROUPINGS)
     output.add_argument("--all", action="store_true")
-    add_json_flag(output)
+    output.add_argument("--json", action="store_true")
     output.add_argument("--csv")
     output.add_argument("--html")
     monitoring = parser.add_argument_group("monitoring")
@@ -68,9 +68,10 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.statistics.all_runs import collect, summarize
 
     if "dashboard" in targets:
-        from orchestrator.report.statistics.grafana_dashboard import read_dashboard
+        from orchestrator.data_directories import data_root
 
-        targets["dashboard"].write(read_dashboard())
+        dashboard = data_root() / "config" / "grafana-dashboard.json"
+        targets["dashboard"].write(dashboard.read_text("utf-8"))
         if len(targets) == 1 and not (args.json or args.by or args.check):
             return EXIT_OK
     collected = collect(
