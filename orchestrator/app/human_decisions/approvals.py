@@ -4,8 +4,8 @@ import os
 import pwd
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,11 +33,8 @@ from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
-from orchestrator.errors import InputError, RunLocked, approve_command
+from orchestrator.errors import InputError, approve_command
 from orchestrator.stores.base import RunStore
-
-WAIT_SECONDS = 3.0
-"""How long a decision waits while another process writes the run."""
 
 
 class PendingCall(Struct, frozen=True):
@@ -134,7 +131,7 @@ def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
     """
 
     async def look(store: RunStore, run: RunMeta) -> list[PendingCall]:
-        async with _open_soon(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             return [] if has_ended(journal) else _pending(run.run_id, pending_approvals(journal))
 
     with state_directory.open_run(repo, run_id) as (store, run):
@@ -177,7 +174,7 @@ def decide_call(
     """
 
     async def work(store: RunStore, run: RunMeta) -> Decided:
-        async with _open_soon(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             require_not_ended(journal)
             found = _find_pending(journal, call)
             if run_id == state_directory.LATEST and call != found.approval:
@@ -204,28 +201,6 @@ def decide_call(
 
     with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)
-
-
-@asynccontextmanager
-async def _open_soon(store: RunStore, run_id: str) -> AsyncIterator[Journal]:
-    """The run's journal; waits briefly while another person's decision is written.
-
-    Raises:
-        RunLocked: another process writes it for longer.
-    """
-    async with AsyncExitStack() as opened:
-        until = anyio.current_time() + WAIT_SECONDS
-        while True:
-            try:
-                journal = await opened.enter_async_context(
-                    state_directory.open_writing(store, run_id)
-                )
-                break
-            except RunLocked:
-                if anyio.current_time() > until:
-                    raise
-                await anyio.sleep(0.05)
-        yield journal
 
 
 def _find_pending(journal: Journal, call: str) -> PendingCall:

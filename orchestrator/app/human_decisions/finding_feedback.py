@@ -87,7 +87,7 @@ def record_feedback(repo: Path | None, run_id: str, finding_id: str, said: Said)
     """
 
     async def work(store: RunStore, run: RunMeta) -> FindingFeedback:
-        async with state_directory.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             if not has_ended(journal):
                 raise InputError(f"{run.run_id} has no final verdict yet; finish it first")
             row = await store.find(run.run_id, VERDICT)

@@ -30,7 +30,7 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
     """
 
     async def work(store: RunStore, run: RunMeta) -> Verdict:
-        async with state_directory.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             known = journal.noted(VERDICT)
             if known is None:
                 raise InputError(f"{run.run_id} has no verdict yet; finish it first")

@@ -8,8 +8,14 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +32,7 @@ from orchestrator.code_review.change.git.repository_layout import find_repositor
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.errors import InputError, RunLocked, RunNotFound, StoreError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore
@@ -42,6 +48,8 @@ JUDGINGS = "judgings.db"  # later judgings of finished runs
 LATEST = "latest"
 PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
+WAIT_SECONDS = 3.0
+"""How long a decision waits while another process writes the run."""
 
 
 def state_dir(repo: Path | None) -> Path:
@@ -180,6 +188,27 @@ def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Jo
     """
     key, redact = load_signing_key(os.environ), make_redactor(os.environ)
     return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
+
+
+@asynccontextmanager
+async def open_soon(store: RunStore, run_id: str) -> AsyncIterator[Journal]:
+    """Open a run's journal for a person's decision, once no other process writes it.
+
+    Raises:
+        InputError: the signing key cannot be used.
+        RunLocked: another process writes it for longer than a decision takes.
+    """
+    async with AsyncExitStack() as opened:
+        until = anyio.current_time() + WAIT_SECONDS
+        while True:
+            try:
+                journal = await opened.enter_async_context(open_writing(store, run_id))
+                break
+            except RunLocked:
+                if anyio.current_time() > until:
+                    raise
+                await anyio.sleep(0.05)
+        yield journal
 
 
 def ensure_unwritten(journal: Journal, folder: Path) -> None:

@@ -1,12 +1,10 @@
 """People's decisions in the pages; each records the same as the corresponding command."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 from markupsafe import Markup
@@ -34,7 +32,7 @@ from orchestrator.app.types import Answer
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import InputError, RunLocked
+from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
@@ -68,11 +66,9 @@ class FindingActions:
             raise InputError(f"choose one of {', '.join(SAID)}")
         repo = self._index.find(run_id).repo
         with acting_for(person_of(visit)):
-            given = when_free(lambda: record_feedback(repo, run_id, finding_id, said))
+            given = record_feedback(repo, run_id, finding_id, said)
         self._index.forget(run_id)
-        return visit.redirect(
-            f"/runs/{run_id}/findings?at={given.finding}#{given.finding}", f"Recorded: {given}."
-        )
+        return visit.redirect(_place(run_id, given.finding), f"Recorded: {given}.")
 
     def decide(self, visit: Visit) -> Response:
         """Write the entry of the form."""
@@ -101,12 +97,7 @@ def _place(run_id: str, finding: str) -> str:
     return f"/runs/{run_id}/findings?at={finding}#{finding}"
 
 
-T = TypeVar("T")
-
 MAX_TEXT = 10_000
-LOCK_TRIES = 20
-LOCK_WAIT = 0.15
-"""Seconds between tries to write a journal that another process writes for a moment."""
 
 
 class Decisions:
@@ -124,11 +115,9 @@ class Decisions:
         if not approved and visit.form.get("decision") != "deny":
             raise InputError("choose approve or deny")
         with self._deciding(visit) as repo:
-            decided = when_free(
-                lambda: decide_call(
-                    repo, run_id, approval, approved=approved, reason=reason,
-                    shown=lambda call: str(call.request["tool"]),
-                )
+            decided = decide_call(
+                repo, run_id, approval, approved=approved, reason=reason,
+                shown=lambda call: str(call.request["tool"]),
             )  # fmt: skip
         done = "Approved" if approved else "Denied"
         return self._go_on(visit, repo, f"{done} by {decided.decision.who}.")
@@ -141,7 +130,7 @@ class Decisions:
         with self._deciding(visit) as repo:
             run_id = visit.values["run"]
             _refuse_answered(load_details(repo, run_id), name)
-            when_free(lambda: _record_answer(repo, run_id, Answer(text, name)))
+            _record_answer(repo, run_id, Answer(text, name))
         return self._go_on(visit, repo, "Your answer is recorded.")
 
     def grant(self, visit: Visit) -> Response:
@@ -184,7 +173,7 @@ class Decisions:
             raise InputError("an override needs an outcome and a reason")
         run_id = visit.values["run"]
         with self._deciding(visit) as repo:
-            when_free(lambda: override_verdict(repo, run_id, chosen, reason))
+            override_verdict(repo, run_id, chosen, reason)
         return visit.redirect(f"/runs/{run_id}", f"Overridden to {chosen.replace('_', ' ')}.")
 
     @contextmanager
@@ -242,18 +231,6 @@ def _amount(value: str) -> str:
     return f"{number:g}" if number % 1 else str(int(number))
 
 
-def when_free(work: Callable[[], T]) -> T:
-    """Call a function that writes a journal, with retries while another process holds it."""
-    for left in range(LOCK_TRIES, 0, -1):
-        try:
-            return work()
-        except RunLocked:
-            if left == 1:
-                raise
-            time.sleep(LOCK_WAIT)
-    raise AssertionError
-
-
 def _refuse_answered(found: RunDetails, name: str) -> None:
     """Raise an error with the name of the person who has answered a question already."""
     if any(one.kind == "question" and one.name == name for one in found.record.waiting):
@@ -266,7 +243,7 @@ def _refuse_answered(found: RunDetails, name: str) -> None:
 
 def _record_answer(repo: Path, run_id: str, answer: Answer) -> None:
     async def work(store: RunStore, run: RunMeta) -> None:
-        async with state_directory.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             await answer_question(journal, answer, current_user())
             await journal.flush()
 
