@@ -40,19 +40,6 @@ def run_exists(run_id: str) -> StoreError:
     return StoreError(f"there is a run {run_id} here already; nothing was changed")
 
 
-def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
-    """The error of a run that another process writes."""
-    return RunLocked(
-        f"run {run_id} is being written by {display_name(holder)}; "
-        f"wait until it ends, or {max(seconds_left, 1):.0f} s after it died"
-    )
-
-
-def lease_lost(run_id: str) -> StoreError:
-    """The error of a writer whose fencing token is no longer the run's."""
-    return StoreError(f"run {run_id} has another writer now, or was removed; this one stops")
-
-
 Entry = tuple[str, float, str, str | None]
 """A run in the index: its id, when it began, its entry as JSON, and its live writer."""
 
@@ -185,7 +172,9 @@ class RunStore(ABC):
             with self._transaction():
                 number = self._extend_lease(run_id, fence, ttl)
                 if number is None:
-                    raise lease_lost(run_id)
+                    raise StoreError(
+                        f"run {run_id} has another writer now, or was removed; this one stops"
+                    )
                 self._insert_rows(number, rows)
 
         await self._in_thread(work)
@@ -306,4 +295,7 @@ def is_live(holder: str, seconds_left: float) -> bool:
 def _check_free(run_id: str, lease: Lease) -> None:
     holder, seconds_left, _ = lease
     if is_live(holder, seconds_left):
-        raise run_locked(run_id, holder, seconds_left)
+        raise RunLocked(
+            f"run {run_id} is being written by {display_name(holder)}; "
+            f"wait until it ends, or {max(seconds_left, 1):.0f} s after it died"
+        )

@@ -6,7 +6,6 @@ their texts, so a proposal cannot contain a text that the model was not shown as
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -16,7 +15,6 @@ from orchestrator.code_review.agent_report_contracts import as_form
 from orchestrator.code_review.agents.judging import show_criterion
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
-from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.types import (
     AgentSpec,
@@ -140,12 +138,7 @@ def _show(reference: str, one: ShownItem) -> dict[str, Json]:
     }
 
 
-def checking_runtime(runtime: AgentRuntime, shown: Sequence[ShownItem]) -> AgentRuntime:
-    """The runtime whose report check knows the shown items."""
-    return replace(runtime, check_report=partial(_check, references(shown)))
-
-
-async def _check(
+async def check_wordings(
     shown: Mapping[str, ShownItem], agent: str, report: Json, earlier: Json
 ) -> tuple[Json, list[str]]:
     """The report, plus what was valid in the one that was sent back, and errors of proposals."""

@@ -7,17 +7,14 @@ sent back once. A score that is still invalid then counts as abstained, with the
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import as_form
 from orchestrator.code_review.agents.judging import show_criterion
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
-from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import AgentSpec, Bounds, Criterion, Json
@@ -101,14 +98,7 @@ def build_judge_brief(criteria: Sequence[Criterion], item: Item, nonce: str) -> 
     )
 
 
-def correcting_runtime(
-    runtime: AgentRuntime, criteria: Sequence[Criterion], item: Item
-) -> AgentRuntime:
-    """The runtime whose report check knows the item."""
-    return replace(runtime, check_report=partial(_check, criteria, item))
-
-
-async def _check(
+async def check_scores(
     criteria: Sequence[Criterion], item: Item, agent: str, report: Json, earlier: Json
 ) -> tuple[Json, list[str]]:
     """The report, completed by the one that was sent back, and the errors to send back."""

@@ -28,7 +28,7 @@ from orchestrator.app.rubric_scoring.item_judge_prompt import (
     PROMPT,
     RULES,
     build_judge_brief,
-    correcting_runtime,
+    check_scores,
     judge_spec,
     read_item_marks,
 )
@@ -307,7 +307,7 @@ class ItemJudge:
     async def _ask(
         self, criteria: Sequence[Criterion], item: Item, number: int, account: Account
     ) -> tuple[LoopResult, float]:
-        runtime = correcting_runtime(self.runtime, criteria, item)
+        runtime = replace(self.runtime, check_report=partial(check_scores, criteria, item))
         brief = build_judge_brief(criteria, item, runtime.executor.nonce)
         return await self.run(self.spec, brief, account, runtime=runtime, number=number)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 from orchestrator.app.event_loop import blocking
 from orchestrator.app.rubric_scoring.criterion_writer import (
     build_writer_brief,
-    checking_runtime,
+    check_wordings,
     read_wordings,
+    references,
     writer_spec,
 )
 from orchestrator.app.rubric_scoring.item_judge_session import (
@@ -308,7 +310,8 @@ class _Work:
     ) -> list[Criterion] | None:
         """New wordings; none if the writer fails, None if the budget is exhausted."""
         count, judge = self._options.proposals, self._judge
-        runtime = checking_runtime(judge.runtime, shown)
+        check = partial(check_wordings, references(shown))
+        runtime = replace(judge.runtime, check_report=check)
         nonce = runtime.executor.nonce
         brief = build_writer_brief(self._rubric, candidate, shown, pool, count, nonce)
         result, _ = await judge.run(self._writer, brief, self._search, runtime=runtime)
