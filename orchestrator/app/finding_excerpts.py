@@ -31,7 +31,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 Kind = Literal["same", "added", "removed"]
-_KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
+KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
+MARKS = {kind: mark for mark, kind in KINDS.items()}
 
 
 class ExcerptLine(Struct, frozen=True):
@@ -129,8 +130,8 @@ async def _read(
 def _parse(diff: str) -> Iterator[ExcerptLine]:
     """The lines of the hunks of one file."""
     for line in number_hunk_lines(diff.split("\n")):
-        if isinstance(line, HunkLine) and line.sign in _KINDS:
-            yield ExcerptLine(_KINDS[line.sign], line.old, line.new, line.text.rstrip("\r"))
+        if isinstance(line, HunkLine) and line.sign in KINDS:
+            yield ExcerptLine(KINDS[line.sign], line.old, line.new, line.text.rstrip("\r"))
 
 
 def _without_secrets(path: str, lines: Sequence[ExcerptLine]) -> list[ExcerptLine]:

@@ -208,12 +208,17 @@ def _render_outcome(page: TextLayout, verdict: Verdict) -> list[str]:
     status = "review complete"
     if verdict.status == "incomplete":
         status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
-    reliance = "not judged" if verdict.used_model else "without a model"
-    if verdict.used_model and verdict.confidence is not None:
-        reliance = f"confidence {verdict.confidence:.2f}"
     outcome = _describe_outcome(verdict)
-    first, *others = page.inline_list((outcome, status, _count_findings(verdict), reliance))
+    parts = (outcome, status, _count_findings(verdict), describe_reliance(verdict))
+    first, *others = page.inline_list(parts)
     return [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
+
+
+def describe_reliance(verdict: Verdict) -> str:
+    """``confidence 0.90``, or why there is none."""
+    if not verdict.used_model:
+        return "without a model"
+    return "not judged" if verdict.confidence is None else f"confidence {verdict.confidence:.2f}"
 
 
 def _render_change(page: TextLayout, verdict: Verdict) -> list[str]:

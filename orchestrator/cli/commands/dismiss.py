@@ -1,7 +1,5 @@
 """``diffcourt dismiss``: dismiss a finding, with a reason, a person and an expiry date."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """``diffcourt export``: write a verdict in the formats of other tools."""
 
-from __future__ import annotations
-
 import argparse
 
 from orchestrator.cli.arguments import add_repo

@@ -1,7 +1,5 @@
 """``diffcourt feedback``: say whether a finding was useful, or that it is fixed."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

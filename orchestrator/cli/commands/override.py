@@ -1,7 +1,5 @@
 """``diffcourt override``: a person decides against a computed outcome."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """``diffcourt remember``: propose what to remember from past reviews, as a patch for a person."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """``diffcourt serve``: the service's web server."""
 
-from __future__ import annotations
-
 import argparse
 
 from orchestrator.cli.arguments import count

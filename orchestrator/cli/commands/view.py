@@ -65,12 +65,14 @@ def _write_bundle(repos: Sequence[Path], name: str, file: str) -> int:
     from orchestrator.app.finding_excerpts import read_excerpts
     from orchestrator.app.runs.run_details import describe_calls, load_details, verify_rows
     from orchestrator.report.formats import FormatInputs
-    from orchestrator.report.formats.html_page import render_bundle
+    from orchestrator.report.formats.html_page import render_html
+    from orchestrator.report.formats.html_page.run_sections import render_run
 
     found = load_details(repos[0], name)
     if found.verdict is None:
         raise InputError(found.problem or f"{found.summary.run_id} has no verdict yet")
     sources = FormatInputs(excerpts=read_excerpts(repos[0], found.verdict))
     calls, checked = describe_calls(found), verify_rows(found)
-    target.write(render_bundle(found.verdict, sources, found.record, calls, checked))
+    run = render_run(found.verdict, found.record, calls, checked)
+    target.write(render_html(found.verdict, sources, run))
     return EXIT_OK

@@ -1,7 +1,5 @@
 """``diffcourt waive``: accept a finding, or a rule in some files, in the repository's waivers."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """``diffcourt work``: a worker of the service."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

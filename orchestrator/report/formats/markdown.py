@@ -19,7 +19,11 @@ from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, escape_unprintable
 from orchestrator.report.text_layout import truncate
-from orchestrator.report.verdict_text import describe_effort, describe_since_previous
+from orchestrator.report.verdict_text import (
+    describe_effort,
+    describe_reliance,
+    describe_since_previous,
+)
 from orchestrator.wording import count_noun
 
 _MARKUP = re.compile(
@@ -110,7 +114,7 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
     outcome = verdict.verdict.replace("_", " ").upper()
     status = "review complete" if verdict.status == "complete" else "**REVIEW INCOMPLETE**"
     found = count_by_severity(verdict.findings) or "no findings"
-    parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {_describe_reliance(verdict)}"]
+    parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {describe_reliance(verdict)}"]
     if override := verdict.override:
         who = f"Overridden to {override.verdict} by {override.by} at {override.at}"
         parts.append(_prose(f"{who}, for this head only: {override.reason}"))
@@ -126,14 +130,6 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
         parts.append(f"> {_prose(verdict.lead_summary)}")
     questions = review_gaps_text.questions_to_author(verdict)
     return parts + _list("Questions to the author", map(_prose, questions))
-
-
-def _describe_reliance(verdict: Verdict) -> str:
-    if not verdict.used_model:
-        return "without a model"
-    if verdict.confidence is None:
-        return "not judged"
-    return f"confidence {verdict.confidence:.2f}"
 
 
 def describe_finding(finding: Finding, *, quoted: bool = True) -> str:

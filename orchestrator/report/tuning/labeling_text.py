@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.cells import chop_cells
 
-from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
+from orchestrator.app.finding_excerpts import MARKS, ExcerptLine, FileExcerpt
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.findings_text import render_open
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
@@ -17,7 +17,6 @@ MAX_DIFF_LINES = 200
 MAX_TEXT = 4_000
 """Characters of an item's text."""
 NO_DIFF = "The lines of the change are not in this repository, so only the findings are shown."
-_MARKS = {"same": " ", "added": "+", "removed": "-"}
 _STYLES = {"added": "green", "removed": "red"}
 
 
@@ -73,7 +72,7 @@ def _render_file(page: TextLayout, path: str, lines: Sequence[ExcerptLine]) -> l
     for line in lines:
         text = escape_unprintable(line.text.expandtabs(4))
         first, *rest = chop_cells(text, room) or [""]
-        head = f"{line.new or line.old:>{digits}} {_MARKS[line.kind]}{first}".rstrip()
+        head = f"{line.new or line.old:>{digits}} {MARKS[line.kind]}{first}".rstrip()
         style = _STYLES.get(line.kind)
         out.append(page.paint(head, style) if style else head)
         out += [" " * (digits + 2) + row for row in rest]

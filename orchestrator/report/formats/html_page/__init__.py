@@ -1,13 +1,8 @@
 """The verdict as one self-contained page: no network, a strict policy, readable without script."""
 
-from collections.abc import Iterable
-
 from markupsafe import Markup
 
-from orchestrator.app.runs.run_details import CallDetails
-from orchestrator.app.runs.run_record import RunRecord
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.journal_verification import VerificationResult
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats import FormatInputs
@@ -19,7 +14,6 @@ from orchestrator.report.formats.html_page.overview import (
     list_rounds,
     render_coverage,
 )
-from orchestrator.report.formats.html_page.run_sections import render_run
 from orchestrator.report.formats.open_findings import gaps
 from orchestrator.report.page_templates import asset, render, shared_style
 from orchestrator.report.verdict_text import describe_since_previous
@@ -31,7 +25,7 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
     """The page; nothing in it is fetched, and only our own script and style may run.
 
     Args:
-        more: further sections.
+        more: further sections, such as ``run_sections.render_run`` with how the run went.
     """
     outcome, counts = _OUTCOMES[verdict.verdict], count_by_severity(verdict.findings)
     page = render(
@@ -39,7 +33,7 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         verdict=verdict,
         title=f"{outcome}: {counts or 'no findings'}",
         style=shared_style() + asset("verdict.css"),
-        script=findings_script(),
+        script=asset("verdict.js"),
         outcome=outcome,
         counts=counts,
         about=list_facts(verdict),
@@ -54,19 +48,3 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         more=more,
     )
     return f"{page}\n"
-
-
-def render_bundle(
-    verdict: Verdict,
-    sources: FormatInputs,
-    record: RunRecord,
-    calls: Iterable[CallDetails],
-    checked: VerificationResult,
-) -> str:
-    """The page with how the run went: one file to share."""
-    return render_html(verdict, sources, render_run(verdict, record, calls, checked))
-
-
-def findings_script() -> str:
-    """Filters findings and moves between them."""
-    return asset("verdict.js")

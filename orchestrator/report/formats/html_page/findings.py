@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -12,7 +11,7 @@ from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
-from orchestrator.app.finding_excerpts import ExcerptLine
+from orchestrator.app.finding_excerpts import KINDS, MARKS, ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -31,13 +30,7 @@ MAX_CHARACTERS = 400
 MAX_ROWS = 300
 """Of the patch of one file."""
 
-_KINDS: Mapping[str, Literal["same", "added", "removed"]] = {
-    " ": "same",
-    "+": "added",
-    "-": "removed",
-}
 _CLASSES = {"same": "", "added": "add", "removed": "del"}
-_MARKS = {"same": " ", "added": "+", "removed": "-"}
 Parts = list[tuple[str, str]]
 """Of a line: class and text."""
 
@@ -76,7 +69,7 @@ def render_patch(finding: Finding) -> Markup:
     for file in files:
         rows = [row for hunk in file.hunks for row in hunk_rows(hunk)]
         lines = [
-            ExcerptLine(_KINDS[row.mark], row.old, row.new, row.text.removesuffix("\n"))
+            ExcerptLine(KINDS[row.mark], row.old, row.new, row.text.removesuffix("\n"))
             for row in rows[:MAX_ROWS]
         ]
         if len(files) > 1:
@@ -101,7 +94,7 @@ def render_lines(
             "cite" if is_cited(line) else _CLASSES[line.kind],
             line.old,
             line.new,
-            _MARKS[line.kind],
+            MARKS[line.kind],
             parts,
         )
         for line, parts in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
@@ -170,15 +163,10 @@ MAX_OPEN = 20
 """Findings up to which that list is open at first."""
 
 
-def no_actions(finding: Finding) -> Markup:
-    """Nothing below a finding."""
-    return Markup()
-
-
 def render_findings(
     verdict: Verdict,
     excerpts: Mapping[str, Sequence[ExcerptLine]],
-    actions: Callable[[Finding], Markup] = no_actions,
+    actions: Callable[[Finding], Markup] = lambda _: Markup(),
     *,
     part: slice = slice(MAX_FINDINGS),
     link: Callable[[Finding], str] = "#{0.id}".format,

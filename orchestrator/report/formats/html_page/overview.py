@@ -9,6 +9,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.formats.open_findings import describe_skip, joined_gaps
 from orchestrator.report.page_templates import render
 from orchestrator.report.text_layout import format_duration
+from orchestrator.report.verdict_text import describe_reliance
 from orchestrator.wording import count_noun
 
 MAX_FILES = 3_000
@@ -19,15 +20,11 @@ Rows = Sequence[Sequence[Any]]
 def list_facts(verdict: Verdict) -> Facts:
     """The change, and how it was reviewed."""
     change = verdict.change
-    status = "incomplete" if verdict.status == "incomplete" else "complete"
-    reliance = "without a model" if not verdict.used_model else "not judged"
-    if verdict.used_model and verdict.confidence is not None:
-        reliance = f"confidence {verdict.confidence:.2f}"
     return [
         ("Change", f"{change.base[:12]}..{change.head[:12]}"),
         ("Files", f"{change.files:,}"),
         ("Lines", f"+{change.added_lines:,} −{change.removed_lines:,}"),
-        ("Review", f"{status}, {reliance}"),
+        ("Review", f"{verdict.status}, {describe_reliance(verdict)}"),
     ]
 
 
