@@ -39,7 +39,6 @@ from orchestrator.service.child_process import (
     ReviewRequest,
     run_child,
 )
-from orchestrator.service.daily_budgets import cost_so_far, reserve, settle
 from orchestrator.service.event_counts import (
     PARKED,
     POST_RESULTS,
@@ -49,6 +48,7 @@ from orchestrator.service.event_counts import (
     count_review,
 )
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
+from orchestrator.service.installations import Tenants, cost_so_far, reserve, settle
 from orchestrator.service.job_queue import (
     DATABASE_ERRORS,
     LOG,
@@ -72,7 +72,6 @@ from orchestrator.service.job_queue import (
 from orchestrator.service.queue_state import is_draining, remove_old_rows
 from orchestrator.service.repository_cache import RepositoryCache
 from orchestrator.service.settings import ForgeSettings, NoSecret, ServiceSettings
-from orchestrator.service.tenants import Tenants
 from orchestrator.service.traces import context_of, make_spans, send_spans
 
 TURN_SECONDS = 60.0

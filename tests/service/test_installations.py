@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from orchestrator.errors import InputError
 from orchestrator.service.changes import StoredChange
 from orchestrator.service.forge_tokens import READING, ForgeTokens, NoToken
+from orchestrator.service.installations import Tenants
 from orchestrator.service.job_queue import make_queue
 from orchestrator.service.settings import ForgeSettings, Secret, load_settings
-from orchestrator.service.tenants import Tenants
 from orchestrator.service.worker import Worker
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer

@@ -14,7 +14,7 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.comparison import Comparison
 from orchestrator.web.runs.decisions import Decisions, FindingActions
-from orchestrator.web.runs.run_list import Filter, RunListPage
+from orchestrator.web.runs.run_list import RunListPage
 from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
@@ -33,10 +33,6 @@ def write_when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _severities(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return [(name, counts[name]) for name in SEVERITIES if counts.get(name)]
-
-
 def _write_used(one: Meter) -> str:
     return f"${one.used:.4f}" if one.money else _write_number(one.used)
 
@@ -49,28 +45,16 @@ def _write_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
 
 
-def _write_clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
-
-
-def _write_query(values: Mapping[str, Any]) -> str:
-    return urlencode({name: value for name, value in values.items() if value not in {"", None}})
-
-
-def _fields(chosen: Filter) -> dict[str, str]:
-    return {name: value for name, value in asdict(chosen).items() if value}
-
-
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "clock": _write_clock,
+    "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
     "consequence": lambda level: _CONSEQUENCES.get(level, "nobody knows what it changes"),
     "duration": format_duration,
-    "fields": _fields,
+    "fields": lambda chosen: {name: value for name, value in asdict(chosen).items() if value},
     "limit": _write_limit,
     "live_meters": live_meters,
     "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
-    "query": _write_query,
-    "severities": _severities,
+    "query": lambda values: urlencode({k: v for k, v in values.items() if v not in {"", None}}),
+    "severities": lambda counts: [(s, counts[s]) for s in SEVERITIES if counts.get(s)],
     "used": _write_used,
     "verdict_name": lambda name: _VERDICTS.get(name, name),
     "when": write_when,
