@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+SUBPARSERS = {"title": "subcommands", "metavar": "SUBCOMMAND", "dest": "part", "required": True}
+
 
 class HelpFormatter(argparse.HelpFormatter):
     """Wraps each paragraph of a description; a paragraph with indented lines stays as written."""
@@ -59,8 +61,10 @@ class Parser(argparse.ArgumentParser):
 
     def add_subparsers(self, **settings: Any) -> "argparse._SubParsersAction[Any]":
         """Add subcommands; the chosen one is ``args.part``, unless said otherwise."""
-        own = {"title": "subcommands", "metavar": "SUBCOMMAND", "dest": "part", "required": True}
-        return super().add_subparsers(**own | settings)
+        for name, value in SUBPARSERS.items():
+            settings.setdefault(name, value)
+        parts: argparse._SubParsersAction[Any] = super().add_subparsers(**settings)
+        return parts
 
     def _get_positional_kwargs(self, dest: str, **settings: Any) -> dict[str, Any]:
         if "choices" not in settings:
