@@ -40,6 +40,14 @@ def run_exists(run_id: str) -> StoreError:
     return StoreError(f"there is a run {run_id} here already; nothing was changed")
 
 
+def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
+    """The error of a run that another process writes."""
+    return RunLocked(
+        f"run {run_id} is being written by {display_name(holder)}; "
+        f"wait until it ends, or {max(seconds_left, 1):.0f} s after it died"
+    )
+
+
 Entry = tuple[str, float, str, str | None]
 """A run in the index: its id, when it began, its entry as JSON, and its live writer."""
 
@@ -295,7 +303,4 @@ def is_live(holder: str, seconds_left: float) -> bool:
 def _check_free(run_id: str, lease: Lease) -> None:
     holder, seconds_left, _ = lease
     if is_live(holder, seconds_left):
-        raise RunLocked(
-            f"run {run_id} is being written by {display_name(holder)}; "
-            f"wait until it ends, or {max(seconds_left, 1):.0f} s after it died"
-        )
+        raise run_locked(run_id, holder, seconds_left)
