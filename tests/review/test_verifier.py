@@ -302,8 +302,7 @@ async def test_an_analyzers_medium_finding_is_verified_where_its_reader_disputes
         (verdict_on("F1", "refuted", stops), "refuted", "merge"),
         (verdict_on("F1", "cannot_tell"), "proven", "needs_changes"),
     ):
-        lines = {"generalist": [disputes], "verifier": [verifies(given)]}
-        model = ScriptedModel(lines)
+        model = ScriptedModel({"generalist": [disputes], "verifier": [verifies(given)]})
         repo = change(tmp_path / support, {}, {"app.py": code})
         verdict = await review(repo, model, adjust=alone, verifier=True)
         model.finish()
