@@ -157,7 +157,7 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
         state.round.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
         yield task
     yield from planning.build_tasks(state)
-    if judging.has_verifier(state.given.settings):
+    if judging.has_verifier(state.given.settings) and not state.is_trivial:
         yield verifier.build_task(state, [])
     if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(

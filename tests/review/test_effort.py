@@ -23,6 +23,7 @@ from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from tests.providers.whole_kit import TEAM, judges, reports, says
 from tests.review.review_kit import change, options, review
+from tests.review.team_kit import facts
 from tests.scripted_model import ScriptedModel, tool_call_reply
 
 pytestmark = pytest.mark.either_loop
@@ -212,6 +213,26 @@ async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> Non
     assert ("lead" in readers) == (tier == "risky")
     text = " ".join(render_verdict(verdict).split())
     assert f"Effort {tier} (" in text
+
+
+async def test_a_claim_about_a_trivial_change_is_verified_and_nothing_else_is_asked(
+    tmp_path: Path,
+) -> None:
+    line = SMALL["shop/sums.py"].splitlines().index("    y = x + 8") + 1
+    claim = {
+        "path": "shop/sums.py", "start_line": line, "end_line": line, "quote": "y = x + 8",
+        "title": "Sums are wrong", "severity": "high", "confidence": 0.9, "detail": "Off by one.",
+    }  # fmt: skip
+
+    def verify(request: Request) -> Response:
+        (shown,) = facts(request)["claims"]
+        return says(verdicts=[{"finding": shown["id"], "verdict": "cannot_tell", "reason": "No."}])
+
+    model = script(generalist=[reports(summary="Read.", findings=[claim])], verifier=[verify])
+    repo = change(tmp_path, BASE, SMALL)
+    verdict = await review(repo, model, adjust=effort, verifier=True)
+    assert (assigned(verdict).tier, verdict.verdict) == ("trivial", "needs_changes")
+    assert [request.agent for request in model.requests] == ["generalist", "verifier"]
 
 
 async def test_earlier_fixes_of_a_file_raise_the_tier(tmp_path: Path) -> None:

@@ -159,15 +159,13 @@ def has_public_names(part: NumberedFileDiff) -> bool:
 
 
 def shrink(state: ReviewState) -> None:
-    """Limit the review of a trivial change to one agent, which gets little beside the change."""
+    """Limit the review of a trivial change to one agent, which gets little beside the change.
+
+    Only what it claims at medium or above is proven and verified, which costs nothing without one.
+    """
     given, most = state.given, state.given.catalog.effort.trivial
-    settings = replace(
-        given.settings,
-        judge=False,
-        proofs=replace(given.settings.proofs, agent=None),
-        verify=replace(given.settings.verify, agent=None),
-        fixes=replace(given.settings.fixes, agent=None),
-    )
+    fixes = replace(given.settings.fixes, agent=None)
+    settings = replace(given.settings, judge=False, fixes=fixes)
     spec = given.catalog.agents[settings.single]
     fewer = {name: min(getattr(spec.bounds, name), getattr(most, name))
              for name in ("turns", "tool_calls", "tokens")}  # fmt: skip
