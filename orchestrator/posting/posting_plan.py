@@ -25,18 +25,20 @@ from orchestrator.posting.forge import (
     PullRequest,
     Thread,
 )
-from orchestrator.report.findings_text import name_provers, open_findings
+from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import (
     COMMAND,
     apply_command,
     code_block,
     describe_finding,
+    describe_tests,
     diff_block,
     plain,
     render_markdown,
 )
-from orchestrator.report.formats.open_findings import headline
+from orchestrator.report.formats.open_findings import describe_result
+from orchestrator.report.ranking import open_findings, rank_findings
 from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.report.terminal_escaping import escape_line
 
@@ -99,7 +101,7 @@ def plan_posting(
     return PostingPlan(
         check=describe_check(verdict, dismissed=len(reported) - len(findings)),
         summary=summary,
-        comments=_new_comments(findings, request.lines, posted, inline, suggest=suggest_fixes),
+        comments=_new_comments(verdict, request.lines, posted, inline, suggest=suggest_fixes),
         resolve=[
             thread
             for thread in posted.threads
@@ -120,32 +122,33 @@ def _is_settled(verdict: Verdict, identity: str) -> bool:
 
 
 def _new_comments(
-    findings: Sequence[Finding],
+    verdict: Verdict,
     lines: Mapping[str, frozenset[int]],
     posted: Posted,
     most: int,
     *,
     suggest: bool,
 ) -> list[Comment]:
-    """Comments for the first findings without one, at lines that the diff shows.
+    """One comment for each finding told at length, at the first place that the diff shows.
 
     A thread that a person has resolved is a dismissal, so its finding gets no second one.
     """
     known = {thread.identity for thread in posted.threads}
     chosen: list[Comment] = []
-    for finding in findings:
-        place = lines.get(finding.path, frozenset())
-        if (
-            finding.identity in known
-            or finding.severity not in GRAVE_ENOUGH
-            or finding.category == "docs"
-            or finding.evidence.side == "base"
-            or finding.end_line not in place
-        ):
+    for cause in rank_findings(verdict).at_length:
+        if any(finding.identity in known for finding in cause):
             continue
-        known.add(finding.identity)
-        chosen.append(_comment(finding, place, suggest=suggest))
-    return chosen[: max(most - _unresolved(posted, findings), 0)]
+        fit = [one for one in cause if _can_stand(one, lines.get(one.path, frozenset()))]
+        if fit:
+            known.add(fit[0].identity)
+            others = [one for one in cause if one is not fit[0]]
+            chosen.append(_comment(fit[0], others, lines[fit[0].path], suggest=suggest))
+    return chosen[: max(most - _unresolved(posted, open_findings(verdict)), 0)]
+
+
+def _can_stand(finding: Finding, lines: frozenset[int]) -> bool:
+    grave = finding.severity in GRAVE_ENOUGH and finding.category != "docs"
+    return grave and finding.evidence.side != "base" and finding.end_line in lines
 
 
 def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
@@ -154,7 +157,9 @@ def _unresolved(posted: Posted, findings: Sequence[Finding]) -> int:
     return sum(not one.is_resolved and one.identity in open_now for one in posted.threads)
 
 
-def _comment(finding: Finding, lines: frozenset[int], *, suggest: bool) -> Comment:
+def _comment(
+    finding: Finding, others: Sequence[Finding], lines: frozenset[int], *, suggest: bool
+) -> Comment:
     """A comment at the finding's lines, up to the first that the diff does not show.
 
     One with a suggestion is at the lines that the suggestion replaces.
@@ -165,7 +170,8 @@ def _comment(finding: Finding, lines: frozenset[int], *, suggest: bool) -> Comme
     span = find_suggestion(finding, lines) if suggest else None
     if span:
         start, end = span.start, span.end
-    parts = describe_finding(finding, quoted=False), describe_proof(finding)
+    text = describe_finding(finding, *others, quoted=False)
+    parts = text, describe_tests(finding), describe_proof(finding)
     return Comment(
         identity=finding.identity,
         path=finding.path,
@@ -222,7 +228,9 @@ def describe_check(verdict: Verdict, *, dismissed: int = 0) -> ForgeCheck:
         conclusion = "incomplete"
     elif conclusion == "success" and (dismissed or verdict.verdict != "merge"):
         conclusion = "neutral"
-    title = escape_line(headline(verdict)) + (f", {dismissed} dismissed" if dismissed else "")
+    title = escape_line(describe_result(verdict)) + (
+        f", {dismissed} dismissed" if dismissed else ""
+    )
     if verdict.status == "incomplete":
         read = describe_depth(verdict) or "see what was not reviewed"
         title = escape_line(f"incomplete: {read}")

@@ -2,17 +2,17 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import dedent
-from typing import TypeVar
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.document_parts import TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
+from orchestrator.report.ranking import Cause, group_by, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
-from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, TextLayout
+from orchestrator.report.text_layout import DEEP_INDENT, UNBOUNDED, TextLayout, truncate
 from orchestrator.wording import count_noun
 
 QUOTE_LINES = 6
@@ -20,20 +20,12 @@ ROWS_PER_LINE = 3
 """Rows of the terminal that one long line of a quotation may take."""
 PLACES = 12
 """Further places of a cause that are listed in a short report."""
+MIN_TITLE = 30
+"""Cells that a title has on a line, however long its finding's path."""
 PROVERS = 2
 """Tools that are named as having proven a patch; the verdict has all."""
 GRAVE = ("critical", "high")
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
-
-T = TypeVar("T")
-Cause = Sequence[Finding]
-"""Findings with the same cause; the most severe is first."""
-
-
-def open_findings(verdict: Verdict) -> list[Finding]:
-    """The open findings in the verdict's order, refuted ones last, the most severe first."""
-    found = (finding for finding in verdict.findings if finding.state == "open")
-    return sorted(found, key=lambda one: one.rank)
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
@@ -51,22 +43,6 @@ def format_location(finding: Finding) -> str:
 
 def _format_place(path: str, line: int, removed: bool) -> str:
     return f"{quote_path(path)}:{line}{' (removed)' if removed else ''}"
-
-
-def _group_by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Items with the same key, in the order in which each key first occurs."""
-    groups: dict[Hashable, list[T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return list(groups.values())
-
-
-def _cause_of(finding: Finding) -> Hashable:
-    """A key that is equal for findings that differ only in place; disputed ones are not grouped."""
-    if finding.objections or finding.waiver:
-        return finding.id
-    # One rule's advice differs between languages.
-    return finding.severity, finding.rule, finding.title, finding.fix_suggestion
 
 
 def _render_quote(page: TextLayout, text: str, first_line: int) -> list[str]:
@@ -96,13 +72,20 @@ def _describe_source(finding: Finding) -> str:
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    more = "" if finding.support == "proven" else f", {finding.support}"
+    more = f", {support}" if (support := describe_support(finding)) else ""
     if finding.lowered_from:
         more += f", reported as {finding.lowered_from}, beyond its author's ten weightiest"
     if finding.carried_over:
         more += ", carried over from the previous review"
     source = f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}{more}"
     return escape_line(source)
+
+
+def describe_support(finding: Finding) -> str:
+    """Why to believe a finding, and whose word a claim is; empty for a proven one; unescaped."""
+    if finding.support == "claimed":
+        return f"claimed: the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
+    return "" if finding.support == "proven" else finding.support
 
 
 def _render_title(page: TextLayout, finding: Finding, limit: int) -> list[str]:
@@ -117,7 +100,7 @@ def _render_title(page: TextLayout, finding: Finding, limit: int) -> list[str]:
 
 def _render_entry(page: TextLayout, cause: Cause) -> list[str]:
     """A finding with its evidence, and the other places of the same cause."""
-    finding, *others = cause
+    finding = cause[0]
     whole = page.cut(12 if finding.severity in GRAVE else 4)
     lines = _render_title(page, finding, page.cut(4))
     lines += _render_quote(page, finding.evidence.quote, finding.start_line)
@@ -144,7 +127,7 @@ def _render_entry(page: TextLayout, cause: Cause) -> list[str]:
             page.paint(line, "dim")
             for line in page.wrap(text, first="      ", rest=DEEP_INDENT, limit=3)
         ]
-    return lines + _render_places(page, others)
+    return lines + _render_places(page, cause)
 
 
 def _render_proofs(page: TextLayout, finding: Finding) -> list[str]:
@@ -153,8 +136,10 @@ def _render_proofs(page: TextLayout, finding: Finding) -> list[str]:
     for proof in finding.proofs:
         if proof.is_reproduced:
             how = "two ways disagree" if proof.oracle == "same" else "base passes, head fails"
-            text = f"{proof.claim} ({how}: {proof.exception}: {proof.value}; {proof.path})"
+            text = f"{proof.claim} ({how}: {proof.exception}: {proof.value})"
             lines += _render_text(page, "shown by a test", text, page.cut(3))
+            text = f"{proof.path}, run by: {shlex.join(proof.command)}"
+            lines += _render_text(page, "add this test", text, page.cut(3))
         elif page.verbose:
             words = proof.state.replace("_", " ")
             lines += _render_text(
@@ -230,25 +215,28 @@ def _render_why(page: TextLayout, detail: str, limit: int) -> list[str]:
     return lines
 
 
-def _render_places(page: TextLayout, others: Sequence[Finding]) -> list[str]:
-    """The other places of a cause with their ids."""
-    shown = others[: page.cut(PLACES)]
-    if not shown:
+def _render_places(page: TextLayout, cause: Cause) -> list[str]:
+    """The other places of a cause with their IDs; of many, the number."""
+    first, *others = cause
+    if not others:
         return []
+    if len(others) > page.cut(PLACES):
+        files = len({finding.path for finding in others})
+        places = count_noun(len(others), "more place")
+        text = f"{places} in {count_noun(files, 'file')}: {page.more}"
+        return page.wrap(text, first="      also at ", rest=DEEP_INDENT)
     text = ", ".join(
-        f"{format_location(finding)}{_package_of(finding)} [{escape_line(finding.id)}]"
-        for finding in shown
+        f"{format_location(finding)}{_difference(finding, first)} [{escape_line(finding.id)}]"
+        for finding in others
     )
-    if len(others) > len(shown):
-        text += f" and {len(others) - len(shown):,} more"
     return page.wrap(text, first="      also at ", rest=DEEP_INDENT, limit=UNBOUNDED)
 
 
-def _package_of(finding: Finding) -> str:
-    """What a finding about a dependency says of its package, which its place does not tell."""
-    if "dependencies" not in finding.reported_by:
-        return ""
-    return f": {escape_line(finding.detail.removeprefix(f'{finding.title}: '))}"
+def _difference(finding: Finding, first: Finding) -> str:
+    """What a finding says that its place and the first one of its cause do not tell."""
+    if "dependencies" in finding.reported_by:
+        return f": {escape_line(finding.detail.removeprefix(f'{finding.title}: '))}"
+    return "" if finding.title == first.title else f": {escape_line(finding.title)}"
 
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:
@@ -287,56 +275,61 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
 
 
 def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:
-    """Open findings by severity and cause.
+    """Open findings: those told at length by severity and cause, then the others.
 
     Args:
-        room: lines that they may take. What does not fit is shown by its title, the rest counted.
+        room: lines that they may take. What does not fit at length has a line, the rest is counted.
     """
-    causes = _group_by(open_findings(verdict), _cause_of)
-    counts = Counter(_section_of(finding) for cause in causes for finding in cause)
+    ranked = rank_findings(verdict, everything=page.items is None)
+    counts = Counter(_section_of(finding) for cause in ranked.at_length for finding in cause)
+    rest = [*ranked.at_length, *ranked.also_noticed]
     lines: list[str] = []
     section = ""
-    shortened = False
-    for number, cause in enumerate(causes):
+    for cause in ranked.at_length:
         first = _section_of(cause[0])
         head = [
             "",
             page.heading(f"{first.capitalize()} ({counts[first]:,})", _STYLE.get(first, "")),
         ]
-        head = head if first != section else []
-        gap = [] if head or shortened else [""]
-        left = len(causes) - number - 1
-        reserved = min(left, room // (6 if first in GRAVE else 3)) + 6
-        entry = [] if shortened else _render_entry(page, cause)
-        if not entry or (number and len(lines) + len(head) + len(entry) + 1 + reserved > room):
-            shortened, entry = True, _render_short_entry(page, cause)
-            if len(lines) + len(head) + len(entry) + 4 > room:
-                lines += _render_left_out(
-                    page, [finding for rest in causes[number:] for finding in rest]
-                )
-                return lines[1:]
-        lines += head + gap + entry
+        entry = [*(head if first != section else [""]), *_render_entry(page, cause)]
+        if lines and len(lines) + len(entry) + min(len(rest) - 1, 6) + 5 > room:
+            break
+        lines += entry
         section = first
-    if shortened:
-        lines += ["", *page.wrap(f"Evidence, reasons and fixes: {page.more}", first="  ")]
-    return lines[1:]
+        rest.pop(0)
+    return (lines + _render_noticed(page, rest, room - len(lines)))[1:]
+
+
+def _render_noticed(page: TextLayout, causes: Sequence[Cause], room: int) -> list[str]:
+    """A line for each of the other findings; those without room are counted."""
+    if not causes:
+        return []
+    lines = ["", page.heading(f"Also noticed ({sum(map(len, causes)):,})")]
+    for number, cause in enumerate(causes):
+        line = f"  {format_line(cause, page.width - 2)}"
+        entry = [line] if cell_len(line) <= page.width else page.wrap(line.strip(), first="  ")
+        if len(lines) + len(entry) + 3 > room:
+            left = [finding for other in causes[number:] for finding in other]
+            text = f"and {len(left):,} more ({count_by_severity(left)}): {page.more}"
+            return [*lines, *page.wrap(text, first="  ")]
+        lines += entry
+    return [*lines, "", *page.wrap(f"All at length: {page.more}", first="  ")]
+
+
+def format_line(cause: Cause, width: int) -> str:
+    """A cause on one line: the title gives way to the width; place, severity and ID are whole."""
+    finding = cause[0]
+    start = f"{format_location(finding)}: {finding.severity}: "
+    end = "" if finding.support == "proven" else f", {finding.support}"
+    end += f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
+    end += f" [{escape_line(finding.id)}]"
+    room = max(width - cell_len(start + end), MIN_TITLE)
+    return f"{start}{truncate(escape_line(finding.title), room)}{end}"
 
 
 def _section_of(finding: Finding) -> str:
     """The heading under which a finding is listed; refuted ones are listed separately."""
     return "refuted" if finding.support == "refuted" else finding.severity
-
-
-def _render_short_entry(page: TextLayout, cause: Cause) -> list[str]:
-    places = f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
-    first = f"  {format_location(cause[0])}  [{escape_line(cause[0].id)}] "
-    text = escape_line(cause[0].title) + places
-    return page.wrap(text, first=first, rest=DEEP_INDENT, limit=2)
-
-
-def _render_left_out(page: TextLayout, findings: Sequence[Finding]) -> list[str]:
-    text = f"and {len(findings):,} more ({count_by_severity(findings)}): {page.more}"
-    return ["", *page.wrap(text, first="  ")]
 
 
 def render_waived(page: TextLayout, verdict: Verdict) -> list[str]:
@@ -371,7 +364,7 @@ def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
     )
     if not entries:
         return []
-    groups = _group_by(
+    groups = group_by(
         entries,
         lambda entry: (
             entry.finding.severity,
@@ -387,5 +380,5 @@ def render_rejected(page: TextLayout, verdict: Verdict) -> list[str]:
         title = f"{finding.title} [{finding.id}]"
         lines += page.wrap(escape_line(title), first=first, rest=DEEP_INDENT, limit=page.cut(2))
         lines += page.wrap(escape_line(group[0].reason), first=DEEP_INDENT, limit=page.cut(2))
-        lines += _render_places(page, [finding.finding for finding in group[1:]])
+        lines += _render_places(page, [entry.finding for entry in group])
     return lines + page.omitted(len(groups))

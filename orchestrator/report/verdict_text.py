@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.document_parts import describe_tier
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
+from orchestrator.report.ranking import describe_outcome, headline, is_read, rank_findings
 from orchestrator.report.review_details_text import describe_cost, render_details
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import (
@@ -37,9 +38,6 @@ ITEMS = (8, 4, 2, 1)
 
 SHORT_ITEMS = 10
 """Gaps, and findings, in a report of one line each."""
-
-MIN_TITLE = 30
-"""Cells that a title has, however long its finding's path."""
 
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -150,13 +148,13 @@ def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
     for text in gaps[: page.items]:
         lines += page.wrap(escape_line(text), rest="  ", limit=3)
     lines += page.omitted(len(gaps), "gap")
-    findings = findings_text.open_findings(verdict)
-    for finding in findings[: page.items]:
-        start = f"{findings_text.format_location(finding)}: {finding.severity}: "
-        end = " " + escape_line(f"[{finding.id}]")
-        room = max(page.width - cell_len(start + end), MIN_TITLE)
-        lines.append(f"{start}{truncate(escape_line(finding.title), room)}{end}")
-    lines += page.omitted(len(findings), "finding")
+    ranked = rank_findings(verdict)
+    causes = [*ranked.at_length, *ranked.also_noticed]
+    for number, cause in enumerate(causes[: page.items]):
+        if number == len(ranked.at_length):
+            lines.append("Also noticed:")
+        lines.append(findings_text.format_line(cause, page.width))
+    lines += page.omitted(len(causes), "finding")
     return lines + _render_next_step(page, verdict) + _render_closing(page, verdict)
 
 
@@ -180,10 +178,6 @@ def _render_clean(page: TextLayout, verdict: Verdict) -> list[str]:
     return lines + page.wrap(page.more, first="Agents, checks and usage: ")
 
 
-def _describe_outcome(verdict: Verdict) -> str:
-    return verdict.verdict.replace("_", " ").upper()
-
-
 def _count_findings(verdict: Verdict) -> str:
     return findings_text.count_by_severity(verdict.findings) or "no findings"
 
@@ -203,21 +197,26 @@ def _render_header(page: TextLayout, verdict: Verdict) -> list[str]:
 
 
 def _render_outcome(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Outcome, status, numbers of findings, and who stands behind it."""
+    """What happened and who read the change; then the verdict, what is missing and was found."""
     gaps = sum(entry.gap for entry in verdict.skipped)
-    status = "review complete"
-    if verdict.status == "incomplete":
-        status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
-    outcome = _describe_outcome(verdict)
-    parts = (outcome, status, _count_findings(verdict), describe_reliance(verdict))
-    first, *others = page.inline_list(parts)
-    return [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
+    status = f"review {verdict.status}" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
+    first, *others = page.wrap(headline(verdict))
+    facts = (verdict.verdict, status, _count_findings(verdict), describe_reliance(verdict))
+    return [_paint(page, verdict, first), *others, *page.inline_list(facts, first="Verdict  ")]
+
+
+def _paint(page: TextLayout, verdict: Verdict, text: str) -> str:
+    """A line that begins with the outcome; green only where somebody read the change."""
+    outcome = describe_outcome(verdict).partition(",")[0]
+    unread = verdict.verdict == "merge" and not is_read(verdict)
+    style = "bold" if unread else _STYLE[verdict.verdict]
+    return page.paint(text[: len(outcome)], style) + text[len(outcome) :]
 
 
 def describe_reliance(verdict: Verdict) -> str:
-    """``confidence 0.90``, or why there is none."""
+    """``confidence 0.90``, or that no judge rated the review; empty without a model."""
     if not verdict.used_model:
-        return "without a model"
+        return ""
     return "not judged" if verdict.confidence is None else f"confidence {verdict.confidence:.2f}"
 
 
@@ -344,10 +343,10 @@ def _render_cost(page: TextLayout, verdict: Verdict) -> list[str]:
 def _render_closing(page: TextLayout, verdict: Verdict) -> list[str]:
     """What a short report's review used, and the outcome once more, where the prompt comes back."""
     lines = _render_cost(page, verdict) if verdict.used_model and page.items is not None else []
-    outcome = _describe_outcome(verdict)
+    outcome = describe_outcome(verdict).partition(",")[0]
     rest = f"exit {verdict.exit_code} · {page.more}"
     text = f"  {_count_findings(verdict)} · {rest}"
     if cell_len(outcome + text) > page.width:
         open_ones = sum(finding.state == "open" for finding in verdict.findings)
         text = f"  {count_noun(open_ones, 'finding')} · {rest}"
-    return [*lines, page.paint(outcome, _STYLE[verdict.verdict]) + text]
+    return [*lines, _paint(page, verdict, outcome + text)]

@@ -15,8 +15,9 @@ from orchestrator.app.finding_excerpts import ExcerptLine, read_change
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Criterion
 from orchestrator.errors import InputError
-from orchestrator.report.findings_text import format_location, open_findings
+from orchestrator.report.findings_text import format_location
 from orchestrator.report.formats.html_page.findings import render_excerpt, render_lines
+from orchestrator.report.ranking import open_findings
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.label_files import Label, Value, read_labels
 from orchestrator.tuning.labels.labeling import (

@@ -43,7 +43,7 @@ def repo(tmp_path_factory):
 def test_a_review_needs_no_extra_but_the_analyzers(repo):
     done = diffcourt(repo, "review", "--base", "HEAD~1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("MERGE")
+    assert done.stdout.startswith("NOTHING FOUND")
     assert diffcourt(repo, "audit", "verify", "latest").returncode == 0
 
 

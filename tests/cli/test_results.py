@@ -170,7 +170,7 @@ def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture
     assert deliver(result_args("--json", "-"), Outputs([], "-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
-    assert "MERGE" in captured.err
+    assert "NOTHING TO REVIEW" in captured.err
 
 
 def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +184,8 @@ def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None
 def test_how_a_review_went_is_printed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     assert deliver(result_args("--quiet"), Outputs([]), lambda *_: verdict()) == 0
     assert capsys.readouterr().out == (
-        "MERGE   review complete   no findings   without a model\n"
+        "NOTHING TO REVIEW · no file is changed\n"
+        "Verdict  merge   review complete   no findings\n"
         "Change   a..b   0 files   +0 -0\n"
         "Finished: d.\n"
         "Agents, checks and usage: diffcourt show r1\n"
@@ -208,7 +209,7 @@ def test_a_patch_without_a_repository_is_named_once(capsys: pytest.CaptureFixtur
         base="before ../p.diff", head="../p.diff", files=0, added_lines=0, removed_lines=0
     )
     deliver(result_args("--quiet"), Outputs([]), lambda *_: replace(verdict(), change=patch))
-    assert capsys.readouterr().out.splitlines()[1] == "Change   ../p.diff   0 files   +0 -0"
+    assert capsys.readouterr().out.splitlines()[2] == "Change   ../p.diff   0 files   +0 -0"
 
 
 def test_a_file_that_is_no_report_is_not_replaced(tmp_path: Path) -> None:

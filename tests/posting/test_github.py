@@ -28,7 +28,8 @@ def server() -> Iterator[GitHubServer]:
 
 
 def at(number: int, line: int, **changed: object) -> Finding:
-    return finding(number, start_line=line, end_line=line, **changed)
+    place = {"rule": f"r{number}", "start_line": line, "end_line": line}
+    return finding(number, **{**place, **changed})
 
 
 def blocked(*findings: Finding, **changed: object) -> Verdict:

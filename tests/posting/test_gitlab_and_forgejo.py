@@ -47,7 +47,7 @@ def post(server: ForgeServer, given: Verdict) -> Receipt:
 
 
 def blocked(*lines: int) -> Verdict:
-    findings: list[Finding] = [finding(n, start_line=n, end_line=n) for n in lines]
+    findings: list[Finding] = [finding(n, rule=f"r{n}", start_line=n, end_line=n) for n in lines]
     return verdict(verdict="block", exit_code=1, findings=tuple(findings))
 
 

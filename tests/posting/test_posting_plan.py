@@ -20,6 +20,7 @@ from orchestrator.posting.posting_plan import (
 from tests.report.verdict_samples import finding, verdict
 
 HEAD = verdict().change.head
+UNREAD = "by analyzers · nobody read it for logic: no findings"
 REQUEST = PullRequest(HEAD, is_open=True, lines={"src/upload.py": frozenset(range(38, 43))})
 
 
@@ -32,15 +33,32 @@ def posted(*threads: Thread) -> Posted:
 
 
 def test_at_most_five_comments_the_most_severe_first_and_the_summary_has_all() -> None:
-    mild = [finding(number, severity="medium") for number in range(1, 9)]
+    mild = [finding(number, severity="medium", rule=f"r{number}") for number in range(1, 9)]
     plan = plan_posting(blocked(*mild, finding(9, severity="critical")), REQUEST, Posted())
     assert [comment.identity for comment in plan.comments] == [
         f"{number:064x}" for number in (9, 1, 2, 3, 4)
     ]
     assert plan.summary is not None
-    assert plan.summary.count("**medium: ") == 8
+    assert plan.summary.count("**medium: ") == plan.summary.count("\n- medium: ") == 4
     assert plan.summary.endswith(SUMMARY_MARKER)
     assert "`diffcourt waive ID --why REASON`" in plan.summary
+
+
+def test_one_rule_at_many_places_is_one_comment_which_names_them() -> None:
+    names = [finding(n, title=f"Undefined name `x{n}`", end_line=38 + n % 5) for n in range(1, 21)]
+    moved = [replace(one, start_line=one.end_line) for one in names]
+    (comment,) = plan_posting(blocked(*moved), REQUEST, Posted()).comments
+    assert "Also at `src/upload.py:40`" in comment.body
+    known = posted(Thread("t", moved[7].identity, is_resolved=False))
+    assert plan_posting(blocked(*moved), REQUEST, known).comments == []
+
+
+def test_what_is_only_noticed_has_no_comment_however_many_are_allowed() -> None:
+    claim = finding(1, severity="medium", support="refuted")
+    many = [finding(n, rule=f"r{n}") for n in range(2, 9)]
+    plan = plan_posting(blocked(claim, *many), REQUEST, Posted(), inline=20)
+    assert len(plan.comments) == 5
+    assert plan_posting(blocked(claim), REQUEST, Posted()).comments == []
 
 
 @pytest.mark.parametrize(
@@ -72,11 +90,12 @@ def test_a_finding_with_a_comment_gets_no_second_one_also_when_it_was_resolved()
     known = posted(
         Thread("t1", f"{1:064x}", is_resolved=False), Thread("t2", f"{2:064x}", is_resolved=True)
     )
-    renamed = finding(5, first_fingerprint=f"{1:064x}")
-    plan = plan_posting(blocked(renamed, finding(2), finding(3)), REQUEST, known, inline=2)
+    renamed = finding(5, first_fingerprint=f"{1:064x}", rule="a")
+    second, third = finding(2, rule="b"), finding(3)
+    plan = plan_posting(blocked(renamed, second, third), REQUEST, known, inline=2)
     assert [comment.identity for comment in plan.comments] == [f"{3:064x}"]
     assert plan.resolve == []
-    assert plan_posting(blocked(renamed, finding(3)), REQUEST, known, inline=1).comments == []
+    assert plan_posting(blocked(renamed, third), REQUEST, known, inline=1).comments == []
 
 
 def test_threads_are_resolved_when_the_review_says_that_their_finding_is_fixed() -> None:
@@ -104,9 +123,9 @@ def test_a_clean_change_gets_no_comment_but_one_that_is_there_is_brought_up_to_d
 @pytest.mark.parametrize(
     ("changed", "conclusion", "title"),
     [
-        ({}, "success", "merge, review complete: no findings"),
-        ({"verdict": "needs_changes"}, "neutral", "needs_changes, review complete: no findings"),
-        ({"verdict": "block", "exit_code": 1}, "failure", "block, review complete: no findings"),
+        ({}, "success", f"NOTHING FOUND {UNREAD}"),
+        ({"verdict": "needs_changes"}, "neutral", f"NEEDS CHANGES {UNREAD}"),
+        ({"verdict": "block", "exit_code": 1}, "failure", f"BLOCK {UNREAD}"),
         (
             {
                 "verdict": "needs_changes",

@@ -229,11 +229,15 @@ def test_markdown_shows_text_of_others_as_text() -> None:
 
 
 def test_markdown_counts_the_findings_that_do_not_fit() -> None:
-    findings = tuple(finding(number, detail="x " * 500) for number in range(1, 201))
+    findings = tuple(
+        finding(number, rule=f"r{number}", detail="x " * 500) for number in range(1, 801)
+    )
     text = render("markdown", verdict(findings=findings))
     assert len(text) < 60_000
-    shown = text.count("**high: ")
-    assert f"{200 - shown} further findings in the verdict." in text
+    assert text.count("**high: ") == 5
+    assert "<details><summary>Also noticed (795)</summary>" in text
+    shown = text.count("\n- high: ")
+    assert f"\n- {795 - shown} further findings in the verdict.\n" in text
 
 
 def test_no_length_of_a_path_or_text_keeps_markdown_from_fitting_or_a_finding_out_of_it() -> None:
@@ -345,9 +349,11 @@ def test_the_id_of_a_forged_verdict_adds_nothing_to_the_command_that_is_named(na
 
 def test_patches_never_keep_a_finding_out_of_markdown() -> None:
     long = PATCH.replace("+    run", "+" + "x" * 3_000 + "\n+    run")
-    plain = [finding(number, detail="x " * 500) for number in range(1, 45)]
-    given = [fixed(number, patch=long, detail="x " * 500) for number in range(1, 45)]
+    same: dict[str, Any] = {"detail": "x " * 500}
+    plain = [finding(number, rule=f"r{number}", **same) for number in range(1, 45)]
+    given = [fixed(number, patch=long, rule=f"r{number}", **same) for number in range(1, 45)]
     texts = [render("markdown", verdict(findings=(*some,))) for some in (plain, given)]
-    assert [text.count("**high: ") for text in texts] == [44, 44]
-    assert 0 < texts[1].count("```diff") < 44
+    assert [text.count("**high: ") for text in texts] == [5, 5]
+    assert [text.count("\n- high: ") for text in texts] == [39, 39]
+    assert texts[1].count("```diff") == 5
     assert len(texts[1]) < 60_000

@@ -3,13 +3,16 @@
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
+from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.document_parts import (
     AgentReport,
+    DepthCounts,
     HumanQuestion,
     PendingApproval,
     Reported,
@@ -25,8 +28,12 @@ from orchestrator.code_review.verdict.model import (
     Verdict,
     VerdictStop,
 )
-from orchestrator.report.verdict_text import render_verdict
+from orchestrator.report.formats import FormatInputs, render_format
+from orchestrator.report.verdict_text import DETAILS, Detail, render_verdict
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
+
+READER = AgentReport(agent="generalist", iteration=1, status="ok")
+MODEL = replace(verdict().provenance, provider="anthropic")
 
 
 def clean() -> Verdict:
@@ -40,11 +47,12 @@ def block(text: str, heading: str) -> str:
     return next(part for part in text.split("\n\n") if part.startswith(heading))
 
 
-def test_a_clean_review_is_four_lines_without_a_word_of_models() -> None:
+def test_a_clean_review_is_five_lines_and_no_approval() -> None:
     assert (
         render_verdict(clean())
         == """\
-MERGE   review complete   no findings   without a model
+NOTHING FOUND by analyzers · nobody read it for logic
+Verdict  merge   review complete   no findings
 Change   3f2a1bc0d1e2..9d0e4f2a1b2c   1 file   +3 -1
 Finished: all planned checks ran.
 Agents, checks and usage: diffcourt show 20260314-092653-k3f9
@@ -60,8 +68,8 @@ def test_a_clean_review_with_everything_is_at_most_ten_lines() -> None:
     text = render_verdict(
         replace(clean(), change=change, usage=usage, provenance=judged, skipped=skipped)
     )
-    assert len(text.splitlines()) == 9
-    assert "confidence 0.90" in text.splitlines()[0]
+    assert len(text.splitlines()) == 10
+    assert "confidence 0.90" in text.splitlines()[1]
     assert "Not reviewed, and no gap: 9 files: lock file" in text
     assert "and 2 more notes: diffcourt show 20260314-092653-k3f9" in text
     assert "USD 0.4213 of 2" in text
@@ -92,7 +100,8 @@ def test_findings_of_one_cause_are_one_entry_between_two_lines_of_the_verdict() 
     assert (
         text
         == """\
-NEEDS CHANGES   review complete   8 medium   without a model
+NEEDS CHANGES by analyzers · nobody read it for logic
+Verdict  needs_changes   review complete   8 medium
 Change   3f2a1bc0d1e2..9d0e4f2a1b2c   1 file   +3 -1
 Why      8 findings (F1, F2, F3, F4, F5 and 3 more) at or above medium
 
@@ -130,8 +139,9 @@ def test_other_places_of_a_dependency_finding_name_their_package() -> None:
 
 def test_it_leads_with_the_decision_its_counts_and_why_in_three_lines() -> None:
     assert render_verdict(rich_verdict()).startswith("""\
-NEEDS CHANGES   REVIEW INCOMPLETE (2 gaps)   1 critical, 1 high, 1 medium, 1 low
-confidence 0.71
+NEEDS CHANGES, REVIEW INCOMPLETE by analyzers and 2 agents
+Verdict  needs_changes   review incomplete (2 gaps)
+         1 critical, 1 high, 1 medium, 1 low   confidence 0.71
 Change   main..9d0e4f2a1b2c   61 files   +1,404 -233
 Read     61 files: 17 read as code, 44 not read (lock file, binary)
 Why      2 open findings of severity high or above (policy: needs_changes at
@@ -148,7 +158,7 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
         detail="verbose",
     )
     order = [
-        "NEEDS CHANGES   ",
+        "NEEDS CHANGES, REVIEW INCOMPLETE",
         "Questions to the author",
         "Critical",
         "High",
@@ -176,9 +186,10 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
 def test_a_refuted_finding_comes_last_and_is_not_the_one_to_start_with() -> None:
     refuted = finding(1, severity="critical", title="Runs any code", support="refuted")
     text = render_verdict(verdict(verdict="needs_changes", findings=(refuted, finding(2))))
-    assert text.startswith("NEEDS CHANGES   review complete   1 high, 1 refuted")
+    assert text.splitlines()[1] == "Verdict  needs_changes   review complete   1 high, 1 refuted"
     assert "Critical (" not in text
-    assert text.index("\nHigh (1)") < text.index("\nRefuted (1)") < text.index("Runs any code")
+    assert text.index("\nHigh (1)") < text.index("\nAlso noticed (1)") < text.index("Runs any code")
+    assert "  src/upload.py:42: critical: Runs any code, refuted [F1]\n" in text
 
 
 def test_how_the_review_went_is_shown_on_demand_only() -> None:
@@ -194,7 +205,7 @@ def test_offline_nothing_speaks_of_a_judge_a_score_or_model_calls() -> None:
     text = render_verdict(offline, detail="verbose").lower()
     for word in ("judge", "score", "confidence 0.71", "turns"):
         assert word not in text
-    assert text.count("model") == text.count("without a model") == 1
+    assert "model" not in text
     assert "playbook steps 48" in text
 
 
@@ -216,6 +227,85 @@ def test_findings_of_equal_severity_keep_the_order_of_the_verdict() -> None:
     )
     text = render_verdict(verdict(verdict="block", findings=found))
     assert text.index("3.py:42  T3") < text.index("2.py:42  T2") < text.index("1.py:42  T1")
+
+
+def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() -> None:
+    found = [
+        finding(n, severity=severity, support=support, title=f"T{n}")
+        for n, (severity, support) in enumerate(
+            (("low", "claimed"), ("info", "verified"), ("low", "agreed")), 1
+        )
+    ]
+    text = render_verdict(verdict(findings=tuple(found)))
+    assert text.startswith("ONLY MINOR FINDINGS by analyzers · nobody read it for logic\n")
+    assert "Low (" not in text
+    assert block(text, "Also noticed (3)").splitlines()[1:] == [
+        "  src/upload.py:42: low: T3, agreed [F3]",
+        "  src/upload.py:42: low: T1, claimed [F1]",
+        "  src/upload.py:42: info: T2, verified [F2]",
+    ]
+
+
+def test_one_rule_at_fifty_places_is_one_entry_that_counts_them() -> None:
+    found = tuple(
+        finding(n, title=f"Undefined name `x{n}`", path=f"src/m{n % 40}.py") for n in range(1, 51)
+    )
+    text = render_verdict(verdict(verdict="needs_changes", findings=found))
+    assert "      also at 49 more places in 40 files: diffcourt show" in text
+    assert text.count("Undefined name") == 1
+    two = render_verdict(verdict(verdict="needs_changes", findings=found[:2]))
+    assert "      also at src/m2.py:42: Undefined name `x2` [F2]\n" in two
+    whole = render_verdict(verdict(verdict="needs_changes", findings=found), detail="full")
+    assert whole.count("Undefined name") == 50
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 60])
+@pytest.mark.parametrize("detail", ["short", "brief"])
+def test_five_findings_are_above_the_fold_and_each_other_one_has_a_line(
+    count: int, detail: Detail
+) -> None:
+    found = tuple(finding(n, rule=f"r{n}", title=f"T{n}") for n in range(1, count + 1))
+    outcome: Outcome = "block" if count else "merge"
+    text = render_verdict(verdict(verdict=outcome, findings=found), detail=detail)
+    assert text.count("] by ruff") == (min(count, 5) if detail == "brief" else 0)
+    assert ("Also noticed" in text) == (count > 5)
+    above = text.partition("Also noticed")[0]
+    assert [f"F{n}" for n in range(1, 6) if f"[F{n}" in above] == [
+        f"F{n}" for n in range(1, min(count, 5) + 1)
+    ]
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "NOTHING FOUND by analyzers · nobody read it for logic"),
+        ({"provenance": MODEL, "agents": (READER,)}, "NOTHING FOUND by analyzers and 1 agent"),
+        (
+            {"provenance": MODEL, "agents": (replace(READER, status="failed"),)},
+            "NOTHING FOUND by analyzers · nobody read it for logic",
+        ),
+        (
+            {"provenance": MODEL, "agents": (READER,), "depth": DepthCounts(unread_hunks=3)},
+            "NOTHING FOUND by analyzers and 1 agent · some hunks unread",
+        ),
+        (
+            {"verdict": "block", "status": "incomplete"},
+            "BLOCK, REVIEW INCOMPLETE by analyzers · nobody read it for logic",
+        ),
+        ({"change": replace(verdict().change, files=0)}, "NOTHING TO REVIEW · no file is changed"),
+    ],
+)
+def test_the_first_line_says_what_happened_and_who_read_the_change(
+    changed: dict[str, Any], said: str
+) -> None:
+    given = verdict(**changed)
+    for detail in DETAILS:
+        assert render_verdict(given, detail=detail).splitlines()[0] == said
+    assert render_format("markdown", given, FormatInputs()).startswith(f"### Diffcourt: {said}\n")
+    page = render_format("html", given, FormatInputs())
+    assert f"<title>{said}: no findings</title>" in page
+    assert ('class="merge"' in page) == (given.verdict == "merge" and "agent" in said.split())
 
 
 def test_a_finding_names_its_cause_and_what_agents_add_in_their_words() -> None:
@@ -314,9 +404,9 @@ def test_forty_findings_are_a_hundred_lines_at_most_and_the_rest_is_counted() ->
     lines = render_verdict(document).splitlines()
     assert len(lines) <= 100
     assert "  src/part1.py:42  Defect 1" in lines
-    assert "  src/part7.py:42  [F7] Defect 7" in lines
-    (left,) = [line for line in lines if line.startswith("  and ") and "low)" in line]
-    assert left.endswith(" low): diffcourt show 20260314-092653-k3f9")
+    assert "Also noticed (35)" in lines
+    assert "  src/part7.py:42: medium: Defect 7 [F7]" in lines
+    assert sum("  why: Because of this" in line for line in lines) == 5
     whole = render_verdict(document, detail="full")
     assert whole.count("why: Because of this") == 40
     assert "more" not in whole
@@ -353,7 +443,9 @@ def test_a_report_full_of_long_texts_keeps_to_a_hundred_lines() -> None:
         )
     )
     assert len(text.splitlines()) <= 100
-    assert re.search(r"\n  and \d+ more \(\d+ high\): diffcourt show 20260314-092653-k3f9\n", text)
+    assert re.search(
+        r"\n  and \d+ more \(\d+ high\):\s+diffcourt show 20260314-092653-k3f9\n", text
+    )
 
 
 def test_a_long_line_of_a_quotation_is_folded_so_that_its_end_is_seen() -> None:
@@ -400,10 +492,10 @@ def test_a_finding_of_agents_says_who_supports_it() -> None:
         finding(5, rule="e", support="claimed", severity="medium"),
     )
     text = render_verdict(verdict(findings=claims))
-    assert "[F5, e] by ruff, claimed\n" in text
+    assert "[F5, e] by ruff, claimed: the word of ruff alone\n" in text
     assert "[F1, a] by ruff, verified\n" in text
     assert "[F2, b] by ruff, claimed" in text
-    assert "[F3, c] by ruff, refuted" in text
+    assert ", refuted [F3]" in text
     assert "[F4, d] by ruff\n" in text
 
 
@@ -414,7 +506,8 @@ def test_a_shortened_finding_keeps_its_title_and_counts_its_other_places() -> No
     found = [finding(n, severity="high", rule=f"r{n}", detail="why " * 200) for n in range(1, 9)]
     found += [finding(n, severity="low", rule="same", title=title) for n in (9, 10)]
     text = " ".join(render_verdict(verdict(findings=tuple(found))).split())
-    assert f"[F9] {title} (and 1 more place)" in text
+    assert f"src/upload.py:42: low: {title[:20]}" in text
+    assert "... (and 1 more place) [F9]" in text
 
 
 def test_a_long_quotation_is_cut_and_says_how_much_is_left() -> None:
@@ -461,7 +554,7 @@ def test_one_reason_of_many_tools_is_one_entry_of_its_file() -> None:
     text = render_verdict(verdict(status="incomplete", skipped=gaps))
     assert "\n    b.py  tool0, tool1, tool2 and 4 more: does not parse: line 2\n" in text
     assert text.count("does not parse") == 1
-    assert "REVIEW INCOMPLETE (7 gaps)" in text
+    assert "review incomplete (7 gaps)" in text
 
 
 def test_many_gaps_of_one_tool_are_one_entry_with_the_tool_named() -> None:
@@ -486,7 +579,7 @@ def test_waived_and_rejected_findings_are_named_and_not_counted() -> None:
         Rejected(finding=finding(4, path="c.py", title="H"), reason="no such quotation"),
     )
     text = render_verdict(verdict(findings=(waived,), rejected=rejected))
-    assert "no findings" in text.splitlines()[0]
+    assert "no findings" in text.splitlines()[1]
     assert (
         block(text, "Waived")
         == """\
@@ -536,8 +629,8 @@ def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:
     assert time.process_time() - started < 5
     assert text.index("last.py:42") < text.index("src/f1.py:42")
     assert "  src/f1.py:42  `subprocess`" in text
-    assert "and 9,986 more" in text
-    assert "1 critical, 9,999 low" in text.splitlines()[0]
+    assert "also at 9,998 more places in 9,998 files: diffcourt show" in text
+    assert "1 critical, 9,999 low" in text.splitlines()[1]
     assert len(text.splitlines()) <= 100
 
 
@@ -668,7 +761,7 @@ def test_what_the_cache_saved_stands_beside_the_tokens_and_what_was_not_counted_
 def test_a_short_report_names_place_and_id_of_a_finding_however_long_its_path() -> None:
     path = "src/" + "deeper/" * 20 + "a.py"
     given = verdict(verdict="needs_changes", exit_code=1, findings=(finding(1, path=path),))
-    first, line, *_, last = render_verdict(given, detail="short").splitlines()
+    first, _, line, *_, last = render_verdict(given, detail="short").splitlines()
     assert first.startswith("NEEDS CHANGES")
     assert line == f"{path}:42: high: `subprocess` call with `she... [F1]"
     assert last == "NEEDS CHANGES  1 high · exit 1 · diffcourt show 20260314-092653-k3f9"

@@ -59,8 +59,8 @@ async def test_of_equal_severity_security_comes_first_and_is_where_to_start(tmp_
 
 async def test_a_clean_change_is_a_few_lines_and_speaks_of_no_judge(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {"app.py": "X = 1\n"}))
-    first, place, *rest = render_verdict(verdict).splitlines()
-    assert first == "MERGE   review complete   no findings   without a model"
+    first, _, place, *rest = render_verdict(verdict).splitlines()
+    assert first == "NOTHING FOUND by analyzers · nobody read it for logic"
     assert verdict.confidence is None
     assert place.endswith("   1 file   +1 -0")
     assert rest == [

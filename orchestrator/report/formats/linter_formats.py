@@ -14,7 +14,6 @@ from xml.etree import ElementTree as ET
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     LEVELS,
@@ -22,12 +21,13 @@ from orchestrator.report.formats.open_findings import (
     Level,
     ListedEntry,
     describe_finding,
+    describe_result,
     describe_skip,
     gaps,
-    headline,
     list_entries,
     place_in_head,
 )
+from orchestrator.report.ranking import open_findings
 from orchestrator.report.terminal_escaping import (
     as_json,
     escape_line,
@@ -61,7 +61,7 @@ def render_annotations(verdict: Verdict, _: FormatInputs) -> str:
     if len(commands["note"]) >= MAX_ANNOTATIONS:
         kept.pop()  # a notice says the outcome
     left_out = sum(map(len, commands.values())) - len(kept)
-    text = escape_line(headline(verdict))
+    text = escape_line(describe_result(verdict))
     if left_out:
         text += f". {left_out:,} more than a step can show: see the report"
     return "".join([*kept, _command("note", text, {"title": "Diffcourt"})])

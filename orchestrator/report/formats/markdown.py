@@ -2,21 +2,23 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import (
+    PLACES,
     count_by_severity,
+    describe_support,
     fix_command,
     format_location,
     name_provers,
-    open_findings,
 )
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
+from orchestrator.report.ranking import Cause, headline, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, escape_unprintable
 from orchestrator.report.text_layout import truncate
 from orchestrator.report.verdict_text import (
@@ -84,37 +86,59 @@ DETAIL = 4_000
 
 
 def render_markdown(verdict: Verdict, _: FormatInputs) -> str:
-    """The outcome, open findings with their evidence, and what was not reviewed.
+    """What happened, the findings told at length, a line for each other, and what is missing.
 
     Verified patches are shown in the room that the findings leave; findings that do not fit are
     counted.
     """
+    ranked = rank_findings(verdict)
     bottom = [*_describe_gaps(verdict), *_describe_waived(verdict)]
     parts = _describe_outcome(verdict)
     room = MAX_CHARACTERS - sum(len(part) + 2 for part in (*parts, *bottom)) - 200
-    findings = open_findings(verdict)
     shown: list[tuple[Finding, str]] = []
-    for finding in findings:
-        text = describe_finding(finding)
+    rest = list(ranked.also_noticed)
+    for number, cause in enumerate(ranked.at_length):
+        text = describe_finding(*cause)
         if len(text) + 2 <= room:
             room -= len(text) + 2
-            shown.append((finding, text))
+            shown.append((cause[0], text))
+        else:
+            rest.insert(number - len(shown), cause)
+    noticed = _describe_noticed(rest, room)
+    room -= len(noticed) + 2
     for finding, text in shown:
         parts.append(text)
         patch = "\n\n".join(filter(None, (describe_tests(finding), describe_patch(finding))))
         if patch and len(patch) + 2 <= room:
             room -= len(patch) + 2
             parts.append(patch)
-    if len(shown) < len(findings):
-        parts.append(f"{count_noun(len(findings) - len(shown), 'further finding')} in the verdict.")
-    return "\n\n".join([*parts, *bottom]) + "\n"
+    return "\n\n".join(filter(None, [*parts, noticed, *bottom])) + "\n"
+
+
+def _describe_noticed(causes: Sequence[Cause], room: int) -> str:
+    """A line for each cause, folded away, and the number of findings that do not fit."""
+    if not causes:
+        return ""
+    room -= 200
+    lines: list[str] = []
+    for cause in causes:
+        line = f"- {_describe_title(cause[0])}"
+        line += f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    if left := sum(map(len, causes[len(lines) :])):
+        lines.append(f"- {count_noun(left, 'further finding')} in the verdict.")
+    summary = f"<details><summary>Also noticed ({sum(map(len, causes)):,})</summary>"
+    return "\n\n".join([summary, "\n".join(lines), "</details>"])
 
 
 def _describe_outcome(verdict: Verdict) -> list[str]:
-    outcome = verdict.verdict.replace("_", " ").upper()
     status = "review complete" if verdict.status == "complete" else "**REVIEW INCOMPLETE**"
     found = count_by_severity(verdict.findings) or "no findings"
-    parts = [f"### Diffcourt: {outcome}", f"{status} · {found} · {describe_reliance(verdict)}"]
+    facts = (f"`{verdict.verdict}`", status, found, describe_reliance(verdict))
+    parts = [f"### Diffcourt: {headline(verdict)}", " · ".join(filter(None, facts))]
     if override := verdict.override:
         who = f"Overridden to {override.verdict} by {override.by} at {override.at}"
         parts.append(_prose(f"{who}, for this head only: {override.reason}"))
@@ -132,20 +156,26 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
     return parts + _list("Questions to the author", map(_prose, questions))
 
 
-def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
+def _describe_title(finding: Finding, *, bold: str = "", support: str | None = None) -> str:
+    title, place = _prose(finding.title, MAX_CELLS), _place(finding)
+    names = " ".join(map(code, filter(None, (finding.rule, finding.identity))))
+    support = finding.support if support is None else support
+    mark = "" if support in {"", "proven"} else f", {support}"
+    return f"{bold}{finding.severity}: {title}{bold} {place} ({names}){mark}"
+
+
+def describe_finding(finding: Finding, *others: Finding, quoted: bool = True) -> str:
     """A finding with its place, rule, identity, reason and advice.
 
     Args:
+        others: those of the same cause; their places are named.
         quoted: with the lines that it cites.
     """
-    title, place = _prose(finding.title, MAX_CELLS), _place(finding)
-    names = f"{code(finding.rule)} {code(finding.identity)}"
-    lines = [f"**{finding.severity}: {title}** {place} ({names})"]
+    support = _prose(describe_support(finding), MAX_CELLS)
+    lines = [_describe_title(finding, bold="**", support=support)]
     marks: list[str] = (
         [finding.since_previous] if finding.since_previous in {"new", "reopened"} else []
     )
-    if finding.support != "proven":
-        marks.append(finding.support)
     if finding.lowered_from:
         marks.append(f"reported as {finding.lowered_from}")
     if finding.carried_over:
@@ -154,8 +184,17 @@ def describe_finding(finding: Finding, *, quoted: bool = True) -> str:
     if finding.because_of:
         lines.append(_prose(describe_cause(finding.because_of), MAX_CELLS))
     places = {f"{one.path}:{one.start_line}": None for one in finding.reports if one.path}
+    places |= {format_location(one): None for one in others}
     if places:
-        lines.append(f"Also at {', '.join(map(code, places))}")
+        named = ", ".join(code(truncate(place, MAX_CELLS)) for place in [*places][:PLACES])
+        more = f" and {len(places) - PLACES:,} more" if len(places) > PLACES else ""
+        lines.append(f"Also at {named}{more}")
+    if finding.support == "verified":
+        lines += [
+            f"{_prose(one.by)} confirms it: {_prose(one.reason, MAX_CELLS)}"
+            for one in finding.remarks
+            if one.action == "confirms"
+        ][:1]
     if finding.detail:
         cut = " ..." if len(finding.detail) > DETAIL else ""
         detail = f"{finding.detail[:DETAIL]}{cut}"

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import count_by_severity, open_findings
+from orchestrator.report.findings_text import count_by_severity
+from orchestrator.report.ranking import headline, open_findings
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 Level = Literal["error", "warning", "note"]
@@ -135,7 +136,6 @@ def joined_gaps(verdict: Verdict) -> list[Skipped]:
     ]
 
 
-def headline(verdict: Verdict) -> str:
-    """``needs_changes, review incomplete: 2 high, 1 low``, on one line."""
-    found = count_by_severity(verdict.findings) or "no findings"
-    return f"{verdict.verdict}, review {verdict.status}: {found}"
+def describe_result(verdict: Verdict) -> str:
+    """The headline with the number of findings, on one line."""
+    return f"{headline(verdict)}: {count_by_severity(verdict.findings) or 'no findings'}"

@@ -21,16 +21,17 @@ from orchestrator.code_review.fixes.patch_lines import (
     split_line_ends,
 )
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import name_provers, open_findings
+from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.open_findings import (
     LEVELS,
     describe_finding,
+    describe_result,
     describe_skip,
     gaps,
-    headline,
     place_in_head,
 )
+from orchestrator.report.ranking import open_findings
 from orchestrator.report.terminal_escaping import as_json, escape_code_lines, escape_line
 
 MAX_RESULTS = 5_000
@@ -101,7 +102,7 @@ def _describe_invocation(verdict: Verdict, left_out: int) -> dict[str, Any]:
     return {
         "executionSuccessful": verdict.status == "complete",
         "exitCode": verdict.exit_code,
-        "exitCodeDescription": headline(verdict),
+        "exitCodeDescription": describe_result(verdict),
         "toolExecutionNotifications": notifications,
     }
 

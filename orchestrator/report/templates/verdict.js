@@ -13,6 +13,14 @@
     [...document.querySelectorAll("ol.index a")].map((link) => [link.hash, link.closest("li")]),
   );
   const where = document.querySelector(".pager") ? " on this page" : "";
+  const noticed = [...document.querySelectorAll("details.noticed")];
+  const reveal = (one) => one?.closest("details.noticed")?.setAttribute("open", "");
+  const follow = () => {
+    const one = document.getElementById(location.hash.slice(1));
+    reveal(one);
+    if (one) one.scrollIntoView({ block: "start" });
+  };
+  addEventListener("hashchange", follow);
   let here = -1;
   const visible = () => all.filter((one) => !one.hidden);
   const apply = () => {
@@ -27,6 +35,7 @@
       const entry = entries.get(`#${one.id}`);
       if (entry) entry.hidden = one.hidden;
     }
+    for (const box of noticed) box.hidden = !box.querySelector("article:not([hidden])");
     here = -1;
     count.textContent = `${visible().length} of ${all.length} findings${where}`;
   };
@@ -35,6 +44,7 @@
     if (shown.length === 0) return;
     here = Math.min(Math.max(here + step, 0), shown.length - 1);
     all.forEach((one) => one.classList.toggle("here", one === shown[here]));
+    reveal(shown[here]);
     shown[here].focus({ preventScroll: true });
     shown[here].scrollIntoView({ block: "start" });
   };
@@ -47,10 +57,12 @@
   // Only what scrolls is a stop of the Tab key.
   const boxes = [...document.querySelectorAll(".code")];
   const setStops = () => {
-    const scrolls = boxes.map((box) => box.scrollWidth > box.clientWidth);
+    const closed = "details.noticed:not([open])";
+    const scrolls = boxes.map((box) => box.closest(closed) || box.scrollWidth > box.clientWidth);
     boxes.forEach((box, number) => (box.tabIndex = scrolls[number] ? 0 : -1));
   };
   addEventListener("resize", setStops);
+  noticed.forEach((box) => box.addEventListener("toggle", setStops));
   setStops();
   text.addEventListener("input", apply);
   category.addEventListener("change", apply);
@@ -68,4 +80,5 @@
     }
   });
   apply();
+  follow();
 })();

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from msgspec.structs import asdict
 
-from orchestrator.app.runs.run_index import CachedRunIndex
+from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.catalog.shared_literals import SEVERITIES
+from orchestrator.report.ranking import name_outcome
 from orchestrator.report.text_layout import format_duration
 from orchestrator.web.runs.comparison import Comparison
 from orchestrator.web.runs.decisions import Decisions, FindingActions
@@ -45,6 +46,12 @@ def _write_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
 
 
+def _name_outcome(run: RunSummary) -> str:
+    if run.brief is None or run.brief.override:
+        return _VERDICTS.get(run.verdict, run.verdict)
+    return name_outcome(run.verdict, found=any(run.brief.counts.values()))
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
     "consequence": lambda level: _CONSEQUENCES.get(level, "nobody knows what it changes"),
@@ -52,6 +59,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "fields": lambda chosen: {name: value for name, value in asdict(chosen).items() if value},
     "limit": _write_limit,
     "live_meters": live_meters,
+    "outcome_name": _name_outcome,
     "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
     "query": lambda values: urlencode({k: v for k, v in values.items() if v not in {"", None}}),
     "severities": lambda counts: [(s, counts[s]) for s in SEVERITIES if counts.get(s)],

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from orchestrator.app.runs.run_details import RunDetails
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
-from orchestrator.report.findings_text import open_findings
+from orchestrator.report.ranking import open_findings
 from orchestrator.web.runs.run_pages import meters_of
 from orchestrator.web.site import Visit
 

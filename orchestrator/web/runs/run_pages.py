@@ -20,7 +20,6 @@ from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
 from orchestrator.foreign_json import parse_json
-from orchestrator.report.findings_text import open_findings
 from orchestrator.report.formats.html_page.findings import render_findings, render_lines
 from orchestrator.report.formats.html_page.overview import render_coverage
 from orchestrator.report.formats.html_page.run_sections import (
@@ -29,6 +28,7 @@ from orchestrator.report.formats.html_page.run_sections import (
     render_timeline,
     whole_window,
 )
+from orchestrator.report.ranking import AT_LENGTH, headline, open_findings, rank_findings
 from orchestrator.web.runs.run_list import page_number
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
@@ -39,8 +39,6 @@ MAX_KEPT = 8
 """Runs that are kept, for the next page of one."""
 MAX_BODY = 300
 """Characters of a row that the journal's page shows."""
-MAX_TOP = 6
-"""Findings that the overview lists."""
 LIMITS = {"usd": "US dollars", "tokens": "Tokens", "tool_calls": "Tool calls", "minutes": "Minutes"}
 
 
@@ -153,14 +151,15 @@ class RunPages:
             unvisited=[name for name in states if name not in visited],
             grants=_raisable(found),
             sections=render_coverage(verdict) if verdict else "",
-            top=open_findings(verdict)[:MAX_TOP] if verdict else [],
+            headline=headline(verdict) if verdict else "",
+            top=rank_findings(verdict).in_order[:AT_LENGTH] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:
         """Findings on the lines of the change, by page; ``at`` names one of the page."""
         found, html, page, pages = self.load(visit.values["run"]), Markup(), 1, 1
         if found.verdict is not None:
-            shown = open_findings(found.verdict)
+            shown = rank_findings(found.verdict).in_order
             at = [place for place, one in enumerate(shown) if one.id == visit.query.get("at")]
             page, pages = _paged(visit, len(shown), FINDINGS_PER_PAGE)
             page = at[0] // FINDINGS_PER_PAGE + 1 if at else page

@@ -14,11 +14,10 @@ from orchestrator.report.formats.html_page.overview import (
     list_rounds,
     render_coverage,
 )
-from orchestrator.report.formats.open_findings import gaps
+from orchestrator.report.formats.open_findings import describe_result, gaps
 from orchestrator.report.page_templates import asset, render, shared_style
+from orchestrator.report.ranking import describe_outcome, describe_readers, is_read
 from orchestrator.report.verdict_text import describe_since_previous
-
-_OUTCOMES = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
 
 
 def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = "") -> str:
@@ -27,15 +26,16 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
     Args:
         more: further sections, such as ``run_sections.render_run`` with how the run went.
     """
-    outcome, counts = _OUTCOMES[verdict.verdict], count_by_severity(verdict.findings)
     page = render(
         "verdict.html",
         verdict=verdict,
-        title=f"{outcome}: {counts or 'no findings'}",
+        title=describe_result(verdict),
         style=shared_style() + asset("verdict.css"),
         script=asset("verdict.js"),
-        outcome=outcome,
-        counts=counts,
+        outcome=describe_outcome(verdict),
+        readers=describe_readers(verdict),
+        unread=verdict.verdict == "merge" and not is_read(verdict),
+        counts=count_by_severity(verdict.findings),
         about=list_facts(verdict),
         gaps=len(gaps(verdict)),
         since=describe_since_previous(verdict),

@@ -16,12 +16,13 @@ from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.findings_text import (
+    describe_support,
     fix_command,
     format_location,
     name_provers,
-    open_findings,
 )
 from orchestrator.report.page_templates import element, html, join, make_printable, render
+from orchestrator.report.ranking import Cause, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
 MAX_CHARACTERS = 400
@@ -159,8 +160,6 @@ MAX_FINDINGS = 5_000
 """Findings that a page shows."""
 LISTED_FROM = 4
 """Findings from which on a list of them stands above."""
-MAX_OPEN = 20
-"""Findings up to which that list is open at first."""
 
 
 def render_findings(
@@ -171,33 +170,42 @@ def render_findings(
     part: slice = slice(MAX_FINDINGS),
     link: Callable[[Finding], str] = "#{0.id}".format,
 ) -> Markup:
-    """The open findings, most severe first, then waived and rejected ones folded away.
+    """The few findings told at length; folded away the others, waived and rejected ones.
 
     Args:
         actions: what stands at the end of a finding.
         part: of the findings that stand here; the list of all above them has the others too.
         link: where a finding stands.
     """
-    findings = open_findings(verdict)
+    ranked = rank_findings(verdict)
+    findings = ranked.in_order
+    here = {one.id for one in findings[part]}
+
+    def causes(ranks: Sequence[Cause]) -> list[list[Finding]]:
+        kept = ([one for one in cause if one.id in here] for cause in ranks)
+        return [cause for cause in kept if cause]
+
     counts = Counter(one.severity for one in findings)
     return render(
         "findings.html",
         findings=findings,
-        shown=findings[part],
+        at_length=causes(ranked.at_length),
+        also_noticed=causes(ranked.also_noticed),
         link=link,
+        noticed=sum(map(len, ranked.also_noticed)),
         severities=[(name, counts[name]) for name in SEVERITIES if counts[name]],
         waived=[(one, one.waiver) for one in verdict.findings if one.state == "waived"],
         rejected=[(entry.finding, entry.reason) for entry in verdict.rejected],
         excerpt=lambda one: render_excerpt(one, excerpts.get(one.id, ())),
         actions=actions,
         location=format_location,
+        support=describe_support,
         words=_list_words,
         proof=_describe_proof,
         patch_lines=render_patch,
         command=fix_command,
         max_findings=MAX_FINDINGS,
         listed_from=LISTED_FROM,
-        max_open=MAX_OPEN,
     )
 
 

@@ -20,11 +20,13 @@ Rows = Sequence[Sequence[Any]]
 def list_facts(verdict: Verdict) -> Facts:
     """The change, and how it was reviewed."""
     change = verdict.change
+    reliance = describe_reliance(verdict)
     return [
         ("Change", f"{change.base[:12]}..{change.head[:12]}"),
         ("Files", f"{change.files:,}"),
         ("Lines", f"+{change.added_lines:,} −{change.removed_lines:,}"),
-        ("Review", f"{verdict.status}, {describe_reliance(verdict)}"),
+        ("Verdict", verdict.verdict),
+        ("Review", ", ".join(filter(None, (verdict.status, reliance)))),
     ]
 
 
