@@ -181,9 +181,7 @@ def _estimate_share(
     prices = {model: price_of(known, split(model)[1]) for model in models}
     looks = 0 if state.is_trivial else bool(spec.skills) + LOOKS
     turns = int(min(looks + 1, spec.bounds.turns))
-    fresh = task.key.part == verifier.PART
-    runtime = verifier.fresh_context(state.runtime) if fresh else state.runtime
-    request = first_request(spec, task.brief, runtime)
+    request = first_request(spec, task.brief, state.runtime)
     shared = _shared_tokens(request)
     cached = shared if models[0] in opened else 0
     opened |= {models[0]} if shared else set()

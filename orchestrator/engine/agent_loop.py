@@ -106,10 +106,11 @@ class AgentRuntime(Struct, frozen=True):
     """What the agents of a run share: model, executor, journal, policies.
 
     Attributes:
-        opening: what every agent's first message begins with, in the same bytes.
-        common_tools: the tools that every agent is shown together with an opening; the executor
-            refuses a call that an agent may not make.
-        contracts: of all agents that share the opening, by name; sent as one output schema.
+        opening: what an agent's first message begins with, in the same bytes, if its contract is
+            one of ``contracts``; others share no prefix.
+        common_tools: the tools that are shown together with an opening; the executor refuses a
+            call that an agent may not make.
+        contracts: of the agents that share the opening, by name; sent as one output schema.
         outgoing: maps an agent's name and report to the report as output guards change it; raises
             ``GuardRefused``.
         check_report: maps an agent's name, its report and the report that was sent back before it,
@@ -140,8 +141,7 @@ def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request
 def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Context:
     """The context of an agent's model."""
     choice, executor = runtime.choose_model(spec), runtime.executor
-    # An agent without tools that gives one answer shares no prefix with the others.
-    opening = runtime.opening if spec.tools else ""
+    opening = runtime.opening if contract_name(spec.contract, runtime.contracts) else ""
     return Context(
         spec,
         brief,

@@ -293,6 +293,7 @@ async def test_the_opening_is_on_record_once_for_all_agents_and_without_secrets(
         model = ScriptedModel(dict.fromkeys(names, replies))
         async with open_memory_journal(store, secrets=["sk-0123456789abcdef"]) as journal:
             runtime = replace(make_runtime(journal, model), opening=opening, common_tools=("echo",))
+            runtime = replace(runtime, contracts={"report": REPORT})
             for name in names:
                 agent = spec(name, "echo", contract=REPORT, bounds=Bounds(turns=3))
                 await run_agent(agent, f"Look, {name}.", runtime, Key("act", 1, name), account())

@@ -142,15 +142,27 @@ def test_later_agents_of_a_model_read_the_opening_from_the_cache(
         found = server.requests
     by_model: dict[str, list[ReceivedRequest]] = {}
     for seen in found:
-        if seen.agent in {"lead", "judge", *TEAM} and seen.body.get("tools"):
+        if seen.agent in {"lead", *TEAM} and seen.body.get("tools"):
             by_model.setdefault(str(seen.body["model"]), []).append(seen)
     later = [seen for requests in by_model.values() for seen in requests[1:]]
-    assert {"judge", "security"} <= {seen.agent for seen in later}
-    assert len(later) >= 4
+    assert "security" in {seen.agent for seen in later}
+    assert len(later) >= 3
     for seen in later:
         used = seen.usage
         assert used is not None
         assert used.cached_tokens >= 0.8 * used.input_tokens
+
+
+def test_the_judge_reads_findings_and_names_of_files_and_not_the_whole_change(
+    reviewed: Reviewed,
+) -> None:
+    (judge,) = [seen for seen in reviewed[1] if seen.agent == "judge"]
+    text = str(judge.body)
+    assert "app.py: modified, code, +" in text
+    assert "Text evaluated as code" in text
+    assert not [said for said in ("diff --git", "Rules for reports", "SpecialistReport", "propose_plan")
+                if said in text]  # fmt: skip
+    assert {tool["name"] for tool in judge.body["tools"]} == {"read_file", "search", "git_diff"}
 
 
 def test_a_call_of_another_agents_tool_is_refused_and_no_gap(reviewed: Reviewed) -> None:

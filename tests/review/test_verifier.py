@@ -233,8 +233,9 @@ async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_pat
     (shown,) = facts(request)["claims"]
     assert shown["claim"] == "Evaluates what a visitor sends"
     assert shown["goes_wrong"] == "A visitor runs code."
-    assert "+5:     return evaluate(query)" in shown["lines"]
-    assert "return 0" in shown["diff"]
+    (code,) = facts(request)["code"]
+    assert "+5:     return evaluate(query)" in code["lines"].split("\n")
+    assert "-2:     return 0" in code["lines"].split("\n")
     assert sorted(tool.name for tool in request.tools) == ["git_diff", "read_file", "search"]
     text = str(request.messages)
     assert not [word for word in ("I am certain", "critical", "0.9", "generalist") if word in text]

@@ -1,11 +1,21 @@
 """How findings are described to agents in briefs."""
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.findings.citations import changed_lines, read_lines
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding, Rejected
 
 MAX_TEXT = 500
 """Characters of each text, unless a brief has less room."""
+
+MAX_WIDTH = 1_000
+"""Characters of a line of code."""
+
+ALIKE = 10
+"""Findings of the same words that are named behind the first of them."""
 
 
 def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) -> dict[str, Any]:
@@ -50,3 +60,68 @@ def describe_rejected(
 def shorten(text: str, longest: int = MAX_TEXT) -> str:
     """A text cut to a number of characters, with dots if it was longer."""
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+def group_alike(findings: Iterable[Finding], *, proven: bool = False) -> list[list[Finding]]:
+    """Groups of findings that differ only in their place; contested findings are not grouped.
+
+    Args:
+        proven: group only those that are proven.
+    """
+    groups: dict[Hashable, list[Finding]] = {}
+    for one in findings:
+        same = (one.title, one.rule, one.severity, one.state, one.support, one.reported_by)
+        single = one.objections or (proven and one.support != "proven")
+        groups.setdefault(one.id if single else same, []).append(one)
+    return list(groups.values())
+
+
+def name_alike(others: Sequence[Finding]) -> dict[str, Any]:
+    """The ids and places of the rest of a group; nothing if there is none."""
+    named = [f"{one.id} {one.path}:{one.start_line}" for one in others[:ALIKE]]
+    more = {"alike_not_shown": len(others) - ALIKE} if len(others) > ALIKE else {}
+    return {"alike": named, **more} if named else {}
+
+
+async def code_around(
+    workspace: ReviewWorkspace,
+    findings: Iterable[Finding],
+    diffs: Mapping[str, NumberedFileDiff],
+    around: int,
+) -> list[dict[str, str]]:
+    """The code around findings, each line once, with what the change adds and removes there.
+
+    A line is ``12: text`` behind a sign: a space, ``+`` with its number in head, or ``-`` with its
+    number in base.
+
+    Args:
+        diffs: of the changed files, by path.
+        around: lines before and after each finding.
+    """
+    spans = sorted(
+        (one.path, one.evidence.side, max(1, one.start_line - around), one.end_line + around)
+        for one in findings
+    )
+    shown: list[dict[str, str]] = []
+    while spans:
+        path, side, first, last = spans.pop(0)
+        while spans and spans[0][:2] == (path, side) and spans[0][2] <= last + 1:
+            last = max(last, spans.pop(0)[3])
+        lines = await read_lines(workspace, side, path)
+        changed, last = changed_lines(workspace, side, path), min(last, len(lines))
+        other_side, at = dict[int, list[str]](), 1
+        for line in diffs[path].hunk_lines if path in diffs else ():
+            own = line.new if side == "head" else line.old
+            at = own + 1 if own else at
+            if not own and (number := line.old or line.new):
+                shown_line = f"{line.sign}{number}: {line.text[:MAX_WIDTH]}"
+                other_side.setdefault(at, []).append(shown_line)
+        mark = "+" if side == "head" else "-"
+        text = list[str]()
+        for number in range(first, last + 1):
+            sign = mark if number in changed else " "
+            text += other_side.get(number, ())
+            text.append(f"{sign}{number}: {lines[number - 1][:MAX_WIDTH]}")
+        text += other_side.get(last + 1, ())
+        shown.append({"path": path, "side": side, "lines": "\n".join(text)})
+    return shown

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import FixReport, as_form
-from orchestrator.code_review.agents.finding_descriptions import describe
+from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.agents.finding_descriptions import code_around, describe
 from orchestrator.code_review.agents.judging import has_fixer
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
-from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes
 from orchestrator.code_review.review_state import ReviewState
@@ -26,9 +26,9 @@ MAX_FINDINGS = 10
 LINES_AROUND = 12
 ASKED = """\
 Write a patch for each of these findings that you are sure how to fix: a unified diff against head,
-with its lines exactly as they are, only in files of the change or that the finding names, with at
-most 60 changed lines. Fix the defect and nothing else. Leave out a finding that needs a decision by
-its author.
+with its lines exactly as they are behind sign and number in `code`, only in files of the change or
+that the finding names, with at most 60 changed lines. Fix the defect and nothing else. Leave out a
+finding that needs a decision by its author.
 """
 CORRECTION = """\
 Code has applied your patches in a scratch tree and run the analyzers again. These patches were
@@ -75,7 +75,13 @@ async def _ask(
         build_brief(
             asked,
             state.runtime.executor.nonce,
-            findings=[await _shown(state, finding) for finding in findings],
+            findings=[_shown(finding) for finding in findings],
+            code=await code_around(
+                state.given.workspace,
+                findings,
+                await reviewer_assignment.diffs_by_path(state),
+                LINES_AROUND,
+            ),
         ),
         state.round.key(part),
     )
@@ -94,15 +100,11 @@ async def _ask(
     await prove_fixes(state)
 
 
-async def _shown(state: ReviewState, finding: Finding) -> Mapping[str, object]:
-    """A finding, the lines around it, and what happened to a patch for it."""
-    lines = await read_lines(state.given.workspace, "head", finding.path)
-    first = max(1, finding.start_line - LINES_AROUND)
+def _shown(finding: Finding) -> Mapping[str, object]:
+    """A finding, and what happened to a patch for it."""
     shown = {
         **describe(finding, longest=MAX_DETAIL, quoted=False),
         "fix_suggestion": finding.fix_suggestion,
-        "first_line": first,
-        "lines": lines[first - 1 : finding.end_line + LINES_AROUND],
     }
     if finding.fix is not None:
         shown |= {"refused_patch": finding.fix.patch, "refused_because": finding.fix.reason}

@@ -10,7 +10,11 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
-from orchestrator.code_review.agents.finding_descriptions import describe_rejected
+from orchestrator.code_review.agents.finding_descriptions import (
+    describe_rejected,
+    group_alike,
+    name_alike,
+)
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import (
@@ -21,6 +25,7 @@ from orchestrator.code_review.findings.citations import (
 )
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
@@ -87,6 +92,7 @@ def has_model_lead(state: ReviewState) -> bool:
 
 
 SHOWN_FINDINGS = 60
+SHOWN_FILES = 200
 
 LINES_AROUND, MAX_LINES, MAX_WIDTH = 3, 20, 200
 """Of the text of a finding that the judge is shown."""
@@ -201,7 +207,8 @@ def _abstention(error: str, judged: JudgedCriterion) -> CriterionMark:
 
 async def judge_evidence(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review."""
-    synthesis = state.synthesis
+    synthesis, workspace = state.synthesis, state.given.workspace
+    change, groups = workspace.change, group_alike(synthesis.findings, proven=True)
     reports = list(read_reports(state.team()))
     ruled_out = [
         {"agent": report.agent, **to_builtins(one)}
@@ -216,11 +223,13 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     purpose = state.rounds[0].plan.summary  # empty where no lead plans
     return {
         **({"change": purpose} if purpose else {}),
+        "files": [describe_file(file) for file in by_risk(change.files)[:SHOWN_FILES]],
+        "files_not_shown": max(0, len(change.files) - SHOWN_FILES),
         "findings": [
-            {**_shown(finding), "lines": await cited_lines(state.given.workspace, finding)}
-            for finding in synthesis.findings[:SHOWN_FINDINGS]
+            {**_shown(first), "lines": await cited_lines(workspace, first), **name_alike(others)}
+            for first, *others in groups[:SHOWN_FINDINGS]
         ],
-        "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
+        "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
             {"path": skip.path, "tool": skip.tool, "why": skip.why}
@@ -248,10 +257,10 @@ def _shown(finding: Finding) -> dict[str, Any]:
         {name: proof[name] for name in ("state", "claim", "reason") if proof[name]}
         for proof in fields["proofs"]
     ]
-    for report in fields["reports"]:
-        for name in ("title", "detail"):
-            if report[name] in known:
-                del report[name]
+    fields["reports"] = [
+        {name: value for name, value in report.items() if value and str(value) not in known}
+        for report in fields["reports"]
+    ]
     return {
         name: value
         for name, value in fields.items()
@@ -259,15 +268,13 @@ def _shown(finding: Finding) -> dict[str, Any]:
     }
 
 
-async def cited_lines(
-    workspace: ReviewWorkspace, finding: Finding, around: int = LINES_AROUND, most: int = MAX_LINES
-) -> str:
+async def cited_lines(workspace: ReviewWorkspace, finding: Finding) -> str:
     """The cited lines with context; lines that the change adds or removes are marked."""
     side = finding.evidence.side
     lines = await read_lines(workspace, side, finding.path)
     changed = changed_lines(workspace, side, finding.path)
-    first = max(1, finding.start_line - around)
-    last = min(len(lines), finding.end_line + around, first + most)
+    first = max(1, finding.start_line - LINES_AROUND)
+    last = min(len(lines), finding.end_line + LINES_AROUND, first + MAX_LINES)
     mark = "+" if side == "head" else "-"
     return "\n".join(
         f"{mark if number in changed else ' '}{number}: {lines[number - 1][:MAX_WIDTH]}"

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
 from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import describe
+from orchestrator.code_review.agents.finding_descriptions import code_around, describe
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.verdict_findings import Synthesis
@@ -39,8 +38,6 @@ MAX_TESTS = 3
 """Of one finding."""
 PROVEN_CONFIDENCE = 0.95
 LINES_AROUND = 40
-MAX_DIFF = 12_000
-"""Characters of a file's diff that the prover is shown."""
 EXAMPLE_LINES = 40
 GONE = "the quoted lines are gone, and no test shows the finding any more"
 FIXED = "the test that showed it passes on head now"
@@ -157,19 +154,17 @@ async def _ask(
 ) -> Mapping[str, Sequence[Proof]]:
     """Run one task of the prover and its tests; the new proofs, by the finding's fingerprint."""
     agent = str(state.given.settings.proofs.agent)
-    # Its own opening: the prover needs the neighborhood of its findings, and not the whole change.
-    runtime = replace(state.runtime, opening="", common_tools=(), contracts={})
     diffs = await reviewer_assignment.diffs_by_path(state)
-    shown = [
-        await _shown(state, finding, diffs, earlier.get(finding.fingerprint, ()))
-        for finding in findings
-    ]
     brief = build_brief(
-        asked, state.runtime.executor.nonce, tests=await _test_facts(state), findings=shown
+        asked,
+        state.runtime.executor.nonce,
+        tests=await _test_facts(state),
+        findings=[_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings],
+        code=await code_around(state.given.workspace, findings, diffs, LINES_AROUND),
     )
     # Proofs are optional, so neither a stronger model nor a person is asked after a failure.
     task = Task(replace(state.agent(agent), escalation=()), brief, state.round.key(part))
-    result = await run_task(task, runtime, state.given.budget)
+    result = await run_task(task, state.runtime, state.given.budget)
     state.round.provers.append(result)
     if result.status != "ok":
         return {}
@@ -245,23 +240,10 @@ def _shared(parts: Sequence[str], others: Sequence[str]) -> int:
     return next((at for at, (one, other) in enumerate(pairs) if one != other), len(others) - 1)
 
 
-async def _shown(
-    state: ReviewState,
-    finding: Finding,
-    diffs: Mapping[str, NumberedFileDiff],
-    earlier: Sequence[Proof],
-) -> Mapping[str, object]:
-    """A finding, the lines around it, its file's diff, and what became of its tests."""
-    workspace = state.given.workspace
-    lines = await read_lines(workspace, finding.evidence.side, finding.path)
-    first = max(1, finding.start_line - LINES_AROUND)
-    diff = diffs.get(finding.path)
+def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:
+    """A finding, and what became of its tests."""
     return {
         **describe(finding, longest=MAX_DETAIL, quoted=False),
-        "side": finding.evidence.side,
-        "first_line": first,
-        "lines": lines[first - 1 : finding.end_line + LINES_AROUND],
-        "diff": "\n".join(diff.lines)[:MAX_DIFF] if diff else "",
         **({"tried": [_tried(proof) for proof in earlier]} if earlier else {}),
     }
 

@@ -23,7 +23,7 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.lead_tools import kind_of, risk
+from orchestrator.code_review.tools.lead_tools import by_risk, kind_of, risk
 from orchestrator.code_review.verdict.document_parts import AgentShare, Assignment
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.wording import count_noun
@@ -152,7 +152,7 @@ def _reviewed(state: ReviewState) -> list[str]:
     """The files that agents must review, riskiest first."""
     workspace = state.given.workspace
     files = [file for file in workspace.change.files if not workspace.left_out(file)]
-    return [file.path for file in sorted(files, key=lambda file: (-risk(file), file.path))]
+    return [file.path for file in by_risk(files)]
 
 
 async def _share_out(

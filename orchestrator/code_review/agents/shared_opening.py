@@ -1,10 +1,11 @@
-"""Runs every analyzer before any model is called, and writes the agents' common opening.
+"""Runs every analyzer before any model is called, and writes the common opening.
 
-The opening holds the change, the analyzers' findings and the diff. It is the same bytes for all
-agents, before anything that differs between them, so that a provider's cache serves it to all.
+The opening holds the change, the analyzers' findings and the diff. It is the same bytes for lead
+and examiners, before anything that differs between them, so that a provider's cache serves it to
+all. Whoever works on findings afterwards is shown those and the code around them instead.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from orchestrator.code_review.agents.changes_since_review import (
     newest_first,
     rules_for_known_lines,
 )
-from orchestrator.code_review.agents.judging import participants
+from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
 from orchestrator.code_review.agents.names_used_elsewhere import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import CODE, is_useful
 from orchestrator.code_review.change import history
@@ -32,11 +33,11 @@ from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.findings.reading_depth import list_checked
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.lead_tools import kind_of, risk
+from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import Json, ToolCall
+from orchestrator.engine.types import AgentSpec, Json, ToolCall
 from orchestrator.engine.untrusted_text import frame
 
 SHOWN_FINDINGS = 60
@@ -51,9 +52,8 @@ ATTEMPTS = 2
 
 HEAD = """\
 This is the change that the team reviews. Every analyzer that reads its files has run on all of
-them; their findings are below, so do not search for those again. Where a skill names an analyzer,
-use its findings below. A lead is only a hint: read the lines before you rely on it. Diff lines
-carry their line numbers in base and head.
+them; their findings are below, so do not search for those again. A lead is only a hint: read the
+lines before you rely on it. Diff lines carry their line numbers in base and head.
 """
 
 REPORTING = """\
@@ -151,21 +151,26 @@ async def _run_analyzers(state: ReviewState) -> None:
 
 
 def _common_tools(state: ReviewState) -> tuple[str, ...]:
-    """The tools that all agents are shown: all of the team's except analyzers, which have run.
+    """The tools that all readers are shown: theirs except analyzers, which have run.
 
     A provider's cache depends on equal tools; the executor decides which agent may call which.
     """
-    lead = [state.given.settings.lead] if state.pattern == "team" else []
-    agents = [state.agent(name) for name in (*lead, *state.examiners)]
-    wanted = {tool for agent in agents for tool in agent.tools} - ANALYZERS.keys()
+    wanted = {tool for agent in _readers(state) for tool in agent.tools} - ANALYZERS.keys()
+    if state.shares:
+        wanted -= {*LEAD_TOOLS}
     return tuple(name for name in state.runtime.executor.registry.specs() if name in wanted)
 
 
 def _contracts(state: ReviewState) -> dict[str, Json]:
-    """The contracts of all agents, by name; a provider's cache depends on equal schemas."""
-    decided = replace(state.given.settings, pattern=state.pattern)
-    wanted = [spec.contract for spec in participants(state.given.catalog, decided)]
+    """The readers' contracts, by name; a provider's cache depends on equal schemas."""
+    wanted = [spec.contract for spec in _readers(state)]
     return {name: contract for name, contract in contracts().items() if contract in wanted}
+
+
+def _readers(state: ReviewState) -> list[AgentSpec]:
+    """The agents that read the whole change."""
+    lead = [state.given.settings.lead] if state.pattern == "team" else []
+    return [state.agent(name) for name in (*lead, *state.examiners)]
 
 
 async def _write_opening(
@@ -210,14 +215,12 @@ def _describe_change(
 
 
 def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
-    files = sorted(state.given.workspace.change.files, key=lambda file: (-risk(file), file.path))
+    files = by_risk(state.given.workspace.change.files)
     lines = ["", "Files, riskiest first:"]
     for file in files[:SHOWN_FILES]:
         left_out = state.given.workspace.left_out(file)
         lines.append(
-            f"- {file.path}: {file.status}, {kind_of(file.path)}, "
-            f"+{len(file.added)} -{len(file.removed)}"
-            + (f", from {file.old_path}" if file.old_path not in {None, file.path} else "")
+            f"- {describe_file(file)}"
             + (f", not analyzed: {left_out}" if left_out else "")
             + (", read by no analyzer as code" if file.path in text_only else "")
         )
@@ -234,11 +237,19 @@ def _list_checks(state: ReviewState) -> list[str]:
 
 
 def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
-    """The analyzers' findings without duplicates, and their gaps."""
+    """The analyzers' findings without duplicates, those alike together, and their gaps."""
     found = {finding.fingerprint: finding for call in calls for finding in call.result.findings}
     ordered = sorted(found.values(), key=report_order)
+    alike: dict[Hashable, list[LocatedFinding]] = {}
+    for one in ordered[:SHOWN_FINDINGS]:
+        same = (one.severity, one.confidence, one.rule, one.title, one.detail)
+        alike.setdefault(same, []).append(one)
     lines = ["", f"Findings of analyzers ({len(ordered)}):"]
-    lines += [line for finding in ordered[:SHOWN_FINDINGS] for line in _finding_lines(finding)]
+    for first, *others in alike.values():
+        lines += _finding_lines(first)
+        if others:
+            places = (f"{one.path}:{one.start_line} ({one.fingerprint})" for one in others)
+            lines.append(f"  also at {', '.join(places)}")
     if len(ordered) > SHOWN_FINDINGS:
         lines.append(f"and {len(ordered) - SHOWN_FINDINGS} less severe ones")
     last = {call.tool: call for call in calls}

@@ -6,7 +6,7 @@ shown, and a note says why.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta
@@ -16,6 +16,8 @@ from orchestrator.code_review.agent_report_contracts import as_form
 from orchestrator.code_review.agents.finding_descriptions import (
     describe,
     describe_rejected,
+    group_alike,
+    name_alike,
     shorten,
 )
 from orchestrator.code_review.agents.planning import build_brief
@@ -37,9 +39,6 @@ SHOWN = 40
 
 DETAILED = 10
 """Findings, the first of them, that are shown with their details."""
-
-ALIKE = 10
-"""Findings of the same words that are named behind the first of them."""
 
 SHOWN_TEXT = 300
 """Characters of each text among them."""
@@ -144,7 +143,7 @@ def _qualify_check_claims(text: str, verdict: Verdict) -> str:
 def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
     """The facts that the lead is shown; they are the same in a resumed run."""
     gaps = [skip for skip in verdict.skipped if skip.gap]
-    findings = _group_alike(verdict.findings)
+    findings = group_alike(verdict.findings)
     return {
         "outcome": verdict.verdict,
         "status": verdict.status,
@@ -167,23 +166,12 @@ def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
     }
 
 
-def _group_alike(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Groups of findings that differ only in their place; contested findings are not grouped."""
-    groups: dict[Hashable, list[Finding]] = {}
-    for one in findings:
-        same = (one.title, one.rule, one.severity, one.state, one.support, one.reported_by)
-        groups.setdefault(one.id if one.objections else same, []).append(one)
-    return list(groups.values())
-
-
 def _brief(alike: Sequence[Finding], *, detailed: bool) -> Mapping[str, object]:
     """A finding without empty fields, with the ids and places of the rest of its group."""
     first, *others = alike
     shown = describe(first, longest=SHOWN_TEXT, quoted=False)
     shown["detail"] = shown["detail"] if detailed else ""
-    shown["alike"] = [f"{one.id} {one.path}:{one.start_line}" for one in others[:ALIKE]]
-    shown["alike_not_shown"] = len(others[ALIKE:])
-    return {name: value for name, value in shown.items() if value}
+    return {name: value for name, value in shown.items() if value} | name_alike(others)
 
 
 def _shorten(text: str) -> str:

@@ -12,22 +12,18 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import shorten
-from orchestrator.code_review.agents.judging import cited_lines, has_verifier, named_vendors
+from orchestrator.code_review.agents.finding_descriptions import code_around, shorten
+from orchestrator.code_review.agents.judging import has_verifier, named_vendors
 from orchestrator.code_review.agents.planning import build_brief
-from orchestrator.code_review.agents.prover import LINES_AROUND, MAX_DIFF, MIN_SEVERITY
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import as_evidence, check_verdicts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.types import AgentSpec
 
-PART = "verify"
-"""Of the journal key of its task."""
 ASKED = "Verify these claims. Say of each whether it is confirmed, refuted, or you cannot tell."
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
@@ -39,10 +35,10 @@ async def verify_findings(state: ReviewState) -> None:
         return
     state.focus.asked = {finding.id: finding for finding in due}
     diffs = await reviewer_assignment.diffs_by_path(state)
-    claims = [await _shown(state, finding, diffs) for finding in due]
+    code = await code_around(state.given.workspace, due, diffs, LINES_AROUND)
     finders = [name for finding in due for name in finding.reported_by]
-    task = build_task(state, claims, finders)
-    result = await run_task(task, fresh_context(state.runtime), state.given.budget)
+    task = build_task(state, [_shown(finding) for finding in due], finders, code)
+    result = await run_task(task, state.runtime, state.given.budget)
     state.round.verifier, state.verifier_note = result, ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)
@@ -104,16 +100,20 @@ def _is_disputed(state: ReviewState, finding: Finding) -> bool:
 
 
 def build_task(
-    state: ReviewState, claims: Sequence[Mapping[str, object]], finders: Iterable[str] = ()
+    state: ReviewState,
+    claims: Sequence[Mapping[str, object]],
+    finders: Iterable[str] = (),
+    code: Sequence[Mapping[str, str]] = (),
 ) -> Task:
     """The verifier's task.
 
     Args:
         claims: as they are shown; none where only the size of the request matters.
         finders: the agents that made them.
+        code: around their places.
     """
-    brief = build_brief(ASKED, state.runtime.executor.nonce, claims=claims)
-    return Task(_choose_verifier(state, finders), brief, state.round.key(PART))
+    brief = build_brief(ASKED, state.runtime.executor.nonce, claims=claims, code=code)
+    return Task(_choose_verifier(state, finders), brief, state.round.key("verify"))
 
 
 def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:
@@ -130,21 +130,12 @@ def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:
     return spec if named or not other else replace(spec, model=f"{other}:{spec.model}")
 
 
-def fresh_context(runtime: AgentRuntime) -> AgentRuntime:
-    """A runtime without the opening, tools and contracts that the other agents share."""
-    return replace(runtime, opening="", common_tools=(), contracts={})
-
-
-async def _shown(
-    state: ReviewState, finding: Finding, diffs: Mapping[str, NumberedFileDiff]
-) -> Mapping[str, object]:
-    """A claim with its place and the code around; of its detail the first sentence, what is wrong.
+def _shown(finding: Finding) -> Mapping[str, object]:
+    """A claim with its place; of its detail the first sentence, what is wrong.
 
     Not its severity and argument, nor who makes it.
     """
-    diff = diffs.get(finding.path)
     titles = [finding.title, *(one.title for one in finding.reports if not one.proved)]
-    around = LINES_AROUND
     return {
         "id": finding.id,
         "path": finding.path,
@@ -153,6 +144,4 @@ async def _shown(
         "end_line": finding.end_line,
         "claim": "; ".join(dict.fromkeys(titles)),
         "goes_wrong": _SENTENCE.split(finding.detail, maxsplit=1)[0][:MAX_DETAIL],
-        "lines": await cited_lines(state.given.workspace, finding, around, 3 * around),
-        "diff": "\n".join(diff.lines)[:MAX_DIFF] if diff else "",
     }

@@ -58,10 +58,12 @@ class NumberedFileDiff(Struct, frozen=True):
     Attributes:
         blobs: object ids in base and head; empty when the contents are equal.
         lines: the text to show.
+        hunk_lines: the lines of its hunks.
     """
 
     blobs: tuple[str, ...]
     lines: tuple[str, ...]
+    hunk_lines: tuple[HunkLine, ...]
 
 
 def number_lines(text: str) -> list[NumberedFileDiff]:
@@ -73,15 +75,16 @@ def number_lines(text: str) -> list[NumberedFileDiff]:
 
 def _number_file(lines: Sequence[str]) -> NumberedFileDiff:
     blobs: tuple[str, ...] = ()
-    shown = list[str]()
+    shown, hunk_lines = list[str](), list[HunkLine]()
     for line in number_hunk_lines(lines):
         if isinstance(line, HunkLine):
+            hunk_lines.append(line)
             shown.append(f"{line.old or '':>5} {line.new or '':>5} {_shorten(line.written)}")
         elif index := _INDEX.match(line):
             blobs = index.groups()
         elif line:
             shown.append(line)
-    return NumberedFileDiff(blobs, tuple(shown))
+    return NumberedFileDiff(blobs, tuple(shown), tuple(hunk_lines))
 
 
 def _shorten(line: str) -> str:

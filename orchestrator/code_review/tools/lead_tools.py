@@ -6,7 +6,7 @@ mention are added when the plan is read.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
@@ -63,7 +63,7 @@ class ChangeSummary:
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """List the files, riskiest first."""
         workspace = self._workspace
-        files = sorted(workspace.change.files, key=lambda file: (-risk(file), file.path))
+        files = by_risk(workspace.change.files)
         kinds = Counter(kind_of(file.path) for file in files)
         content = {
             "files": [
@@ -94,6 +94,18 @@ def moved(file: ChangedFile) -> bool:
 def risk(file: ChangedFile) -> int:
     """The risk of a file, by which files are ordered for review."""
     return sum(weight for weight, _ in risks(file))
+
+
+def by_risk(files: Iterable[ChangedFile]) -> list[ChangedFile]:
+    """The files, riskiest first."""
+    return sorted(files, key=lambda file: (-risk(file), file.path))
+
+
+def describe_file(file: ChangedFile) -> str:
+    """Path, status, kind and size of a changed file."""
+    renamed = f", from {file.old_path}" if file.old_path not in {None, file.path} else ""
+    size = f"+{len(file.added)} -{len(file.removed)}"
+    return f"{file.path}: {file.status}, {kind_of(file.path)}, {size}{renamed}"
 
 
 def risks(file: ChangedFile) -> Iterator[tuple[int, str]]:
@@ -138,7 +150,7 @@ class ProposePlan:
         """Propose a plan; it is deterministic."""
         workspace, focus = self._workspace, self._focus
         open_files = [file for file in workspace.change.files if workspace.reviewable(file)]
-        ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]
+        ordered = [file.path for file in by_risk(open_files)]
         if focus.retry is None and focus.shares:
             tasks = [
                 {"agent": agent, "paths": list(paths), "why": "its share of the change"}
