@@ -9,6 +9,7 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -53,6 +54,33 @@ _LAST = (
 _MEMORY = tuple(f"{OVERLAY}/{name}" for name in (CONVENTIONS, PREFERENCES, FAILURES))
 _COPILOT = ".github/instructions/"
 _FOLDERS = (".github", ".github/instructions", "docs", OVERLAY, f"{OVERLAY}/{MEMORY}")
+_GENERAL = {*_IN_DIRECTORIES, *map(posixpath.basename, _LAST)}
+"""Files that also hold what does not concern a change."""
+_HASHES = re.compile(r"(#{1,6})\s")
+_UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
+_WORD = re.compile(r"\w")
+_TAKING_PART = re.compile(
+    r"(?i)\b(?:code of conduct|licensing|licen[cs]e$|contributor licen|communit(?:y|ies)|sponsor\w*"
+    r"|(?:report|fil|open)ing (?:an? |the )?(?:\w+ )?(?:bug|issue|vulnerabilit)\w*|bug reports?"
+    r"|feature requests?|questions|getting (?:help|support)|contact(?: us)?$|mailing lists?"
+    r"|releasing|release process|releases?$|thanks|acknowledge?ments?|first contributions?"
+    r"|table of contents|prerequisites|installation)(?!\w)"
+)
+"""Headings of sections on how to take part in a project."""
+_LANGUAGES = {
+    "Python": (".py", ".pyi"),
+    "TypeScript": (".ts", ".tsx", ".mts", ".vue"),
+    "JavaScript": (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue"),
+    "Golang": (".go",),
+    "Rust": (".rs",),
+    "Java": (".java",),
+    "Kotlin": (".kt", ".kts"),
+    "Ruby": (".rb", ".erb"),
+    "Swift": (".swift",),
+    "SQL": (".sql",),
+    "CSS": (".css", ".scss", ".sass", ".less"),
+}
+"""Words of headings → how the names of their files end; only words that mean nothing else."""
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
 
@@ -65,7 +93,8 @@ class Guidance(Struct, frozen=True):
         first_line: the 1-based line of the file at which ``lines`` begin.
         applies_to: globs or a directory; empty: the whole change.
         sha256: of the file, or of the instruction.
-        shown: number of lines that agents are shown.
+        kept: indexes of the lines that concern the change.
+        shown: number of those that agents are shown, the first ones.
         why_not: why agents are not shown all lines.
     """
 
@@ -74,6 +103,7 @@ class Guidance(Struct, frozen=True):
     sha256: str
     first_line: int = 1
     applies_to: str = ""
+    kept: tuple[int, ...] = ()
     shown: int = 0
     why_not: str = ""
 
@@ -90,8 +120,8 @@ class Guidance(Struct, frozen=True):
 
     def numbered(self) -> Iterator[str]:
         """The lines that are shown, each with its number."""
-        for number, line in enumerate(self.lines[: self.shown], self.first_line):
-            yield f"{number}: {_shorten(line)}"
+        for at in self.kept[: self.shown]:
+            yield f"{self.first_line + at}: {_shorten(self.lines[at])}"
 
 
 async def read_guidance(
@@ -106,7 +136,7 @@ async def read_guidance(
     found = list(_instructions(settings, layers, changed))
     if settings.guidance and change.policy_commit is not None:
         found += await _read_files(change, change.policy_commit, changed)
-    return tuple(_fit(found))
+    return tuple(_fit(found, changed))
 
 
 def check_globs(catalog: Catalog, layers: Sequence[Layer]) -> None:
@@ -220,29 +250,83 @@ def _globs_of(path: str, data: bytes) -> list[str]:
     return [name for one in names if (name := str(one).strip())]
 
 
-def _fit(found: Iterable[Guidance]) -> Iterator[Guidance]:
-    """Each text with as many lines as fit."""
+def _fit(found: Iterable[Guidance], changed: Collection[str]) -> Iterator[Guidance]:
+    """Each text with as many of the lines that concern these files as fit."""
     left = ALL_CHARACTERS
     for one in found:
         if one.why_not:
             yield one
             continue
         room, shown = min(FILE_CHARACTERS, left), 0
-        for line in one.lines:
-            room -= len(_shorten(line)) + len("1234: \n")
+        general = posixpath.basename(one.path) in _GENERAL
+        kept = tuple(_concerning(one.lines, changed) if general else range(len(one.lines)))
+        for at in kept:
+            size = len(_shorten(one.lines[at])) + len("1234: \n")
+            room -= size
             if room < 0:
                 break
-            left -= len(_shorten(line)) + len("1234: \n")
+            left -= size
             shown += 1
-        whole = shown == len(one.lines)
-        yield replace(one, shown=shown, why_not="" if whole else _why_cut(one, shown))
+        fitted = replace(one, kept=kept, shown=shown)
+        yield replace(fitted, why_not=_why_cut(fitted))
 
 
-def _why_cut(one: Guidance, shown: int) -> str:
-    if not shown:
+def _why_cut(one: Guidance) -> str:
+    if one.kept and not one.shown:
         return f"all guidance together has {ALL_CHARACTERS} characters at most"
-    last = one.first_line + shown - 1
-    return f"cut after line {last} of {one.first_line + len(one.lines) - 1}"
+    why = ["sections that do not concern the change are left out"] * (
+        len(one.kept) < len(one.lines)
+    )
+    if one.shown < len(one.kept):
+        last = one.first_line + one.kept[one.shown - 1]
+        why.append(f"cut after line {last} of {one.first_line + len(one.lines) - 1}")
+    return "; ".join(why)
+
+
+def _concerning(lines: Sequence[str], changed: Collection[str]) -> Iterator[int]:
+    """The indexes of the lines of sections that concern these files.
+
+    A section is left out with those below it if its heading is about how to take part in the
+    project, or names only languages that none of the files has. One that names a file, or its
+    directory, stays.
+    """
+    places = {*changed, *(f"{folder}/" for path in changed if (folder := posixpath.dirname(path)))}
+    headings = [*_headings(lines), (len(lines), 0)]
+    yield from range(headings[0][0])
+    left_out_below = 0
+    for (first, level), (end, _) in pairwise(headings):
+        if left_out_below and level > left_out_below:
+            left_out = True
+        else:
+            left_out, left_out_below = _is_foreign(lines[first], changed), 0
+        text = "\n".join(lines[first:end])
+        if left_out and not any(place in text for place in places):
+            left_out_below = left_out_below or level
+        else:
+            yield from range(first, end)
+
+
+def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Index and level of each heading, marked by ``#`` or by the line below it."""
+    fenced, underlines = False, ""
+    for at, line in enumerate(lines):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        below = lines[at + 1] if at + 1 < len(lines) else ""
+        if fenced:
+            continue
+        if mark := _HASHES.match(line):
+            yield at, len(mark[1])
+        elif _UNDERLINE.fullmatch(below.rstrip()) and _WORD.match(line):
+            underlines += below[0] if below[0] not in underlines else ""
+            yield at, underlines.index(below[0]) + 1
+
+
+def _is_foreign(heading: str, changed: Collection[str]) -> bool:
+    """Whether a section with this heading cannot concern these files."""
+    if _TAKING_PART.search(heading.rstrip(" #:")):
+        return True
+    named = [endings for name, endings in _LANGUAGES.items() if name in heading.split()]
+    return bool(named) and not any(path.endswith(tuple(ends)) for ends in named for path in changed)
 
 
 def _lines_of(text: str) -> tuple[str, ...]:

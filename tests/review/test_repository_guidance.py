@@ -133,6 +133,85 @@ async def test_links_and_second_names_of_a_text_are_not_read_again(tmp_path: Pat
     assert list(await guidance_of(repo)) == ["AGENTS.md"]
 
 
+SECTIONS = """Read this first.
+
+# Contributing
+
+## Our Code of Conduct
+
+Be kind.
+
+### Reporting
+
+Write to us.
+
+## Style
+
+Use tabs.
+
+```sh
+# Releases
+make
+```
+
+## TypeScript
+
+No any.
+
+## Python and SQL
+
+Type hints.
+
+## Getting help
+
+A change of db/schema/ needs two reviewers.
+
+## Release notes
+
+Each change has one.
+
+Releases
+--------
+
+Tag it.
+
+Tests
+-----
+
+Write some.
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kept", "left_out"),
+    [
+        ("shop/a.py", ("Style", "Python"), ("TypeScript", "Getting", "two reviewers")),
+        ("db/schema/a.sql", ("Python", "two reviewers"), ("TypeScript", "No any")),
+        ("web/a.tsx", ("TypeScript", "No any"), ("Python", "Type hints", "two reviewers")),
+    ],
+)
+async def test_sections_that_do_not_concern_the_change_are_left_out(
+    tmp_path: Path, path: str, kept: tuple[str, ...], left_out: tuple[str, ...]
+) -> None:
+    base = {"CONTRIBUTING.md": SECTIONS, "REVIEW.md": f"{SECTIONS}\n"}
+    found = await guidance_of(change(tmp_path, base, {path: "1\n"}))
+    one = found["CONTRIBUTING.md"]
+    text = "\n".join(one.numbered())
+    always = (
+        "1: Read this first.",
+        "15: Use tabs.",
+        "18: # Releases",
+        "has one.",
+        "46: Write some.",
+    )
+    assert all(part in text for part in (*always, *kept))
+    never = ("Conduct", "kind", "Write to us", "Tag it")
+    assert not [part for part in (*never, *left_out) if part in text]
+    assert one.why_not == "sections that do not concern the change are left out"
+    assert one.lines == tuple(SECTIONS.rstrip("\n").split("\n"))  # any of them can be cited
+    assert found["REVIEW.md"].shown == len(found["REVIEW.md"].lines)
+
+
 async def test_guidance_that_does_not_fit_is_cut_and_named(tmp_path: Path) -> None:
     line = "Every function has a test. " * 3 + "\n"
     long = line * 200
