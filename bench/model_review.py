@@ -90,6 +90,12 @@ def main() -> int:
         table.row(
             "requests of a specialist until it reports", "2", str(team.requests), team.requests <= 2
         )
+        for whose, cost, before in (("one agent", single, BEFORE[0]), ("a team", team, BEFORE[1])):
+            for what, goal, tokens in zip(
+                ("uncached", "all"), before, (cost.uncached, cost.tokens), strict=True
+            ):
+                figure = f"{what} input tokens of {whose}"
+                table.row(figure, f"<= {goal:,}", f"{tokens:,}", tokens <= goal)
         table.ratios("a team", team, single, "<= 1.5")
         table.ratios("a team, three of it on fast,", mixed, single)
         for looks, what in ((0, "a report at once"), (1, "one look-up")):

@@ -29,6 +29,7 @@ from orchestrator.engine.ports import Model
 from orchestrator.engine.types import (
     AgentSpec,
     Block,
+    Bounds,
     Json,
     Message,
     PromptSection,
@@ -62,6 +63,19 @@ def compose_blocks(texts: Sequence[tuple[str, str]]) -> list[Text]:
         elif kind != "role":
             blocks.append(Text(text))
     return blocks
+
+
+def describe_bounds(bounds: Bounds) -> str:
+    """Tell an agent what it has."""
+    limits = {
+        "turns": bounds.turns,
+        "tool calls": bounds.tool_calls,
+        "tokens": bounds.tokens,
+        "US dollars": bounds.usd,
+        "seconds": bounds.seconds,
+    }
+    shown = [f"{value:,g} {name}" for name, value in limits.items() if value < float("inf")]
+    return f"You have at most {', '.join(shown)}."
 
 
 class Context:
@@ -197,15 +211,11 @@ class Context:
 
     def _role_text(self, sections: Sequence[PromptSection], kind: str) -> str:
         """What differs between the agents of a run: role, skills, bounds and report."""
-        spec, bounds = self._spec, self._spec.bounds
-        limits = {"turns": bounds.turns, "tool calls": bounds.tool_calls, "seconds": bounds.seconds}
-        limits_text = ", ".join(
-            f"{value:g} {name}" for name, value in limits.items() if value < float("inf")
-        )
+        spec = self._spec
         texts = [section.shown for section in sections]
         own = [name for name in self._common_tools if name in spec.tools]
         others = "" if len(own) == len(self._common_tools) else "; the others are other agents'"
-        yours = f"You have at most {limits_text}. Your tools: {', '.join(own) or 'none'}{others}."
+        yours = f"{describe_bounds(spec.bounds)} Your tools: {', '.join(own) or 'none'}{others}."
         form = [describe_answer(kind)] if kind else []
         return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form])
 

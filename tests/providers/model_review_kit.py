@@ -332,9 +332,10 @@ def reads(body: dict[str, Json], report: Response) -> Response:
 
 
 class Cost(Struct, frozen=True):
-    """What a review used: uncached input tokens, US dollars, and requests up to a report."""
+    """What a review used: uncached and all input tokens, US dollars, requests up to a report."""
 
     uncached: int
+    tokens: int
     usd: float
     requests: int
 
@@ -365,7 +366,7 @@ def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
     used = verdict.usage
     asked = [request.agent for request in server.requests]
     first = max(asked.count(name) for name in (*TEAM, "generalist"))
-    return Cost(used.input_tokens - used.cached_tokens, used.usd, first)
+    return Cost(used.input_tokens - used.cached_tokens, used.input_tokens, used.usd, first)
 
 
 def trivial_tokens(folder: Path, *, looks: int) -> int:

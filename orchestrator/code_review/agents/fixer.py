@@ -75,6 +75,7 @@ async def _ask(
         build_brief(
             asked,
             state.runtime.executor.nonce,
+            state.agent(name).bounds,
             findings=[_shown(finding) for finding in findings],
             code=await code_around(
                 state.given.workspace,

@@ -130,6 +130,7 @@ def build_judge_task(
     text = build_brief(
         "Judge this review by the criteria below, in their order.",
         state.runtime.executor.nonce,
+        state.given.catalog.agents[JUDGE].bounds,
         criteria=[show_criterion(criterion) for criterion in criteria],
         **evidence,
     )

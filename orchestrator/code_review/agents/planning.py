@@ -17,9 +17,10 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
 from orchestrator.code_review.verdict.model import OPEN_QUESTION
+from orchestrator.engine.agent_context import describe_bounds
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task
-from orchestrator.engine.types import AgentSpec
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.engine.untrusted_text import frame
 
 RULES = """\
@@ -29,9 +30,14 @@ contract.
 """
 
 
-def build_brief(task: str, nonce: str, **facts: object) -> str:
-    """The first message of a task: its text, and the facts as framed JSON."""
-    return f"{task}\n{frame(json.dumps(facts), nonce)}"
+def build_brief(task: str, nonce: str, bounds: Bounds | None = None, **facts: object) -> str:
+    """The first message of a task: its text, and the facts as framed JSON.
+
+    Args:
+        bounds: of an agent that does not read the opening, after which it would be told them.
+    """
+    text = f"{task.rstrip()}\n{describe_bounds(bounds)}" if bounds else task
+    return f"{text}\n{frame(json.dumps(facts), nonce)}"
 
 
 def lead_task(state: ReviewState) -> Task:

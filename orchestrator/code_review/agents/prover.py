@@ -158,6 +158,7 @@ async def _ask(
     brief = build_brief(
         asked,
         state.runtime.executor.nonce,
+        state.agent(agent).bounds,
         tests=await _test_facts(state),
         findings=[_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings],
         code=await code_around(state.given.workspace, findings, diffs, LINES_AROUND),

@@ -112,8 +112,9 @@ def build_task(
         finders: the agents that made them.
         code: around their places.
     """
-    brief = build_brief(ASKED, state.runtime.executor.nonce, claims=claims, code=code)
-    return Task(_choose_verifier(state, finders), brief, state.round.key("verify"))
+    spec, nonce = _choose_verifier(state, finders), state.runtime.executor.nonce
+    brief = build_brief(ASKED, nonce, spec.bounds, claims=claims, code=code)
+    return Task(spec, brief, state.round.key("verify"))
 
 
 def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:
