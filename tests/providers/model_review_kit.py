@@ -104,7 +104,7 @@ SLIPS: dict[str, Slip] = {
     "white space": lambda n, lines, at: ("\t" + "  ".join(lines[at].split(" ")) + "  ", at + 1),
     "fence": lambda n, lines, at: (f"```python\n{lines[at]}\n```", at + 1),
     "line number before it": lambda n, lines, at: (f"{at + 1}: {lines[at]}", at + 1),
-    "numbers of the diff": lambda n, lines, at: (f"      {at + 1:>5} +{lines[at]}", at + 1),
+    "numbers of the diff": lambda n, lines, at: (f"+{at + 1}: {lines[at]}", at + 1),
     "diff prefix": lambda n, lines, at: (f"+{lines[at]}", at + 1),
     "elided lines": lambda n, lines, at: (f"{lines[at]}\n    ...\n{lines[at + 4]}", at + 1),
 }

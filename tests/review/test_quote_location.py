@@ -62,7 +62,7 @@ SLIPS = {
     "the prefix of a diff": (f"+{TOKEN}\n+    if token ==", 5, (5, 6)),
     "a quotation in Markdown": (f"> {TOKEN}\n>     if token ==", 5, (5, 6)),
     "line numbers": (f"5: {TOKEN}\n6:     if token ==", 5, (5, 6)),
-    "a numbered diff": (f"          5 +{TOKEN}\n          6 +    if token ==", 5, (5, 6)),
+    "a numbered diff": (f"+5: {TOKEN}\n+6:     if token ==", 5, (5, 6)),
     "cut at its end": ("token = request.head...", 5, (5, 5)),
     "cut in its middle": ("token = request… ['token']", 5, (5, 5)),
     "quotation marks": (f'"{TOKEN.strip()}"', 5, (5, 5)),

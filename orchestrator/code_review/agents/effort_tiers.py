@@ -32,7 +32,6 @@ FIRST_GUIDANCE = "REVIEW.md"
 
 NOT_FOR_TRIVIAL = "a trivial change is shown only what concerns its files"
 
-_CHANGED = re.compile(r"[\d ]+([+-])(.*)")
 _MOVES = {"renamed", "mode", "type"}
 _PUBLIC = re.compile(
     r"\s*(?:async\s+)?(?:export\b|public\b|pub\b|(?:module\.)?exports\b"
@@ -109,7 +108,7 @@ def _names(files: Iterable[ChangedFile]) -> list[str]:
 
 def changed_lines(part: NumberedFileDiff) -> list[tuple[str, str]]:
     """Sign and text of the lines that the change adds to a file or removes from it."""
-    return [(line[1], line[2]) for line in map(_CHANGED.match, part.lines) if line]
+    return [(line.sign, line.text) for line in part.hunk_lines if line.sign in "+-"]
 
 
 def _areas(

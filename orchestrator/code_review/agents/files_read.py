@@ -15,7 +15,7 @@ from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 
 READING_TOOLS = frozenset({"read_file", "git_diff"})
 
-_NUMBERED = re.compile(r"([ \d]{5}|\d{6,}) ([ \d]{5}|\d{6,}) ([-+ ]?)")
+_NUMBERED = re.compile(r"([-+ ])(\d+): ")
 _PAGE_OF_FILE = re.compile(r".* \((head|base)\), lines (\d+) to (\d+) of \d+")
 _CONTINUED = "[continued: "
 
@@ -27,15 +27,12 @@ class _Lines(Struct):
     base: set[int] = field(default_factory=set)
 
     def add(self, line: str) -> str:
-        """Add the numbers before a line of a diff; returns its sign: + - or space."""
+        """Add the number of a line of a diff; returns its sign: + - or space."""
         found = _NUMBERED.match(line)
         if found is None:
             return ""
-        if found[1].strip():
-            self.base.add(int(found[1]))
-        if found[2].strip():
-            self.head.add(int(found[2]))
-        return found[3]
+        (self.base if found[1] == "-" else self.head).add(int(found[2]))
+        return found[1]
 
 
 class _Hunk(Struct):

@@ -21,7 +21,6 @@ SEARCHED_FILES = 5_000
 
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
-REMOVED = re.compile(r" *\d+ {7}-(.*)")
 DEFINES = re.compile(
     r"\b(?:def|class|func|function|fn|fun|interface|struct|trait|enum|type)\s+(\w+)", re.ASCII
 )
@@ -63,7 +62,7 @@ async def _removed_names(
     named, defined = dict[str, None](), set[str]()
     for path, part in diffs.items():
         if kind_of(path) == "code" and not workspace.left_out(workspace.files[path]):
-            for text in (found[1] for line in part.lines if (found := REMOVED.match(line))):
+            for text in (line.text for line in part.hunk_lines if line.sign == "-"):
                 named.update(dict.fromkeys(TELLING.findall(text)))
                 defined.update(DEFINES.findall(text))
     blobs = {file.new_blob: file.path for file in workspace.change.files if file.new_blob}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import permutations
 
-from orchestrator.code_review.agents.names_used_elsewhere import DEFINES, REMOVED, TELLING
+from orchestrator.code_review.agents.names_used_elsewhere import DEFINES, TELLING
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.verdict.document_parts import AgentShare
 
@@ -22,7 +22,6 @@ USES = 3
 WIDTH = 160
 
 _TYPE = re.compile(r"\b(?:class|interface|struct|trait|enum|type)\b")
-_LINE = re.compile(r"[ \d]{5,} ([ \d]{5,}) ([-+ ])")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -76,14 +75,15 @@ def _altered(
 ) -> Iterator[tuple[str, int, Sequence[str]]]:
     """Name, line in head and contract of definitions with changed lines; line 0: removed."""
     removed = {
-        name: f"    - {line[1].strip()[:WIDTH]}"
-        for line in filter(None, map(REMOVED.match, part.lines))
-        for name in DEFINES.findall(line[1])
+        name: f"    - {line.text.strip()[:WIDTH]}"
+        for line in part.hunk_lines
+        if line.sign == "-"
+        for name in DEFINES.findall(line.text)
     }
     touched, at = set[int](), 0
-    for line in filter(None, map(_LINE.match, part.lines)):
-        at = int(line[1]) if line[1].strip() else at
-        touched |= {at} if line[2] != " " else set()
+    for line in part.hunk_lines:
+        at = line.new or at
+        touched |= {at} if line.sign in "+-" else set()
     name, start, seen = "", 0, set[str]()
     for number, written in enumerate(text, 1):
         if defined := DEFINES.findall(written):

@@ -53,7 +53,8 @@ ATTEMPTS = 2
 HEAD = """\
 This is the change that the team reviews. Every analyzer that reads its files has run on all of
 them; their findings are below, so do not search for those again. A lead is only a hint: read the
-lines before you rely on it. Diff lines carry their line numbers in base and head.
+lines before you rely on it. A line of the diff has its number behind the sign: of base where it is
+removed, else of head.
 """
 
 REPORTING = """\
@@ -248,7 +249,10 @@ def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
     for first, *others in alike.values():
         lines += _finding_lines(first)
         if others:
-            places = (f"{one.path}:{one.start_line} ({one.fingerprint})" for one in others)
+            by_path: dict[str, list[str]] = {}
+            for one in others:
+                by_path.setdefault(one.path, []).append(f"{one.start_line} ({one.fingerprint})")
+            places = (f"{path}:{', '.join(at)}" for path, at in by_path.items())
             lines.append(f"  also at {', '.join(places)}")
     if len(ordered) > SHOWN_FINDINGS:
         lines.append(f"and {len(ordered) - SHOWN_FINDINGS} less severe ones")
@@ -280,7 +284,10 @@ def _list_leads(calls: Sequence[AnalyzerCall]) -> list[str]:
     leads = sorted({lead for call in calls for lead in call.result.leads})
     if not leads:
         return []
-    shown = [f"- {one.path}:{one.line}: {one.tool} {one.code}" for one in leads[:SHOWN_LEADS]]
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in leads[:SHOWN_LEADS]:
+        places.setdefault((one.path, f"{one.tool} {one.code}"), []).append(str(one.line))
+    shown = [f"- {path}:{', '.join(lines)}: {hit}" for (path, hit), lines in places.items()]
     more = [f"and {len(leads) - SHOWN_LEADS} more"] if len(leads) > SHOWN_LEADS else []
     return ["", LEADS.format(count=len(leads)), *shown, *more]
 

@@ -1,4 +1,4 @@
-"""Unified diffs whose lines have their numbers on both sides."""
+"""Unified diffs whose lines have their numbers."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,7 +67,10 @@ class NumberedFileDiff(Struct, frozen=True):
 
 
 def number_lines(text: str) -> list[NumberedFileDiff]:
-    """Split a diff of git into files, and put the numbers in base and head before each line."""
+    """Split a diff of git into files, and put its number between each line's sign and text.
+
+    That of a removed line is its number in base, that of others their number in head.
+    """
     lines = text.split("\n")
     starts = [at for at, line in enumerate(lines) if line.startswith("diff --git ")]
     return [_number_file(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
@@ -79,7 +82,8 @@ def _number_file(lines: Sequence[str]) -> NumberedFileDiff:
     for line in number_hunk_lines(lines):
         if isinstance(line, HunkLine):
             hunk_lines.append(line)
-            shown.append(f"{line.old or '':>5} {line.new or '':>5} {_shorten(line.written)}")
+            number = f"{line.new or line.old}: " if line.sign in "+- " else ""
+            shown.append(f"{line.sign}{number}{_shorten(line.text)}")
         elif index := _INDEX.match(line):
             blobs = index.groups()
         elif line:

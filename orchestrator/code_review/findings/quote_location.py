@@ -25,8 +25,7 @@ REDACTED = "[redacted]"
 """What agents are shown in place of a secret."""
 
 _FENCE = re.compile(r"\A\s*```[^\n]*\n|\n?\s*```\s*\Z")
-_LINE_NUMBER = re.compile(r"^[ \t]*L?\d+[ \t]*[:|][ \t]?", re.MULTILINE)
-_DIFF_NUMBERS = re.compile(r"^[ \t]*(?:(?:\d+[ \t]+){1,2}[+-]|\d+[ \t]+\d+[ \t]{2})", re.MULTILINE)
+_LINE_NUMBER = re.compile(r"^[ \t]*[+-]?L?\d+[ \t]*[:|][ \t]?", re.MULTILINE)
 _DIFF_PREFIX = re.compile(r"^(?:[+-](?![+-]{2} )|> )", re.MULTILINE)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})")
 _ELLIPSIS = re.compile(r"^[ \t]*(?:#|//)?[ \t]*(?:\.\.\.|…)[ \t]*$", re.MULTILINE)
@@ -151,7 +150,7 @@ def _forms(quote: str) -> Iterator[str]:
     seen: set[str] = set()
     unfenced = _FENCE.sub("", quote)
     for text in (quote, unfenced, unfenced.strip().strip("`\"'“”")):
-        plain = [text, *(prefix.sub("", text) for prefix in (_LINE_NUMBER, _DIFF_NUMBERS))]
+        plain = [text, _LINE_NUMBER.sub("", text)]
         for bare in (*plain, *(_DIFF_PREFIX.sub("", each) for each in plain)):
             for form in (bare, _unescape(bare), html.unescape(bare)):
                 if form not in seen:

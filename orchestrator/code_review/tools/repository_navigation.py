@@ -96,8 +96,8 @@ SPECS: tuple[ToolSpec, ...] = tuple(
         (
             "git_diff",
             (
-                "The change as a unified diff, of one file or of all, riskiest first. Each line "
-                "begins with its line numbers in base and head. A large diff comes in pages: "
+                "The change as a unified diff, of one file or of all, riskiest first. A line "
+                "has its number behind the sign. A large diff comes in pages: "
                 "offset is the number that the previous page names."
             ),
             _schema((), path=_PATH, offset=_LINE),
