@@ -1,6 +1,7 @@
 """What the tools for looking around show a model."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def repo(tmp_path: Path) -> Repo:
     return made
 
 
-async def test_a_diff_shows_both_numbers_of_each_line_and_the_riskiest_file_first(repo):
+async def test_a_diff_shows_the_number_of_each_line_and_the_riskiest_file_first(repo):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)
         whole = await look.git_diff({})
@@ -74,13 +75,11 @@ async def test_a_diff_shows_both_numbers_of_each_line_and_the_riskiest_file_firs
     assert "rename from old name.txt" in whole
     head = repo.git("show", "HEAD:app.py").split("\n")
     base = repo.git("show", "HEAD~1:app.py").split("\n")
-    numbered = [line for line in one.split("\n") if line[5:6] == " " and line[12:13] in set(" +-")]
+    numbered = re.findall(r"^([-+ ])(\d+): (.*)$", one, re.MULTILINE)
     assert len(numbered) > 10
-    for line in numbered:
-        old, new, text = line[:5].strip(), line[6:11].strip(), line[13:]
-        assert not old or base[int(old) - 1] == text
-        assert not new or head[int(new) - 1] == text
-        assert line[12] == (" " if old and new else "-" if old else "+")
+    assert {sign for sign, _, _ in numbered} == {" ", "+", "-"}
+    for sign, number, text in numbered:
+        assert (base if sign == "-" else head)[int(number) - 1] == text
 
 
 async def test_a_file_has_as_many_lines_as_it_has_line_ends(tmp_path):

@@ -243,7 +243,7 @@ def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
     ordered = sorted(found.values(), key=report_order)
     alike: dict[Hashable, list[LocatedFinding]] = {}
     for one in ordered[:SHOWN_FINDINGS]:
-        same = (one.severity, one.confidence, one.rule, one.title, one.detail)
+        same = (one.severity, one.confidence, one.rule, one.title)
         alike.setdefault(same, []).append(one)
     lines = ["", f"Findings of analyzers ({len(ordered)}):"]
     for first, *others in alike.values():
@@ -251,7 +251,10 @@ def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
         if others:
             by_path: dict[str, list[str]] = {}
             for one in others:
-                by_path.setdefault(one.path, []).append(f"{one.start_line} ({one.fingerprint})")
+                own = "" if one.detail == first.detail else f" {_shorten(one.detail)}"
+                by_path.setdefault(one.path, []).append(
+                    f"{one.start_line} ({one.fingerprint}){own}"
+                )
             places = (f"{path}:{', '.join(at)}" for path, at in by_path.items())
             lines.append(f"  also at {', '.join(places)}")
     if len(ordered) > SHOWN_FINDINGS:
@@ -293,15 +296,18 @@ def _list_leads(calls: Sequence[AnalyzerCall]) -> list[str]:
 
 
 def _finding_lines(finding: LocatedFinding) -> list[str]:
-    detail = finding.detail.replace("\n", " ")[:MAX_DETAIL]
     return [
         (
             f"- fingerprint {finding.fingerprint}: {finding.severity}, "
             f"confidence {finding.confidence:.2f}, {finding.path}:{finding.start_line}, "
             f"{finding.rule}: {finding.title}"
         ),
-        f"  {detail}",
+        f"  {_shorten(finding.detail)}",
     ]
+
+
+def _shorten(detail: str) -> str:
+    return detail.replace("\n", " ")[:MAX_DETAIL]
 
 
 def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
