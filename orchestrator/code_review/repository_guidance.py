@@ -60,8 +60,8 @@ _HASHES = re.compile(r"(#{1,6})\s")
 _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
 _TAKING_PART = re.compile(
-    r"(?i)\b(?:code of conduct|licensing|licen[cs]e$|contributor licen|communit(?:y|ies)|sponsor\w*"
-    r"|(?:report|fil|open)ing (?:an? |the )?(?:\w+ )?(?:bug|issue|vulnerabilit)\w*|bug reports?"
+    r"(?i)\b(?:code of conduct|licensing|licen[cs]e$|contributor licen|community|sponsor\w*"
+    r"|(?:report|fil|open)ing (?:an? |the )?(?:\w+ )?(?:bug|issue|vulnerab)\w*|bug reports?"
     r"|feature requests?|questions|getting (?:help|support)|contact(?: us)?$|mailing lists?"
     r"|releasing|release process|releases?$|thanks|acknowledge?ments?|first contributions?"
     r"|table of contents|prerequisites|installation)(?!\w)"

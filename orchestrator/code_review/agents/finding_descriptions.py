@@ -11,8 +11,8 @@ from orchestrator.code_review.verdict.model import Finding, Rejected
 MAX_TEXT = 500
 """Characters of each text, unless a brief has less room."""
 
-MAX_WIDTH = 1_000
-"""Characters of a line of code."""
+MAX_WIDTH, MAX_LINES = 1_000, 40
+"""Characters of a line of code; lines of a finding."""
 
 ALIKE = 10
 """Findings of the same words that are named behind the first of them."""
@@ -99,7 +99,12 @@ async def code_around(
         around: lines before and after each finding.
     """
     spans = sorted(
-        (one.path, one.evidence.side, max(1, one.start_line - around), one.end_line + around)
+        (
+            one.path,
+            one.evidence.side,
+            max(1, one.start_line - around),
+            min(one.end_line, one.start_line + MAX_LINES) + around,
+        )
         for one in findings
     )
     shown: list[dict[str, str]] = []

@@ -10,21 +10,17 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
+from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.finding_descriptions import (
+    code_around,
     describe_rejected,
     group_alike,
     name_alike,
 )
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
-from orchestrator.code_review.findings.citations import (
-    CitableSources,
-    changed_lines,
-    format_citation,
-    read_lines,
-)
+from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
@@ -94,8 +90,7 @@ def has_model_lead(state: ReviewState) -> bool:
 SHOWN_FINDINGS = 60
 SHOWN_FILES = 200
 
-LINES_AROUND, MAX_LINES, MAX_WIDTH = 3, 20, 200
-"""Of the text of a finding that the judge is shown."""
+LINES_AROUND = 3
 
 
 def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
@@ -227,9 +222,14 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         "files": [describe_file(file) for file in by_risk(change.files)[:SHOWN_FILES]],
         "files_not_shown": max(0, len(change.files) - SHOWN_FILES),
         "findings": [
-            {**_shown(first), "lines": await cited_lines(workspace, first), **name_alike(others)}
-            for first, *others in groups[:SHOWN_FINDINGS]
+            {**_shown(first), **name_alike(others)} for first, *others in groups[:SHOWN_FINDINGS]
         ],
+        "code": await code_around(
+            workspace,
+            [first for first, *_ in groups[:SHOWN_FINDINGS]],
+            await reviewer_assignment.diffs_by_path(state),
+            LINES_AROUND,
+        ),
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
@@ -267,17 +267,3 @@ def _shown(finding: Finding) -> dict[str, Any]:
         for name, value in fields.items()
         if name in _SHOWN and value not in (None, "", [], ())
     }
-
-
-async def cited_lines(workspace: ReviewWorkspace, finding: Finding) -> str:
-    """The cited lines with context; lines that the change adds or removes are marked."""
-    side = finding.evidence.side
-    lines = await read_lines(workspace, side, finding.path)
-    changed = changed_lines(workspace, side, finding.path)
-    first = max(1, finding.start_line - LINES_AROUND)
-    last = min(len(lines), finding.end_line + LINES_AROUND, first + MAX_LINES)
-    mark = "+" if side == "head" else "-"
-    return "\n".join(
-        f"{mark if number in changed else ' '}{number}: {lines[number - 1][:MAX_WIDTH]}"
-        for number in range(first, last + 1)
-    )
