@@ -30,7 +30,7 @@ contract.
 """
 
 
-def build_brief(task: str, nonce: str, bounds: Bounds | None = None, **facts: object) -> str:
+def build_brief(task: str, nonce: str, bounds: Bounds | None = None, /, **facts: object) -> str:
     """The first message of a task: its text, and the facts as framed JSON.
 
     Args:
