@@ -152,7 +152,10 @@ def nothing_to_compare(why: str) -> CheckReply:
 
 
 class Gap(Exception):
-    """This file cannot be checked; ``str()`` is the reason, to be shown after its path."""
+    """This file, or a part of it, cannot be checked; ``str()`` says why, after its path.
+
+    What was found before it is raised counts.
+    """
 
 
 class NotApplicable(Exception):
@@ -249,8 +252,9 @@ def check_files(job: SideJob, look: Callable[[Source], Iterable[RawFinding]]) ->
 def _check_file(
     root: str, path: str, look: Callable[[Source], Iterable[RawFinding]], reply: CheckReply
 ) -> None:
+    found: list[RawFinding] = []
     try:
-        found = list(look(Source(path, read(root, path))))
+        found.extend(look(Source(path, read(root, path))))
     except Gap as gap:
         reply.gaps[path] = str(gap)
     except NotApplicable:
@@ -261,4 +265,4 @@ def _check_file(
         reply.gaps[path] = "needs too much memory to be parsed"
     else:
         reply.examined.append(path)
-        reply.findings.extend(sorted(found, key=lambda finding: (finding.line, finding.code)))
+    reply.findings.extend(sorted(found, key=lambda finding: (finding.line, finding.code)))

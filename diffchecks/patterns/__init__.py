@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from diffchecks import name_some
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
-from diffchecks.file_patterns import UNITS, matches
+from diffchecks.file_patterns import COMPONENTS, SCRIPTS, UNITS, matches
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
@@ -49,10 +49,12 @@ if TYPE_CHECKING:
 
 _NEAR = 3  # lines around a match that are its context
 _SHOWN = 3  # lines of a match that identify it, since a call may span a whole program
+_NAMED_LINES = 3  # in a message
 _NAMED = 60  # maximum characters of a value in a message
 
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
+_PARSED_BY_OTHERS = (*SCRIPTS, *COMPONENTS)  # oxlint conforms, and reports what it cannot parse
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
@@ -72,13 +74,21 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
             return  # none of its commands can do harm
         raise NotApplicable
     searched = False
-    # A script in a page may be filled in so that no grammar parses it, as it stands.
-    unread = (NotApplicable, Gap) if source.suffix in _PAGES else (NotApplicable,)
+    is_page = source.suffix in _PAGES
     for part in parts:
-        with suppress(*unread):
-            for finding in _found(part, files, codes):
+        found = _found(part, files, codes)
+        try:
+            # A script in a page may be filled in so that no grammar parses it, as it stands.
+            for finding in list(found) if is_page else found:
                 yield _by_origin(replace(finding, path=source.path), part)
-            searched = True
+        except NotApplicable:
+            continue
+        except Gap:
+            if is_page:
+                continue
+            if not matches(source.path, _PARSED_BY_OTHERS):
+                raise
+        searched = True
     if not searched:
         raise NotApplicable
 
@@ -171,8 +181,12 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 def find_matches(
     patterns: Iterable[Pattern], source: Source, language: PatternFile
 ) -> Iterator[RawFinding]:
-    """Find matches of a language's patterns in a program."""
-    grammar, root = _parsed(source, language)
+    """Find matches of a language's patterns in a program.
+
+    Raises:
+        Gap: after the matches, for the lines that its grammar cannot parse.
+    """
+    grammar, root, unread = _parsed(source, language)
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         if _applies(pattern, grammar, source):
@@ -182,6 +196,11 @@ def find_matches(
                 finding = _judged(pattern, node, values, source)
                 if finding is not None:
                     yield finding
+    # If another tool reads the language, that tool reports parse errors.
+    enough = language.prefilter or len(unread) * 4 <= len(source.lines)
+    if unread and not (language.tolerant and enough):
+        lines = name_some([str(line + 1) for line in sorted(unread)], _NAMED_LINES)
+        raise Gap(f"its grammar cannot parse {'line' if len(unread) == 1 else 'lines'} {lines}")
 
 
 def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:
@@ -207,35 +226,54 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
     return fits
 
 
-def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode]:
+def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode, set[int]]:
+    """The grammar that reads most of a program, its tree, and the lines it cannot read, from 0."""
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
-    broken: SgNode | None = None
-    grammars = language.grammars[source.suffix]
     # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
     text = source.text.encode("utf-8", "replace").decode() + "\n"
-    for grammar in grammars:
-        root = SgRoot(text, grammar).root()
-        found = _error(root)
-        # If another tool reads the language, that tool reports parse errors.
-        enough = language.prefilter or not _is_mostly_broken(root)
-        if found is None or (language.tolerant and enough):
-            return grammar, root
-        broken = broken or found
-    assert broken is not None
-    raise Gap(f"its grammar cannot parse line {broken.range().start.line + 1}")
+    best: tuple[str, SgNode, set[int]] | None = None
+    for filled in (False, True):
+        if filled and not language.holes:
+            break
+        for hole, filler in language.holes.items() if filled else ():
+            text = re.sub(hole, partial(_fill, filler), text)
+        for grammar in language.grammars[source.suffix]:
+            root = SgRoot(text, grammar).root()
+            unread = _unread_lines(root, text.split("\n"))
+            if best is None or len(unread) < len(best[2]):
+                best = grammar, root, unread
+            if not unread:
+                return best
+    assert best is not None
+    return best
 
 
-def _error(root: SgNode) -> SgNode | None:
-    errors = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
-    return next((node for node in errors if node.kind() == "ERROR" or not node.is_named()), None)
+def _fill(filler: str, hole: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", filler, hole[0])
 
 
-def _is_mostly_broken(root: SgNode) -> bool:
-    """Whether the grammar failed to parse more than a quarter of a file's lines."""
-    spans = [node.range() for node in root.find_all(kind="ERROR")]
-    lines = {line for span in spans for line in range(span.start.line, span.end.line + 1)}
-    return len(lines) * 4 > root.range().end.line + 1
+def _unread_lines(root: SgNode, lines: Sequence[str]) -> set[int]:
+    """The lines that the grammar cannot parse, without those of whole parts within."""
+    unread = set[int]()
+    for node in root.find_all({"rule": _BROKEN}):  # type: ignore[call-overload]
+        if node.kind() != "ERROR" and node.is_named():
+            continue
+        unread |= _lines_of(node)
+        for part in node.children():
+            if part.is_named() and part.kind() != "ERROR" and part.children():
+                span, read = part.range(), _lines_of(part)
+                if lines[span.start.line][: span.start.column].strip():
+                    read.discard(span.start.line)
+                if lines[span.end.line][span.end.column :].strip(" ;,\r"):
+                    read.discard(span.end.line)
+                unread -= read
+    return unread
+
+
+def _lines_of(node: SgNode) -> set[int]:
+    span = node.range()
+    return set(range(span.start.line, span.end.line + 1))
 
 
 def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:

@@ -4,8 +4,10 @@ A file holds:
 
     grammars   file suffix -> names of ast-grep's grammars; the first that parses the file is used
     prefilter  true: a file with no pattern's words is not examined; other tools read the language
-    tolerant   true: what the grammar reads is examined where it cannot parse all of a file;
-               without prefilter at least three quarters of the lines must be read
+    tolerant   true: lines that the grammar cannot parse are no gap, unless they are more than a
+               quarter of a file without prefilter
+    holes      expression: valid text that the grammar cannot parse -> a character to put for each
+               of its own, tried where the file as it stands does not parse
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment
@@ -117,6 +119,7 @@ class PatternFile(Struct, frozen=True):
     grammars: Mapping[str, tuple[str, ...]]
     prefilter: bool
     tolerant: bool
+    holes: Mapping[str, str]
     scopes: frozenset[str]
     names: frozenset[str]
     unpacks: frozenset[str]

@@ -110,6 +110,7 @@ def _prove(pattern: Pattern, language: PatternFile, shown: str) -> None:
 
 def _finds(pattern: Pattern, language: PatternFile, suffix: str, program: str) -> bool:
     try:
-        return any(find_matches([pattern], Source(f"example{suffix}", program.encode()), language))
+        source = Source(f"example{suffix}", program.encode())
+        return bool(list(find_matches([pattern], source, language)))
     except Gap:
         return False
