@@ -112,6 +112,9 @@ _MANIFESTS = (*names.MANIFESTS, *names.LOCK_FILES)
 _PATTERNS = (*names.PATTERN_LANGUAGES, *names.WITH_PROGRAMS)
 _FILES = {
     "any": ANY,
+    "build_files": Files(
+        tuple(name for each in read_yaml("build_files.yaml").values() for name in each.get("files", ()))
+    ),
     "changelog": Files(names.CHANGELOG_FILES),
     "data": Files(names.DATA),
     "infrastructure": Files(names.INFRASTRUCTURE, but=_is_lock_file),

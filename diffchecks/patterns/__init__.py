@@ -233,16 +233,15 @@ def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode, set[int
     # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
     text = source.text.encode("utf-8", "replace").decode() + "\n"
     best: tuple[str, SgNode, set[int]] | None = None
-    for filled in (False, True):
-        if filled and not language.holes:
-            break
-        for hole, filler in language.holes.items() if filled else ():
-            text = re.sub(hole, partial(_fill, filler), text)
+    for hole, filler in (("", ""), *language.holes.items()):
+        filled = re.sub(hole, partial(_fill, filler), text) if hole else text
+        if best is not None and filled == text:
+            continue
         for grammar in language.grammars[source.suffix]:
-            root = SgRoot(text, grammar).root()
-            unread = _unread_lines(root, text.split("\n"))
+            root = SgRoot(filled, grammar).root()
+            unread = _unread_lines(root, filled.split("\n"))
             if best is None or len(unread) < len(best[2]):
-                best = grammar, root, unread
+                best, text = (grammar, root, unread), filled
             if not unread:
                 return best
     assert best is not None
@@ -250,7 +249,10 @@ def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode, set[int
 
 
 def _fill(filler: str, hole: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", filler, hole[0])
+    """What is matched, with the filler for the characters of its group, or for all of them."""
+    start, end = hole.span(hole.lastindex or 0)
+    text, at = hole[0], hole.start()
+    return text[: start - at] + re.sub(r"[^\n]", filler, hole.string[start:end]) + text[end - at :]
 
 
 def _unread_lines(root: SgNode, lines: Sequence[str]) -> set[int]:

@@ -6,8 +6,8 @@ A file holds:
     prefilter  true: a file with no pattern's words is not examined; other tools read the language
     tolerant   true: lines that the grammar cannot parse are no gap, unless they are more than a
                quarter of a file without prefilter
-    holes      expression: valid text that the grammar cannot parse -> a character to put for each
-               of its own, tried where the file as it stands does not parse
+    holes      expression: valid text that the grammar cannot parse, its group or all of it -> a
+               character to put for each of its own, where fewer lines are unread with it
     scopes     kinds of node that open a scope for names
     names      kinds of node that are a name
     unpacks    kinds of node that hold several names to the left of an assignment
