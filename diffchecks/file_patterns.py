@@ -97,7 +97,9 @@ WITH_PROGRAMS = (
 )
 """What holds commands for a shell, or scripts, among other things."""
 REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
-CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
+LONG_TEXTS = ("CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*", "*.md", "*.rst", "*.txt", "*.po")
+"""What may be long: no parser needs more time for it than a search."""
+CHANGELOG_FILES = ("*.py", *LONG_TEXTS[:4])
 TESTABLE_CODE = (
     *PYTHON_MODULES,
     *SCRIPTS,

@@ -42,7 +42,7 @@ def _changed_paths(workspace: ReviewWorkspace) -> Mapping[SideName, list[str]]:
     files = [
         file
         for file in workspace.change.files
-        if file.skip is None and file.size <= workspace.max_bytes
+        if file.skip is None and not workspace.is_too_large(file)
     ]
     return {
         "base": [file.old_path or file.path for file in files if file.old_blob],

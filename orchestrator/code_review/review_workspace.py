@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from diffchecks.check_io import decode_text
-from diffchecks.file_patterns import LOCK_FILES, matches
+from diffchecks.file_patterns import LOCK_FILES, LONG_TEXTS, matches
 from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
@@ -89,7 +89,7 @@ class ReviewWorkspace:
     def left_out(self, file: ChangedFile) -> str | None:
         """Why no tool reads a file; None if tools do."""
         why = file.skip or self.excluded.get(file.path)
-        if why is None and file.size > self.max_bytes:
+        if why is None and self.is_too_large(file):
             why = describe_size_limit(file.size, self.max_bytes)
         return why
 
@@ -117,7 +117,11 @@ class ReviewWorkspace:
         """Whether a file is left out without a decision that it need not be examined."""
         if file.path in self.excluded:
             return False
-        return file.gap or (file.skip is None and file.size > self.max_bytes)
+        return file.gap or (file.skip is None and self.is_too_large(file))
+
+    def is_too_large(self, file: ChangedFile) -> bool:
+        """Whether a file is larger than the limit; a text for people may be."""
+        return file.size > self.max_bytes and not matches(file.path, LONG_TEXTS)
 
     async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
         """A side with the given paths on disk.

@@ -6,6 +6,7 @@ that stood there before.
 """
 
 import codecs
+import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some
+from diffchecks.data_files import read_names
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
@@ -95,6 +97,9 @@ _PACKED_DATA = re.compile(
     re.IGNORECASE,
 )
 _IS_ARCHIVE = "binary: an archive, which the analyzers cannot read"
+_ONLY_MOVED = "binary: only moved, with the bytes that base has"
+_WRAPPER = "binary: a Gradle wrapper, byte for byte as Gradle published it"
+_WRAPPER_BYTES = 1 << 17  # the largest has half as many
 _LFS_POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:[0-9a-f]{64}\nsize \d+\n?"
 )
@@ -123,6 +128,7 @@ class ContentInfo(Struct, frozen=True):
         long_lines: it has a line of 500 bytes or more, as minified code does.
         bomb: why no parser may have it, else empty.
         target: the first bytes, for a link's target.
+        published: it is a program whose bytes its makers have published.
     """
 
     size: int
@@ -132,6 +138,7 @@ class ContentInfo(Struct, frozen=True):
     long_lines: bool = False
     bomb: str = ""
     target: bytes = b""
+    published: bool = False
 
 
 def _bomb(data: bytes) -> str:
@@ -171,7 +178,10 @@ def inspect_content(data: bytes) -> ContentInfo:
     """Look at the bytes of one blob."""
     binary = _binary_reason(data)
     if binary:
-        return ContentInfo(len(data), binary=binary, target=data[:_KEPT])
+        published = len(data) < _WRAPPER_BYTES and data.startswith(_ARCHIVE[0])
+        if published:
+            published = hashlib.sha256(data).hexdigest() in read_names("gradle_wrappers")
+        return ContentInfo(len(data), binary=binary, target=data[:_KEPT], published=published)
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
     return ContentInfo(
         len(data),
@@ -264,6 +274,10 @@ def _what_it_hides(file: ChangedFile, now: ContentInfo) -> str:
 def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
     skip, gap = now.binary or "", now.binary == _WIDE
+    if file.only_moved:
+        return replace(file, kind="binary", size=now.size, skip=_ONLY_MOVED)
+    if now.published:  # as little to read in it as in an image
+        return replace(file, kind="media", size=now.size, skip=_WRAPPER)
     if file.new_blob and was and not was.binary and was.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):

@@ -1,13 +1,14 @@
 """A change under review, as data and as JSON: two trees of one object store, and its files."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
 Kind = Literal["text", "binary", "media", "symlink", "submodule"]
-"""``media``: an image, font or sound by its name and its first bytes."""
+"""``media``: an image, font or sound by its name and its first bytes, or a published program."""
 
 
 class ChangedFile(Struct, frozen=True):
@@ -43,6 +44,13 @@ class ChangedFile(Struct, frozen=True):
     skip: str | None = None
     gap: bool = False
     script: bool = False
+
+    @property
+    def only_moved(self) -> bool:
+        """Whether head has base's bytes under another name with the same suffix and mode."""
+        ends = {PurePosixPath(path or "").suffix for path in (self.path, self.old_path)}
+        same = self.old_blob == self.new_blob and self.old_mode == self.new_mode
+        return self.status == "renamed" and same and len(ends) == 1
 
     @property
     def in_base(self) -> bool:

@@ -116,8 +116,8 @@ def add_unread(
 
 
 def _program(file: ChangedFile, languages: LanguagesFile) -> str:
-    """The kind of a file that executes; empty for others."""
-    if _is_empty(file):
+    """The kind of a file that executes; empty for others, and where base has its bytes."""
+    if _is_empty(file) or file.only_moved:
         return ""
     language = languages.language_of(file.path)
     if language and not (file.script and _kind(file, languages) in {"prose", "settings"}):
@@ -131,7 +131,7 @@ def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
 
     One NUL suffices, and what executes or renders the file reads past it.
     """
-    if file.kind != "binary" or file.new_mode is None:
+    if file.kind != "binary" or file.new_mode is None or file.only_moved:
         return ""
     acts = _kind(file, languages) in {"program", "data"}
     return languages.language_of(file.path) if acts else ""
@@ -139,7 +139,7 @@ def _hidden_source(file: ChangedFile, languages: LanguagesFile) -> str:
 
 def _needs_reading(file: ChangedFile, languages: LanguagesFile) -> bool:
     """Whether a file must be read as code if it is alone in a change: not prose, media or empty."""
-    if file.kind == "media":
+    if file.kind == "media" or file.only_moved:
         return False
     if file.kind != "text":
         return True
