@@ -1,9 +1,13 @@
-"""Committed merge conflicts: complete groups of conflict markers, as git writes them."""
+"""Committed merge conflicts: complete groups of conflict markers, as git writes them.
+
+Where a file parses all the same, its markers are in a string or a comment and are no conflict.
+"""
 
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
+from diffchecks.patterns import is_read_by_grammar
 
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
@@ -21,6 +25,7 @@ def _marker(line: str) -> str | None:
 def find_conflicts(source: Source) -> Iterator[RawFinding]:
     """Yield each complete group of markers; a lone row of equal signs is a heading's underline."""
     start = middle = 0
+    is_parsed: bool | None = None
     for number, line in enumerate(source.lines, 1):
         marker = _marker(line)
         if marker == START:
@@ -28,6 +33,9 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
         elif marker == MIDDLE and start and not middle:
             middle = number
         elif marker == END and middle:
+            is_parsed = is_read_by_grammar(source) if is_parsed is None else is_parsed
+            if is_parsed:
+                return
             yield RawFinding(
                 "conflict-markers",
                 source.path,

@@ -12,9 +12,14 @@ new. Taint analysis reports new data that flows into it.
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from diffchecks.check_io import RawFinding
 from diffchecks.rules import Rule
 from diffchecks.secrets.secret_plausibility import PASSWORDS
+
+MANY = 20
+"""Findings of a kind in one file, above which they are one."""
 
 _BLANK = re.compile(r"\s+")
 
@@ -49,7 +54,23 @@ def find_new(
     new, rest = _unmatched(rest, new, added_lines, lambda finding: identity(finding)[:2])
     known = {password for finding in base for password in chosen_passwords(finding)}
     new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
-    return _unmatched(rest, new, added_lines, _message_identity)[0]
+    return _join_many(_unmatched(rest, new, added_lines, _message_identity)[0])
+
+
+def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
+    """One finding for more than ``MANY`` of a kind in a file, at the first; secrets stay apart."""
+    kinds: dict[tuple[str, ...], list[RuledFinding]] = {}
+    for number, (rule, raw) in enumerate(new):
+        apart = str(number) if raw.redact else ""
+        kinds.setdefault((rule.id, raw.path, raw.message, apart), []).append((rule, raw))
+    joined: list[RuledFinding] = []
+    for found in kinds.values():
+        if len(found) > MANY:
+            (rule, first), *others = sorted(found, key=lambda finding: finding[1].line)
+            also = f"; also at {len(others)} other places in the file"
+            found = [(rule, replace(first, message=first.message + also))]
+        joined += found
+    return joined
 
 
 def chosen_passwords(finding: RuledFinding) -> frozenset[str]:

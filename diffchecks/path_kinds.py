@@ -67,6 +67,13 @@ _CI_NAME = re.compile(
     r"|(?:docker|container)file(?:[._-].*)?|.*\.(?:docker|container)file"
 )
 
+# Libraries for pages, copied into the tree under their own names.
+_LIBRARY_NAME = re.compile(
+    r"(?:jquery|zepto|modernizr|foundation|bootstrap|underscore|backbone|lodash|moment|prototype|mootools"
+    r"|angular|knockout|handlebars|require|d3|select2|codemirror|ckeditor|tinymce|datatables)"
+    r"(?:[.-](?:ui|slim|min|full|pack|core|bundle|custom|all|dev|latest|v?\d[\w.]*))*\.js"
+)
+
 # Deeper in a tree these are ordinary modules: Celery tasks, ASGI middleware.
 _TOOLING_NAMES_BY_DEPTH = {"build.py": 0, "tasks.py": 0, "asgi.py": 1, "wsgi.py": 1}
 _SHIPPED: frozenset[Kind] = frozenset({"code", "generated", "init", "stubs"})
@@ -156,6 +163,7 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
         "samples": _SAMPLE_NAME.fullmatch(lower),
         "lock_files": name in read_names("lock_files") or _LOCK_NAME.fullmatch(name),
         "generated": _GENERATED_NAME.fullmatch(lower),
+        "vendored": _LIBRARY_NAME.fullmatch(lower),
         "ci": not code and _CI_NAME.fullmatch(lower),
         "tooling": name in read_names("tooling_files")
         or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),

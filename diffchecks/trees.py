@@ -16,7 +16,7 @@ from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob
 from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
-from diffchecks.path_kinds import path_kinds
+from diffchecks.path_kinds import path_kinds, vendored_directory
 from diffchecks.rules import Rule, shipped_rules
 
 _START = 8000
@@ -154,7 +154,7 @@ def _compare(
 
 def _text(root: str, path: str) -> bytes | None:
     """The contents of a text that is to be checked."""
-    if not path_kinds(path).isdisjoint({"vendored", "generated"}):
+    if vendored_directory(path) or "generated" in path_kinds(path):
         return None
     try:
         data = read(root, path)

@@ -183,13 +183,17 @@ class ModuleApi:
             None if listed is None else {entry for entry in listed if isinstance(entry, str)}
         )
         bound_once = _unconditional(self.source)
+        # Routes name them, and nobody imports them: only classes are there to derive from.
+        views = self.source.path.rpartition("/")[2] in {"views.py", "urls.py", "admin.py"}
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
             if self.exposed is not None:
                 member.public = name in self.exposed
             elif all_names is not None:
                 member.public = name in all_names
-            elif name.startswith("_") or _says_nothing(member):
+            elif name.startswith("_") or _says_nothing(member) or (
+                views and not member.is_alias and member.is_function
+            ):
                 member.public = False
             else:
                 member.public = name in reexported if member.is_alias else name in bound_once

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from diffchecks.dependencies.lock_entry import URL, LockEntry, digests
 
-_YARN_HEAD = re.compile(r'^(?:\? )?"?(@?[^@\s"]+)@[^\n]*?[":]$')
+# ``name@npm:other@range`` is another package under this name.
+_YARN_HEAD = re.compile(r'^(?:\? )?"?(@?[^@\s"]+)@(?:npm:(@?[^@\s"]+)@)?[^\n]*?[":]$')
 _YARN_FIELD = re.compile(
     r'^  "?(version|resolved|integrity|resolution|checksum)"?:? "?([^"\n]+)"?$'
 )
@@ -56,7 +57,7 @@ def yarn(text: str) -> Iterator[LockEntry]:
         head = _YARN_HEAD.match(line)
         if head is None and line != "__metadata:":
             raise MalformedError(number, "names no package")
-        name, begins, fields = head[1] if head else "", number, {}
+        name, begins, fields = (head[2] or head[1]) if head else "", number, {}
 
 
 def _yarn_entry(name: str, fields: Mapping[str, str]) -> LockEntry:

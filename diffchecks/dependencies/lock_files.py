@@ -182,7 +182,8 @@ def _judge_content(entry: LockEntry, older: Sequence[LockEntry], known: Known) -
     name, version = entry.name, entry.version
     same = [one for one in older if one.version == version]
     before = {digest for one in same for digest in one.digests}
-    if before and entry.digests and (message := _replaced(entry, same, before)):
+    # Of a repository the commit decides, which the version does not tell.
+    if before and entry.digests and not entry.git and (message := _replaced(entry, same, before)):
         yield "lock-digest", entry.digests[0], f"{name} {version} {message}"
     # A package of Yarn 2 needs no checksum, unless it had one.
     is_new = not same and known.verified and not entry.exempt

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from diffchecks import name_some
+from diffchecks import DATA, name_some
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
 from diffchecks.file_patterns import COMPONENTS, SCRIPTS, UNITS, matches
 from diffchecks.jobs import PatternsJob
@@ -224,6 +224,13 @@ def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]
         )
 
     return fits
+
+
+def is_read_by_grammar(source: Source) -> bool:
+    """Whether a grammar reads every line of a program as it stands."""
+    files = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
+    language = load_language(files, source.suffix)
+    return language is not None and not _parsed(source, replace(language, holes={}))[2]
 
 
 def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode, set[int]]:

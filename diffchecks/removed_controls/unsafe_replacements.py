@@ -157,6 +157,13 @@ _EXPOSES = frozenset(
     {"anonymous", "bypass", "dangerously", "dtd", "entities", "exempt", "insecure", "skip"}
     | {"trust", "unsafe"}
 )
+# What may be skipped without harm, unless such a word stands beside it.
+_GUARDS = _PROTECTS | frozenset(
+    {"authentication", "authorization", "captcha", "cert", "certificate", "checksum"}
+    | {"host", "hostname", "integrity", "login", "mfa", "origin", "password", "permission"}
+    | {"permissions", "security", "signature", "ssl", "tls", "validation", "verification"}
+)
+_WORK = frozenset({"columns", "context", "height", "output", "tokens", "width", "zoom"})
 _NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
 _UPPER_BOUNDS = frozenset({"depth", "limit", "max", "maximum", "quota"})
 _LOWER_BOUNDS = frozenset({"cost", "iterations", "rounds"})
@@ -212,7 +219,8 @@ def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
     old, new = old.lower(), new.lower()
     if {old, new} == {"true", "false"}:
         protects = not named.isdisjoint(_PROTECTS)
-        if named & _EXPOSES or (protects and named & _NEGATES):
+        exposes = named & _EXPOSES - {"skip"} or ("skip" in named and named & _GUARDS)
+        if exposes or (protects and named & _NEGATES):
             return new == "true"
         return protects and new == "false"
     if not {old, new}.isdisjoint({"true", "false"}):
@@ -222,6 +230,7 @@ def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
         return 0 < 2 * after <= before
     return (
         bool(named & _UPPER_BOUNDS)
+        and named.isdisjoint(_WORK)
         and before > 0
         and (after <= 0 or after >= max(LARGE, 4 * before))
     )
