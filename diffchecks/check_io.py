@@ -151,6 +151,10 @@ def nothing_to_compare(why: str) -> CheckReply:
     return CheckReply(facts={NOTHING_TO_COMPARE: why})
 
 
+NOT_PARSED = "its grammar cannot parse"
+"""How a gap begins that is none where a program that conforms to the language read the file."""
+
+
 class Gap(Exception):
     """This file, or a part of it, cannot be checked; ``str()`` says why, after its path.
 

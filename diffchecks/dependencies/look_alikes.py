@@ -54,8 +54,7 @@ def _is_own(name: str, popular: str) -> bool:
     vendor, slash, _ = name.partition("/")
     if slash and popular.startswith(f"{vendor}/"):
         return True
-    either = name[-1:].isdigit() or popular[-1:].isdigit()
-    return either and name.rstrip("0123456789-") == popular.rstrip("0123456789-")
+    return name[-1:].isdigit() and name.rstrip("0123456789-") == popular.rstrip("0123456789-")
 
 
 def _letters(name: str) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from diffchecks import DATA, name_some
-from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
-from diffchecks.file_patterns import COMPONENTS, SCRIPTS, UNITS, matches
+from diffchecks.check_io import NOT_PARSED, CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.file_patterns import UNITS, matches
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
@@ -54,7 +55,6 @@ _NAMED = 60  # maximum characters of a value in a message
 
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
-_PARSED_BY_OTHERS = (*SCRIPTS, *COMPONENTS)  # oxlint conforms, and reports what it cannot parse
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
@@ -74,21 +74,15 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
             return  # none of its commands can do harm
         raise NotApplicable
     searched = False
+    # A script in a page may be filled in so that no grammar parses it, as it stands.
     is_page = source.suffix in _PAGES
+    unread = (NotApplicable, Gap) if is_page else (NotApplicable,)
     for part in parts:
-        found = _found(part, files, codes)
-        try:
-            # A script in a page may be filled in so that no grammar parses it, as it stands.
+        with suppress(*unread):
+            found = _found(part, files, codes)
             for finding in list(found) if is_page else found:
                 yield _by_origin(replace(finding, path=source.path), part)
-        except NotApplicable:
-            continue
-        except Gap:
-            if is_page:
-                continue
-            if not matches(source.path, _PARSED_BY_OTHERS):
-                raise
-        searched = True
+            searched = True
     if not searched:
         raise NotApplicable
 
@@ -200,7 +194,7 @@ def find_matches(
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
         lines = name_some([str(line + 1) for line in sorted(unread)], _NAMED_LINES)
-        raise Gap(f"its grammar cannot parse {'line' if len(unread) == 1 else 'lines'} {lines}")
+        raise Gap(f"{NOT_PARSED} {'line' if len(unread) == 1 else 'lines'} {lines}")
 
 
 def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:

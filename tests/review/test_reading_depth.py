@@ -215,8 +215,8 @@ async def test_data_that_parses_is_read_as_code_and_data_that_does_not_is_not(
 async def test_a_program_with_the_suffix_of_prose_is_not_read_as_prose(tmp_path: Path) -> None:
     head = {"guide.md": "Some words.\n", "a.pas": "// Words.\n", "CMakeLists.txt": "file(a)\n"}
     verdict = await review(change(tmp_path, {}, head))
-    assert depths(verdict) == {"guide.md": "code", "a.pas": "text", "CMakeLists.txt": "text"}
-    assert list(gaps(verdict)) == ["CMakeLists.txt", "a.pas"]
+    assert depths(verdict) == {"guide.md": "code", "a.pas": "text", "CMakeLists.txt": "code"}
+    assert list(gaps(verdict)) == ["a.pas"]
 
 
 async def test_base_can_make_unread_programs_a_note(tmp_path: Path) -> None:
@@ -451,3 +451,45 @@ async def test_the_report_says_that_a_script_became_executable(tmp_path: Path) -
     (repo.path / "run.sh").chmod(0o755)
     repo.commit({"app.py": "X = 1\n"})
     assert "Note     run.sh is executable now" in render_verdict(await review(repo), width=120)
+
+
+async def test_builds_and_scripts_without_a_grammar_are_read(tmp_path: Path) -> None:
+    head = {
+        "build.gradle": "plugins { id 'java' }\n",
+        "CMakeLists.txt": "project(a)\n",
+        "Jenkinsfile": "node { sh 'make' }\n",
+        "BUILD.bazel": 'cc_library(name = "a")\n',
+        "gradlew.bat": "@echo off\n",
+        "build.ps1": "Write-Output a\n",
+        "a.tcl": "puts a\n",
+        "a.pyx": "cdef int a = 1\n",
+    }
+    verdict = await review(change(tmp_path, {}, head))
+    assert (verdict.status, verdict.findings) == ("complete", ())
+    assert set(depths(verdict).values()) == {"code"}
+
+
+async def test_what_oxlint_reads_and_the_grammar_cannot_is_no_gap(tmp_path: Path) -> None:
+    page = "export const a = <p>a && b & c <i>x</i> R&D</p>;\n"
+    verdict = await review(change(tmp_path / "page", {}, {"a.tsx": page}))
+    assert (verdict.status, depths(verdict)) == ("complete", {"a.tsx": "code"})
+    broken = await review(change(tmp_path / "broken", {}, {"a.tsx": "export const a = <p>;\n"}))
+    assert (broken.status, depths(broken)) == ("incomplete", {"a.tsx": "text"})
+
+
+async def test_a_moved_file_is_settled_and_one_with_another_suffix_is_not(tmp_path: Path) -> None:
+    text = "".join(f"STOP RUN {n}.\n" for n in range(9))
+    jar = b"PK\3\4\0\0" + bytes(range(256))
+    base = {"a.cob": text, "lib/a.jar": jar}
+    head = {"a.cob": None, "lib/a.jar": None, "b.cob": text, "lib/b.jar": jar}
+    moved = await review(change(tmp_path / "moved", base, head))
+    assert (moved.status, gaps(moved)) == ("complete", {})
+    renamed = {"a.txt": None, "b.cob": text, "lib/b.jar": jar + b"!"}
+    other = await review(change(tmp_path / "other", {"a.txt": text}, renamed))
+    assert list(gaps(other)) == ["b.cob", "lib/b.jar"]
+
+
+async def test_a_changelog_of_some_megabytes_is_read(tmp_path: Path) -> None:
+    long = "- Words of a change.\n" * 60_000
+    verdict = await review(change(tmp_path, {"CHANGELOG.md": long}, {"CHANGELOG.md": "# A\n" + long}))
+    assert (verdict.status, verdict.skipped) == ("complete", ())

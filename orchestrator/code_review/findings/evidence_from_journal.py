@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from diffchecks.check_io import NOTE, NOTHING_TO_COMPARE
+from diffchecks.check_io import NOT_PARSED, NOTE, NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
 from orchestrator.code_review.verdict.decision import ToolHealth
@@ -133,8 +133,10 @@ def latest(entries: Iterable[Work]) -> dict[str, Work]:
 def gaps(entries: Sequence[AnalyzerCall]) -> dict[tuple[str, str], str]:
     """(tool, path) → why; a path that a later call examined is no gap any more.
 
-    Neither is a file that a comparison could not read and another analyzer could not read in base.
+    Neither is a file that a comparison could not read and another analyzer could not read in base,
+    nor a script that a grammar could not parse and oxlint, which conforms, has read.
     """
+    read = {p for call in entries if call.result.tool == "oxlint" for p in call.result.read}
     known = frozenset[str]().union(
         *(call.result.known_gaps for call in entries if not call.result.compares)
     )
@@ -143,7 +145,8 @@ def gaps(entries: Sequence[AnalyzerCall]) -> dict[tuple[str, str], str]:
         for path in call.result.examined:
             open_gaps.pop((call.tool, path), None)
         for path, why in call.result.gaps.items():
-            if not (call.result.compares and path in known):
+            is_hole = path in read and why.startswith(NOT_PARSED)
+            if not (is_hole or (call.result.compares and path in known)):
                 open_gaps[call.tool, path] = why
     return open_gaps
 

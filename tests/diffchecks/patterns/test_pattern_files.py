@@ -86,20 +86,60 @@ def test_javascript_with_types_is_read_as_typescript(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line"),
+    ("name", "text", "lines"),
     [
-        ("a.js", "f();\nconst x = (1;\n", 2),
-        ("a.ts", "let a = 1;\nconst x: = 1;\n", 2),
-        ("a.go", "package a\nfunc f() {\n", 2),
-        ("a.java", "class A { void f() { int x = 1 } }", 1),
-        ("a.rb", "x = 1\ndef f(\nend\n", 2),
+        ("a.js", "f();\nconst x = (1;\n", "line 2"),
+        ("a.ts", "let a = 1;\nconst x: = 1;\n", "line 2"),
+        ("a.go", "package a\nfunc f() {\n", "line 2"),
+        ("a.java", "class A { void f() { int x = 1 } }", "line 1"),
+        ("a.rb", "x = 1\ndef f(\nend\n", "lines 2, 3"),
     ],
 )
-def test_file_that_does_not_parse_is_a_gap(tmp_path: Path, name: str, text: str, line: int) -> None:
+def test_lines_that_do_not_parse_are_a_gap(
+    tmp_path: Path, name: str, text: str, lines: str
+) -> None:
     reply = look(tmp_path, {name: text, "fine.js": "eval(x)"})
-    assert reply.gaps == {name: f"its grammar cannot parse line {line}"}
+    assert reply.gaps == {name: f"its grammar cannot parse {lines}"}
     assert reply.examined == ["fine.js"]
     assert [finding.path for finding in reply.findings] == ["fine.js"]
+
+
+def test_what_stands_beside_a_line_that_does_not_parse_is_found(tmp_path: Path) -> None:
+    reply = look(tmp_path, {"a.rb": "def f(x)\n  eval(x)\nend\n\nx = = 1\n\ny = 2\n"})
+    assert reply.gaps == {"a.rb": "its grammar cannot parse line 5"}
+    assert [(raw.code, raw.line) for raw in reply.findings] == [("ruby-eval-value", 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsx", "export const A = () => <b>View Billing & Usage</b>;"),
+        ("a.tsx", "export const A = styled.div<{ on: boolean }>`padding: 2px;`;"),
+        ("a.ts", "await prisma.$queryRaw<{ id: number }[]>`SELECT 1`;"),
+        ("a.ts", 'const a = await importOriginal<typeof import("./b.js")>();'),
+        ("a.ts", "export type X<in out T> = T;"),
+        ("a.ts", "export type X<out T, in S extends T> = Y<T, S>;"),
+        ("a.ts", 'export type * from "./a";'),
+        ("a.ts", "class A { static accessor b = 1; }"),
+        ("a.js", 'import defer * as a from "./a";'),
+    ],
+)
+def test_what_only_the_grammar_cannot_parse_hides_nothing(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    reply = look(tmp_path, {name: f"{text}\nexport const f = (x) => eval(x);\n"})
+    assert reply.gaps == {}
+    assert [(raw.code, raw.line) for raw in reply.findings] == [("js-eval", 2)]
+
+
+def test_macros_of_c_that_the_grammar_does_not_know_are_read_around(tmp_path: Path) -> None:
+    text = (
+        '#ifdef __cplusplus\nextern "C" {\n#endif\nLIB_BEGIN\nLIB_API int run(lua_State *L) {\n'
+        "  each_of(10) {\n    gets(line);\n  }\n  return 1;\n}\nLIB_END\n#ifdef __cplusplus\n}\n#endif\n"
+    )
+    reply = look(tmp_path, {"a.h": text})
+    assert reply.gaps == {}
+    assert [(raw.code, raw.line) for raw in reply.findings] == [("c-gets", 7)]
 
 
 SINK = "db.query(sql);"

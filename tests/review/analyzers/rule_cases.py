@@ -135,6 +135,11 @@ OWN: dict[str, Case] = {
     "security.review-policy": text(
         ".diffcourt/config/verdict.yaml", "needs_changes_at: critical\n", "needs_changes_at: medium\n"
     ),
+    "security.unverified-download": text(
+        "CMakeLists.txt",
+        "file(DOWNLOAD https://a.example/a.tgz a.tgz)\n",
+        "file(DOWNLOAD https://a.example/a.tgz a.tgz EXPECTED_HASH SHA256=${SUM})\n",
+    ),
     "security.script-in-image": text("a.svg", '<svg onload="go()"></svg>\n', "<svg></svg>\n"),
     "security.script-in-prose": text("a.md", "[a](javascript:go())\n", "`[a](javascript:go())`\n"),
     "security.run-setting": text(

@@ -1,0 +1,121 @@
+"""What everyday changes hold and is no defect, each beside an honest twin that is found."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from diffchecks import check_trees
+
+Files = Mapping[str, str]
+
+MARKERS = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
+PROJECT = {"pyproject.toml": '[project]\nname = "x"\nversion = "1"\n', "x/__init__.py": ""}
+HTML = "function html(e, v) { e.innerHTML = '<div>' + v + '</div>'; }\n"
+BERRY = '__metadata:\n  version: 8\n\n"{}":\n  version: 1.3.0\n  resolution: "{}"\n  checksum: 10c0/{}\n'
+YARN = '# yarn lockfile v1\n\n\n"{}":\n  version "1.3.0"\n  resolved "{}"\n  integrity sha512-{}\n'
+REGISTRY = "https://registry.yarnpkg.com"
+OLD, NEW = "a" * 88, "b" * 88
+GIT = "https://github.com/a/h.git"
+VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n    return pk\n"
+
+
+def needed(*names: str) -> str:
+    return '{"dependencies": {%s}}\n' % ", ".join(f'"{name}": "^4.1.2"' for name in names)
+
+
+def npm(resolved: str, digest: str) -> str:
+    package = f'"version": "1.3.0", "resolved": "{resolved}", "integrity": "sha512-{digest}"'
+    return f'{{"lockfileVersion": 3, "packages": {{"node_modules/h": {{{package}}}}}}}\n'
+
+
+def found(tmp_path: Path, base: Files, head: Files) -> list[str]:
+    for side, files in (("base", base), ("head", head)):
+        (tmp_path / side).mkdir()
+        for name, text in files.items():
+            (tmp_path / side / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / side / name).write_text(text)
+    rules = [each.rule for each in check_trees(tmp_path / "base", tmp_path / "head")]
+    return [rule for rule in rules if rule != "security.new-dependency"]
+
+
+QUIET = {
+    "markers in a template literal": ({}, {"d.ts": f"export const d = `\n{MARKERS}`;\n"}),
+    "markers in a docstring": ({}, {"d.py": f'D = """\n{MARKERS}"""\n'}),
+    "markers in a raw string": ({}, {"d.go": f"package d\n\nconst D = `\n{MARKERS}`\n"}),
+    "more tokens": ({"a.ts": "o({ maxTokens: 8192 });\n"}, {"a.ts": "o({ maxTokens: 65536 });\n"}),
+    "other work is skipped": (
+        {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? false;\n"},
+        {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? true;\n"},
+    ),
+    "a wrapper without its number": (
+        {"package.json": needed("sqlite3")},
+        {"package.json": needed("sqlite3", "sqlite")},
+    ),
+    "an alias in Yarn 2": (
+        {"yarn.lock": BERRY.format("h@npm:^1.3.0", "h@npm:1.3.0", OLD)},
+        {"yarn.lock": BERRY.format("h@npm:@s/h@*", "@s/h@npm:1.3.0", NEW)},
+    ),
+    "an alias in Yarn 1": (
+        {"yarn.lock": YARN.format("h@^1.3.0", f"{REGISTRY}/h/-/h-1.3.0.tgz#1", OLD)},
+        {"yarn.lock": YARN.format("h@npm:@s/h@*", f"{REGISTRY}/@s/h/-/h-1.3.0.tgz#2", NEW)},
+    ),
+    "another commit in Yarn 2": (
+        {"yarn.lock": BERRY.format(f"h@{GIT}", f"h@{GIT}#commit={'a' * 40}", OLD)},
+        {"yarn.lock": BERRY.format(f"h@{GIT}", f"h@{GIT}#commit={'b' * 40}", NEW)},
+    ),
+    "another commit in npm": (
+        {"package-lock.json": npm(f"git+ssh://git@github.com/a/h.git#{'a' * 40}", OLD)},
+        {"package-lock.json": npm(f"git+ssh://git@github.com/a/h.git#{'b' * 40}", NEW)},
+    ),
+    "a helper among views": (
+        {**PROJECT, "x/views.py": VIEWS.format("etag")},
+        {**PROJECT, "x/views.py": VIEWS.partition("\n\n\n")[2]},
+    ),
+    "a library for pages": ({}, {"static/jquery-3.7.1.js": HTML, "js/zepto.js": HTML}),
+    "SQL about passwords": ({}, {"a.py": 'PASSWORD_SQL = "UPDATE users SET password = $1"\n'}),
+}
+
+TWINS = {
+    "conflict-markers": ({}, {"d.ts": f"let a = 1;\n{MARKERS}"}),
+    "hardening-removed": (
+        {"a.ts": "o({ maxLoginAttempts: 5 });\n"},
+        {"a.ts": "o({ maxLoginAttempts: 65536 });\n"},
+    ),
+    "lookalike-dependency": (
+        {"package.json": needed("express")},
+        {"package.json": needed("express", "expresss")},
+    ),
+    "lock-digest-changed": (
+        {"yarn.lock": BERRY.format("h@npm:^1.3.0", "h@npm:1.3.0", OLD)},
+        {"yarn.lock": BERRY.format("h@npm:^1.3.0", "h@npm:1.3.0", NEW)},
+    ),
+    "api-removed": (
+        {**PROJECT, "x/api.py": VIEWS.format("etag")},
+        {**PROJECT, "x/api.py": VIEWS.partition("\n\n\n")[2]},
+    ),
+    "html-built": ({}, {"static/app.js": HTML}),
+    "password-literal": ({}, {"a.py": 'db_password = "t7kQx9Lm2pZ"\n'}),
+}
+
+
+@pytest.mark.parametrize("what", QUIET)
+def test_everyday_change_has_no_finding(tmp_path: Path, what: str) -> None:
+    assert found(tmp_path, *QUIET[what]) == []
+
+
+@pytest.mark.parametrize("rule", TWINS)
+def test_its_twin_is_found(tmp_path: Path, rule: str) -> None:
+    assert [each.partition(".")[2] for each in found(tmp_path, *TWINS[rule])] == [rule]
+
+
+def test_skipped_check_of_access_is_found(tmp_path: Path) -> None:
+    base, head = ({"a.ts": f"this.x = p.skipAuthCheck ?? {value};\n"} for value in ("false", "true"))
+    assert found(tmp_path, base, head) == ["security.hardening-removed"]
+
+
+@pytest.mark.parametrize(("count", "findings"), [(20, 20), (50, 1)])
+def test_fifty_of_a_kind_in_a_file_are_one(tmp_path: Path, count: int, findings: int) -> None:
+    lines = (f"http://a.example/?q={n}<script>alert(1)</script>\n" for n in range(count))
+    rules = found(tmp_path, {"R.md": "# a\n"}, {"R.md": "# a\n" + "".join(lines)})
+    assert rules == ["security.script-in-prose"] * findings
