@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from diffchecks import file_patterns as names
 from diffchecks import jobs
+from diffchecks.build_files import languages
 from diffchecks.data_files import read_yaml
 from diffchecks.path_kinds import is_helm_template, path_kinds
 
@@ -112,9 +113,7 @@ _MANIFESTS = (*names.MANIFESTS, *names.LOCK_FILES)
 _PATTERNS = (*names.PATTERN_LANGUAGES, *names.WITH_PROGRAMS)
 _FILES = {
     "any": ANY,
-    "build_files": Files(
-        tuple(name for each in read_yaml("build_files.yaml").values() for name in each.get("files", ()))
-    ),
+    "build_files": Files(tuple(name for each in languages().values() for name in each["files"])),
     "changelog": Files(names.CHANGELOG_FILES),
     "data": Files(names.DATA),
     "infrastructure": Files(names.INFRASTRUCTURE, but=_is_lock_file),

@@ -60,17 +60,18 @@ def find_new(
 def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
     """One finding for more than ``MANY`` of a kind in a file, at the first; secrets stay apart."""
     kinds: dict[tuple[str, ...], list[RuledFinding]] = {}
-    for number, (rule, raw) in enumerate(new):
-        apart = str(number) if raw.redact else ""
-        kinds.setdefault((rule.id, raw.path, raw.message, apart), []).append((rule, raw))
-    joined: list[RuledFinding] = []
-    for found in kinds.values():
-        if len(found) > MANY:
-            (rule, first), *others = sorted(found, key=lambda finding: finding[1].line)
-            also = f"; also at {len(others)} other places in the file"
-            found = [(rule, replace(first, message=first.message + also))]
-        joined += found
-    return joined
+    for rule, raw in new:
+        kind = rule.id, raw.path, raw.message, *raw.redact
+        kinds.setdefault(kind, []).append((rule, raw))
+    return [
+        one for found in kinds.values() for one in (_joined(found) if len(found) > MANY else found)
+    ]
+
+
+def _joined(found: Sequence[RuledFinding]) -> list[RuledFinding]:
+    rule, first = min(found, key=lambda finding: finding[1].line)
+    also = f"; also at {len(found) - 1} other places in the file"
+    return [(rule, replace(first, message=first.message + also))]
 
 
 def chosen_passwords(finding: RuledFinding) -> frozenset[str]:

@@ -191,8 +191,10 @@ class ModuleApi:
                 member.public = name in self.exposed
             elif all_names is not None:
                 member.public = name in all_names
-            elif name.startswith("_") or _says_nothing(member) or (
-                views and not member.is_alias and member.is_function
+            elif (
+                name.startswith("_")
+                or _says_nothing(member)
+                or (views and not member.is_alias and member.is_function)
             ):
                 member.public = False
             else:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from diffchecks import DATA, name_some
-from diffchecks.check_io import NOT_PARSED, CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
+from diffchecks.check_io import (
+    NOT_PARSED,
+    CheckReply,
+    Gap,
+    NotApplicable,
+    RawFinding,
+    Source,
+    check_files,
+)
 from diffchecks.file_patterns import UNITS, matches
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (

@@ -1,7 +1,5 @@
 """Builds and scripts in languages without a grammar, each pattern beside an honest twin."""
 
-from pathlib import Path
-
 import pytest
 
 from diffchecks.build_files import find_dangerous_builds, languages
@@ -20,9 +18,7 @@ def found(name: str, text: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("name", "code", "bad", "good"), EXAMPLES)
-def test_each_pattern_finds_its_bad_example_only(
-    name: str, code: str, bad: str, good: str
-) -> None:
+def test_each_pattern_finds_its_bad_example_only(name: str, code: str, bad: str, good: str) -> None:
     expected = "foreign-script" if code == "script" else code
     codes = [each for each, _ in found(name, bad)]
     assert codes[0] == expected or (codes[0] == "plain-http-script" and "http:" in bad)

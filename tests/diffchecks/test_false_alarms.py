@@ -1,5 +1,6 @@
 """What everyday changes hold and is no defect, each beside an honest twin that is found."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ VIEWS = "def {}(request, pk):\n    return str(pk)\n\n\ndef serve(request, pk):\n
 
 
 def needed(*names: str) -> str:
-    return '{"dependencies": {%s}}\n' % ", ".join(f'"{name}": "^4.1.2"' for name in names)
+    return json.dumps({"dependencies": dict.fromkeys(names, "^4.1.2")})
 
 
 def npm(resolved: str, digest: str) -> str:
@@ -84,7 +85,7 @@ TWINS = {
     ),
     "lookalike-dependency": (
         {"package.json": needed("express")},
-        {"package.json": needed("express", "expresss")},
+        {"package.json": needed("express", "exprress")},
     ),
     "lock-digest-changed": (
         {"yarn.lock": BERRY.format("h@npm:^1.3.0", "h@npm:1.3.0", OLD)},
@@ -110,7 +111,9 @@ def test_its_twin_is_found(tmp_path: Path, rule: str) -> None:
 
 
 def test_skipped_check_of_access_is_found(tmp_path: Path) -> None:
-    base, head = ({"a.ts": f"this.x = p.skipAuthCheck ?? {value};\n"} for value in ("false", "true"))
+    base, head = (
+        {"a.ts": f"this.x = p.skipAuthCheck ?? {value};\n"} for value in ("false", "true")
+    )
     assert found(tmp_path, base, head) == ["security.hardening-removed"]
 
 

@@ -491,5 +491,7 @@ async def test_a_moved_file_is_settled_and_one_with_another_suffix_is_not(tmp_pa
 
 async def test_a_changelog_of_some_megabytes_is_read(tmp_path: Path) -> None:
     long = "- Words of a change.\n" * 60_000
-    verdict = await review(change(tmp_path, {"CHANGELOG.md": long}, {"CHANGELOG.md": "# A\n" + long}))
+    verdict = await review(
+        change(tmp_path, {"CHANGELOG.md": long}, {"CHANGELOG.md": "# A\n" + long})
+    )
     assert (verdict.status, verdict.skipped) == ("complete", ())
