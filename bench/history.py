@@ -73,8 +73,7 @@ def judge(row: Row, commit: str, verdict: Verdict, seconds: float) -> None:
     gaps = [skip for skip in verdict.skipped if skip.gap]
     if verdict.status != "complete":
         row.incomplete += 1
-        for gap in gaps or [None]:
-            why = f"{gap.path}: {gap.why}" if gap else "no gap is named"
+        for why in [f"{gap.path}: {gap.why}" for gap in gaps] or ["no gap is named"]:
             print(f"  {row.name} {commit[:10]} incomplete: {why}")
     for finding in verdict.findings:
         if finding.severity in GRAVE:
