@@ -114,7 +114,7 @@ async def act(state: ReviewState) -> str:
 
 
 async def synthesize(state: ReviewState) -> str:
-    """Build the findings of all iterations so far, and prove patches for them."""
+    """Build the findings of all iterations so far; prove them, and patches for them."""
     await _synthesize(state)
     await prover.prove_findings(state)
     await prove_fixes(state)

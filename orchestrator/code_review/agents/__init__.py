@@ -1,1 +1,1 @@
-"""The agents of a review: plan, escalation, judge, text guards, summary."""
+"""The agents of a review: plan, escalation, proofs, verifier, judge, text guards, summary."""

@@ -1,4 +1,4 @@
-"""Responses of agents and the judge to existing findings: their validation and effect.
+"""Responses of agents to existing findings: their validation and effect.
 
 They may confirm, refine, dispute and join findings, and an agent may withdraw its own. A finding
 that an analyzer proved keeps its weight regardless. See docs/decisions/0005.

@@ -239,7 +239,7 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
 def join_duplicates(
     findings: list[MergedFinding], pairs: Iterable[tuple[str, str]], policy: VerdictPolicy
 ) -> list[MergedFinding]:
-    """Join the findings that an agent or the judge calls duplicates.
+    """Join the findings that an agent or the verifier calls duplicates.
 
     An analyzer's finding is kept, else the one that weighs most, else the second of a pair, of
     which the first is a duplicate. Two findings of analyzers both stay, and so do two of which one

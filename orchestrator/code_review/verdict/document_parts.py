@@ -166,8 +166,8 @@ class Assignment(Strict, frozen=True):
     tier: Annotated[
         Tier,
         Meta(
-            description="trivial: one short call by one agent, not judged; ordinary: one agent, a "
-            "judge and proofs; risky: the specialists"
+            description="trivial: one short call by one agent, not judged; ordinary: one agent and "
+            "a judge; risky: the specialists. Claims are verified and proven in each"
         ),
     ] = "ordinary"
     tier_reasons: tuple[str, ...] = ()
