@@ -1,0 +1,159 @@
+"""Whether reviews find known defects: real changes that people had reviewed, and a model's replies to them.
+
+    python bench/detection.py --cache DIR [--case NAME] [--effort quick]
+    python bench/detection.py --cache DIR --provider anthropic          with a key: measures a model
+    python bench/detection.py --cache DIR --case NAME --play FOLDER     write the replies by hand
+    python bench/detection.py --case NAME --record FOLDER --as honest   keep the replies
+
+Each case of ``bench/detection/`` is the commit that caused a regression, which a later commit fixed and named.
+Base and head are fetched by commit into DIR, together with an environment for the tests that prove
+findings; nothing of the projects is stored here. DIR may not be below ``/tmp`` or a home, which tests
+cannot read. Replays need no key: the replies were written by hand, by somebody who saw only the
+requests. ``honest`` is played as well as one can; ``slips`` has the mistakes of models.
+
+Prints for each effort: the share of defects named in the first five findings, precision by support,
+findings told at length and those of them that nobody would act on, claims at medium and above that
+end reproduced, seconds of a proof, requests, tokens and US dollars. Findings are judged by who played (``labels``);
+those of other models are counted as unlabeled. Exits 1 if a replay misses a defect that was named when it was played.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import venv
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from msgspec import Struct, field, json as msgspec_json
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from orchestrator.app.run_review import run_review
+from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.engine.observer_events import Event
+from orchestrator.engine.types import Json, Response, Text, ToolCall
+from orchestrator.testing.hand_written_replies import read_reply
+from orchestrator.testing.model_server import KEY, ModelServer, start_server
+from orchestrator.testing.server_script import ServerReply, parse_line
+from tests.review.review_kit import options
+
+CASES = Path(__file__).with_suffix("")
+REMOTE = "https://github.com/{owner}/{name}"
+FIRST = 5
+PEOPLE_ARE_SLOW = 36_000
+AGENTS = [path.stem for path in (CASES.parents[1] / "agents").glob("*.md")]
+
+
+class Defect(Struct, frozen=True):
+    """The known defect: a finding names it whose path and text these regular expressions match."""
+
+    path: str
+    words: tuple[str, ...]
+
+    def named_by(self, finding: Finding) -> bool:
+        said = [(finding.path, finding.title, finding.detail)]
+        said += [(one.path, one.title, one.detail) for one in finding.reports]
+        return any(
+            re.search(self.path, path)
+            and all(re.search(word, f"{title} {detail}", re.IGNORECASE) for word in self.words)
+            for path, title, detail in said
+        )
+
+
+class Played(Struct, frozen=True, omit_defaults=True):
+    """Replies to one review, and what its findings are worth.
+
+    Attributes:
+        labels: a finding's title → ``act``, ``ignore`` (true, but nobody would act on it) or
+            ``wrong``.
+        replies: agent → its replies, as lines of a script of the model server.
+    """
+
+    effort: str
+    named: bool
+    labels: dict[str, str]
+    replies: dict[str, list[Any]]
+
+
+class Case(Struct, frozen=True):
+    """A change that caused a regression.
+
+    Attributes:
+        requirements: packages that its tests need.
+        source: the directory of its packages.
+    """
+
+    repository: str
+    cause: str
+    fix: str
+    requirements: tuple[str, ...]
+    source: str
+    defect: Defect
+    reviews: dict[str, Played] = field(default_factory=dict)
+
+
+def git(folder: Path, *arguments: str, **variables: str) -> str:
+    command = ("git", "-C", str(folder), *arguments)
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.strip()
+
+
+def environment_for(case: Case, cache: Path) -> Path:
+    """The virtual environment of its tests; made once."""
+    folder = cache / f"env-{case.repository.partition('/')[2]}"
+    if not (folder / "made").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        pip = (str(folder / "bin/pip"), "install", "--quiet", *case.requirements)
+        subprocess.run(pip, check=True)
+        (folder / "made").touch()
+    return folder
+
+
+def settings_for(case: Case, environment: Path) -> dict[str, str]:
+    """Base's settings: how its tests run, time for people, and no fixer, who finds nothing."""
+    pytest = [f"{environment}/bin/pytest", "-q", "-c", "/dev/null", "--rootdir=.", "-o", f"pythonpath={case.source}"]
+    single = [*pytest, "-p", "no:cacheprovider", "--junitxml={report}", "{test}"]
+    tests = {"command": [*pytest, "--version"], "single": single, "reads": [str(environment)]}
+    limits = {name: {"seconds": PEOPLE_ARE_SLOW} for name in AGENTS}
+    defaults = {"tests": tests, "fixes": {"agent": None}, "bounds": {"minutes": 600, "usd": 20}, "agents": limits}
+    models = {"calls": {"timeout": PEOPLE_ARE_SLOW, "deadline": PEOPLE_ARE_SLOW}}
+    return {"defaults.yaml": json.dumps(defaults), "models.yaml": json.dumps(models)}
+
+
+def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
+    """A repository with ``main`` and ``pr``, one commit each: the cause's parent, and the cause."""
+    settings = settings_for(case, environment_for(case, cache))
+    folder = cache / name
+    if not (folder / ".git").exists():
+        git(cache, "init", "--quiet", str(folder))
+    owner, _, project = case.repository.partition("/")
+    known = f"{case.cause}^{{commit}}"
+    if subprocess.run(["git", "-C", str(folder), "cat-file", "-e", known], stderr=subprocess.DEVNULL).returncode:  # fmt: skip
+        git(folder, "fetch", "--quiet", "--depth=2", remote.format(owner=owner, name=project), case.cause)
+    blobs = {}
+    for file, text in settings.items():
+        (folder / ".git" / file).write_text(text)
+        blobs[f".diffcourt/config/{file}"] = git(folder, "hash-object", "-w", f".git/{file}")
+    parent: tuple[str, ...] = ()
+    author = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in
+              (("NAME", "nobody"), ("EMAIL", "nobody@example.invalid"), ("DATE", "2026-01-01T00:00:00Z"))}  # fmt: skip
+    for branch, commit in (("main", f"{case.cause}^"), ("pr", case.cause)):
+        git(folder, "read-tree", commit)
+        for file, blob in blobs.items():
+            git(folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{file}")
+        message = git(folder, "log", "-1", "--format=%B", commit) if branch == "pr" else "Base"
+        made = git(folder, "commit-tree", git(folder, "write-tree"), *parent, "-m", message, **author)
+        git(folder, "update-ref", f"refs/heads/{branch}", made)
+        parent = ("-p", made)
+    (folder / ".git/shallow").unlink(missing_ok=True)
+    git(folder, "symbolic-ref", "HEAD", "refs/heads/pr")
+    git(folder, "reset", "--quiet", "--hard")
+    return folder
