@@ -119,7 +119,8 @@ def environment_for(case: Case, cache: Path) -> Path:
 
 def settings_for(case: Case, environment: Path) -> dict[str, str]:
     """Base's settings: how its tests run, time for people, and no fixer, who finds nothing."""
-    pytest = [f"{environment}/bin/pytest", "-q", "-c", "/dev/null", "--rootdir=.", "-o", f"pythonpath={case.source}"]
+    # Without the project's own settings of pytest, which name plugins of their time.
+    pytest = ["/usr/bin/env", f"PYTHONPATH={case.source}", f"{environment}/bin/pytest", "-q", "-c", "/dev/null", "--rootdir=."]
     single = [*pytest, "-p", "no:cacheprovider", "--junitxml={report}", "{test}"]
     tests = {"command": [*pytest, "--version"], "single": single, "reads": [str(environment)]}
     limits = {name: {"seconds": PEOPLE_ARE_SLOW} for name in AGENTS}
@@ -157,3 +158,35 @@ def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
     git(folder, "symbolic-ref", "HEAD", "refs/heads/pr")
     git(folder, "reset", "--quiet", "--hard")
     return folder
+
+
+def case_of(name: str) -> Case:
+    return msgspec_json.decode((CASES / f"{name}.json").read_bytes(), type=Case)
+
+
+def record(name: str, played: str, folder: Path, effort: str, named: bool) -> None:
+    """Keep the replies of a folder, in the order of their requests, in the case's file."""
+    path = CASES / f"{name}.json"
+    case = json.loads(path.read_text())
+    lines: dict[str, list[Json]] = defaultdict(list)
+    for reply in sorted(folder.glob("*.reply.*")):
+        agent = reply.name.split(".")[0].partition("-")[2]
+        lines[agent].append(_as_line(reply))
+    known = case["reviews"].get(played, {}).get("labels", {})
+    case["reviews"][played] = {"effort": effort, "named": named, "labels": known, "replies": lines}
+    path.write_text(json.dumps(case, indent=1) + "\n")
+
+
+def _as_line(reply: Path) -> Json:
+    if reply.suffix == ".json":
+        return json.loads(reply.read_text())  # type: ignore[no-any-return]
+    read = read_reply(reply.read_text(), False, reply.name.partition("-")[0])
+    assert isinstance(read, Response)
+    calls = [{"name": one.name, "arguments": one.arguments} for one in read.blocks if isinstance(one, ToolCall)]  # fmt: skip
+    if calls:
+        return {"calls": calls}
+    text = "".join(block.text for block in read.blocks if isinstance(block, Text))
+    try:
+        return {"report": json.loads(text)}
+    except ValueError:
+        return {"text": text}
