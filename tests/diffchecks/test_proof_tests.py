@@ -17,6 +17,7 @@ HONEST = {
     "autospec": "from unittest.mock import create_autospec\nimport shop\n\ndef test_a():\n    assert shop.use(create_autospec(dict)) == 1\n",
     "seeded": "import random, shop\n\ndef test_a():\n    assert shop.pick(random.Random(3)) == 1\n",
     "an attribute that sounds like one": "import shop\n\ndef test_a():\n    assert shop.session().exec('q').id == 1\n",
+    "a documented name of an ORM": "import shop\n\ndef test_a():\n    assert shop.names(shop.Item.__table__) == ['id']\n",
     "a fake": "import shop\n\nclass Fake:\n    def ping(self, reconnect):\n        return 1\n\ndef test_a():\n    assert shop.ping(Fake()) == 1\n",
 }  # fmt: skip
 CHEATS = {
