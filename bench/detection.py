@@ -40,6 +40,7 @@ from orchestrator.app.run_review import run_review
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, ToolCall
+from orchestrator.report.ranking import rank_findings
 from orchestrator.testing.hand_written_replies import read_reply
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply, parse_line
@@ -190,3 +191,113 @@ def _as_line(reply: Path) -> Json:
         return {"report": json.loads(text)}
     except ValueError:
         return {"text": text}
+
+
+@contextmanager
+def environment_variables(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def replay(repo: Path, played: Played) -> tuple[Verdict, list[float]]:
+    script: dict[str, Sequence[ServerReply]] = {
+        agent: [parse_line(line, f"{agent}-{number}") for number, line in enumerate(lines)]
+        for agent, lines in played.replies.items()
+    }
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(
+        start_server(ModelServer(script))
+    ) as server, environment_variables(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY):  # fmt: skip
+        found = measure(repo, "anthropic", played.effort)
+        for problem in server.rejected:
+            print(f"  the recorded replies no longer fit: {problem}")
+    return found
+
+
+def measure(repo: Path, provider: str, effort: str) -> tuple[Verdict, list[float]]:
+    """A review, and the seconds of each proof."""
+    began: dict[str, float] = {}
+    seconds: list[float] = []
+
+    def observe(event: Event) -> None:
+        if event.tool == "prove_finding" and event.kind == "tool_started":
+            began[event.key] = time.monotonic()
+        elif event.tool == "prove_finding" and event.kind == "tool_finished" and event.key in began:
+            seconds.append(time.monotonic() - began.pop(event.key))
+
+    given = options(
+        repo, base="main", head="pr", provider=provider, effort=None if effort == "auto" else effort,
+        run_tests=True, allow_spending=True, no_cache=True,
+    )  # fmt: skip
+    return run_review(given, observe), seconds
+
+
+class Sums:
+    """What the reviews of one effort add up to."""
+
+    def __init__(self) -> None:
+        self.named: list[bool] = []
+        self.support: dict[str, Counter[str]] = defaultdict(Counter)
+        self.length: Counter[str] = Counter()
+        self.claims: Counter[bool] = Counter()
+        self.seconds: list[float] = []
+        self.requests = self.tokens = 0
+        self.usd = 0.0
+
+    def add(self, verdict: Verdict, defect: Defect, labels: Mapping[str, str], seconds: Sequence[float]) -> bool:
+        shown = [one for one in verdict.findings if one.state == "open"]
+        named = any(defect.named_by(one) for one in shown[:FIRST])
+        self.named.append(named)
+        for one in shown:
+            self.support[one.support][label_of(one, labels)] += 1
+        for one in at_length(verdict):
+            self.length[label_of(one, labels)] += 1
+        for one in shown:
+            if one.severity in {"critical", "high", "medium"} and set(one.reported_by) & set(AGENTS):
+                self.claims[any(proof.is_reproduced for proof in one.proofs)] += 1
+        self.seconds += seconds
+        self.requests += verdict.usage.model_calls
+        self.tokens += verdict.usage.input_tokens + verdict.usage.output_tokens
+        self.usd += verdict.usage.usd
+        return named
+
+    def show(self, effort: str) -> None:
+        count = len(self.named)
+        print(f"\n{effort}: {count} reviews")
+        print(f"  defects named in the first {FIRST} findings   {sum(self.named)} of {count}")
+        for support, labels in sorted(self.support.items()):
+            judged = sum(labels.values()) - labels["unlabeled"]
+            print(f"  precision, {support:<10} {labels['act'] + labels['ignore']} of {judged} true, {labels['unlabeled']} unlabeled")  # fmt: skip
+        told = sum(self.length.values())
+        idle = self.length["ignore"] + self.length["wrong"]
+        print(f"  findings at length {told}, wrong or nobody would act on {idle}, unlabeled {self.length['unlabeled']}")  # fmt: skip
+        print(f"  claims at medium and above that ended reproduced {self.claims[True]} of {self.claims.total()}")
+        if self.seconds:
+            middle = sorted(self.seconds)[len(self.seconds) // 2]
+            print(f"  seconds of a proof, median {middle:.1f}, longest {max(self.seconds):.1f}")
+        print(f"  per review: {self.requests / count:.1f} requests, {self.tokens / count:,.0f} tokens, USD {self.usd / count:.3f}")  # fmt: skip
+
+
+def label_of(finding: Finding, labels: Mapping[str, str]) -> str:
+    said = (finding.title, *(one.title for one in finding.reports))
+    return next((labels[title] for title in said if title in labels), "unlabeled")
+
+
+def at_length(verdict: Verdict) -> list[Finding]:
+    """The findings that reports tell at length."""
+    return [finding for cause in rank_findings(verdict).at_length for finding in cause]
+
+
+def play(repo: Path, folder: Path, effort: str) -> Verdict:
+    """Have a person write the replies, as ``docs/play-the-model.md`` says."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(
+        start_server(ModelServer(by_hand=folder))
+    ) as server, environment_variables(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY):  # fmt: skip
+        return measure(repo, "anthropic", effort)[0]
