@@ -2,8 +2,8 @@
 
     python bench/detection.py --cache DIR [--case NAME] [--effort quick]
     python bench/detection.py --cache DIR --provider anthropic          with a key: measures a model
-    python bench/detection.py --cache DIR --case NAME --play FOLDER     write the replies by hand
-    python bench/detection.py --case NAME --record FOLDER --as honest   keep the replies
+    python bench/detection.py --cache DIR --prepare                     to write replies by hand
+    python bench/detection.py --case NAME --record FOLDER --as honest   keeps them
 
 Each case of ``bench/detection/`` is the commit that caused a regression, which a later commit fixed and named.
 Base and head are fetched by commit into DIR, together with an environment for the tests that prove
@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import start_blocking_portal
-from msgspec import Struct, field, json as msgspec_json
+from msgspec import Struct, field
+from msgspec import json as msgspec_json
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -104,7 +105,9 @@ class Case(Struct, frozen=True):
 def git(folder: Path, *arguments: str, **variables: str) -> str:
     command = ("git", "-C", str(folder), *arguments)
     environment = {**os.environ, **variables}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.strip()
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout.strip()
 
 
 def environment_for(case: Case, cache: Path) -> Path:
@@ -121,11 +124,24 @@ def environment_for(case: Case, cache: Path) -> Path:
 def settings_for(case: Case, environment: Path) -> dict[str, str]:
     """Base's settings: how its tests run, time for people, and no fixer, who finds nothing."""
     # Without the project's own settings of pytest, which name plugins of their time.
-    pytest = ["/usr/bin/env", f"PYTHONPATH={case.source}", f"{environment}/bin/pytest", "-q", "-c", "/dev/null", "--rootdir=."]
+    pytest = [
+        "/usr/bin/env",
+        f"PYTHONPATH={case.source}",
+        f"{environment}/bin/pytest",
+        "-q",
+        "-c",
+        "/dev/null",
+        "--rootdir=.",
+    ]
     single = [*pytest, "-p", "no:cacheprovider", "--junitxml={report}", "{test}"]
     tests = {"command": [*pytest, "--version"], "single": single, "reads": [str(environment)]}
     limits = {name: {"seconds": PEOPLE_ARE_SLOW} for name in AGENTS}
-    defaults = {"tests": tests, "fixes": {"agent": None}, "bounds": {"minutes": 600, "usd": 20}, "agents": limits}
+    defaults = {
+        "tests": tests,
+        "fixes": {"agent": None},
+        "bounds": {"minutes": 600, "usd": 20},
+        "agents": limits,
+    }
     models = {"calls": {"timeout": PEOPLE_ARE_SLOW, "deadline": PEOPLE_ARE_SLOW}}
     return {"defaults.yaml": json.dumps(defaults), "models.yaml": json.dumps(models)}
 
@@ -138,8 +154,15 @@ def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
         git(cache, "init", "--quiet", str(folder))
     owner, _, project = case.repository.partition("/")
     known = f"{case.cause}^{{commit}}"
-    if subprocess.run(["git", "-C", str(folder), "cat-file", "-e", known], stderr=subprocess.DEVNULL).returncode:  # fmt: skip
-        git(folder, "fetch", "--quiet", "--depth=2", remote.format(owner=owner, name=project), case.cause)
+    if subprocess.run(["git", "-C", str(folder), "cat-file", "-e", known], check=False, stderr=subprocess.DEVNULL).returncode:  # fmt: skip
+        git(
+            folder,
+            "fetch",
+            "--quiet",
+            "--depth=2",
+            remote.format(owner=owner, name=project),
+            case.cause,
+        )
     blobs = {}
     for file, text in settings.items():
         (folder / ".git" / file).write_text(text)
@@ -152,7 +175,9 @@ def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
         for file, blob in blobs.items():
             git(folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{file}")
         message = git(folder, "log", "-1", "--format=%B", commit) if branch == "pr" else "Base"
-        made = git(folder, "commit-tree", git(folder, "write-tree"), *parent, "-m", message, **author)
+        made = git(
+            folder, "commit-tree", git(folder, "write-tree"), *parent, "-m", message, **author
+        )
         git(folder, "update-ref", f"refs/heads/{branch}", made)
         parent = ("-p", made)
     (folder / ".git/shallow").unlink(missing_ok=True)
@@ -165,7 +190,7 @@ def case_of(name: str) -> Case:
     return msgspec_json.decode((CASES / f"{name}.json").read_bytes(), type=Case)
 
 
-def record(name: str, played: str, folder: Path, effort: str, named: bool) -> None:
+def record(name: str, played: str, folder: Path, effort: str) -> None:
     """Keep the replies of a folder, in the order of their requests, in the case's file."""
     path = CASES / f"{name}.json"
     case = json.loads(path.read_text())
@@ -173,8 +198,8 @@ def record(name: str, played: str, folder: Path, effort: str, named: bool) -> No
     for reply in sorted(folder.glob("*.reply.*")):
         agent = reply.name.split(".")[0].partition("-")[2]
         lines[agent].append(_as_line(reply))
-    known = case["reviews"].get(played, {}).get("labels", {})
-    case["reviews"][played] = {"effort": effort, "named": named, "labels": known, "replies": lines}
+    known = case["reviews"].get(played, {"named": True, "labels": {}})
+    case["reviews"][played] = {**known, "effort": effort, "replies": lines}
     path.write_text(json.dumps(case, indent=1) + "\n")
 
 
@@ -251,21 +276,37 @@ class Sums:
         self.requests = self.tokens = 0
         self.usd = 0.0
 
-    def add(self, verdict: Verdict, defect: Defect, labels: Mapping[str, str], seconds: Sequence[float]) -> bool:
-        shown = [one for one in verdict.findings if one.state == "open"]
+    def report(
+        self,
+        name: str,
+        verdict: Verdict,
+        seconds: Sequence[float],
+        defect: Defect,
+        labels: Mapping[str, str],
+    ) -> bool:
+        """Add a review and print it. Returns whether it names the defect early."""
+        shown = rank_findings(verdict).in_order
         named = any(defect.named_by(one) for one in shown[:FIRST])
         self.named.append(named)
         for one in shown:
             self.support[one.support][label_of(one, labels)] += 1
-        for one in at_length(verdict):
-            self.length[label_of(one, labels)] += 1
+        for cause in rank_findings(verdict).at_length:
+            self.length[label_of(cause[0], labels)] += 1
         for one in shown:
-            if one.severity in {"critical", "high", "medium"} and set(one.reported_by) & set(AGENTS):
+            if one.severity in {"critical", "high", "medium"} and set(one.reported_by) & set(
+                AGENTS
+            ):
                 self.claims[any(proof.is_reproduced for proof in one.proofs)] += 1
         self.seconds += seconds
         self.requests += verdict.usage.model_calls
         self.tokens += verdict.usage.input_tokens + verdict.usage.output_tokens
         self.usd += verdict.usage.usd
+        print(
+            f"{name}: {'names' if named else 'MISSES'} the defect; {verdict.verdict}; {verdict.usage.model_calls} requests"
+        )
+        for one in shown:
+            proofs = ", ".join(proof.state for proof in one.proofs)
+            print(f"    {one.severity:<8} {one.support:<8} {label_of(one, labels):<9} {one.title}" + (f" [{proofs}]" if proofs else ""))  # fmt: skip
         return named
 
     def show(self, effort: str) -> None:
@@ -278,7 +319,9 @@ class Sums:
         told = sum(self.length.values())
         idle = self.length["ignore"] + self.length["wrong"]
         print(f"  findings at length {told}, wrong or nobody would act on {idle}, unlabeled {self.length['unlabeled']}")  # fmt: skip
-        print(f"  claims at medium and above that ended reproduced {self.claims[True]} of {self.claims.total()}")
+        print(
+            f"  claims at medium and above that ended reproduced {self.claims[True]} of {self.claims.total()}"
+        )
         if self.seconds:
             middle = sorted(self.seconds)[len(self.seconds) // 2]
             print(f"  seconds of a proof, median {middle:.1f}, longest {max(self.seconds):.1f}")
@@ -290,14 +333,54 @@ def label_of(finding: Finding, labels: Mapping[str, str]) -> str:
     return next((labels[title] for title in said if title in labels), "unlabeled")
 
 
-def at_length(verdict: Verdict) -> list[Finding]:
-    """The findings that reports tell at length."""
-    return [finding for cause in rank_findings(verdict).at_length for finding in cause]
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cache", type=Path, help="directory of repositories and environments")
+    parser.add_argument(
+        "--remote", default=REMOTE, help="where git fetches from, default: %(default)s"
+    )
+    parser.add_argument("--case", choices=[path.stem for path in sorted(CASES.glob("*.json"))])
+    parser.add_argument("--effort", choices=["auto", "quick", "standard", "thorough"])
+    parser.add_argument("--provider", help="measure the model of this provider, with its key")
+    parser.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="keep the replies of this folder"
+    )
+    parser.add_argument(
+        "--as", dest="played", default="honest", help="their name, default: %(default)s"
+    )
+    parser.add_argument(
+        "--prepare", action="store_true", help="only print where the repositories are"
+    )
+    args = parser.parse_args()
+    names = [args.case] if args.case else [path.stem for path in sorted(CASES.glob("*.json"))]
+    if args.record:
+        record(names[0], args.played, args.record, args.effort or "auto")
+        return 0
+    if args.cache is None:
+        parser.error("name a directory with --cache")
+    args.cache.mkdir(parents=True, exist_ok=True)
+    sums: dict[str, Sums] = defaultdict(Sums)
+    lost = 0
+    for name in names:
+        case = case_of(name)
+        repo = prepare(name, case, args.cache.resolve(), args.remote)
+        if args.prepare:
+            print(repo)
+        elif args.provider:
+            effort = args.effort or "auto"
+            sums[effort].report(name, *measure(repo, args.provider, effort), case.defect, {})
+        else:
+            for kind, played in case.reviews.items():
+                if args.effort in {None, played.effort}:
+                    found = replay(repo, played)
+                    named = sums[f"{played.effort}, {kind}"].report(
+                        f"{name}, {kind}", *found, case.defect, played.labels
+                    )
+                    lost += played.named and not named
+    for effort, figures in sums.items():
+        figures.show(effort)
+    return int(lost > 0)
 
 
-def play(repo: Path, folder: Path, effort: str) -> Verdict:
-    """Have a person write the replies, as ``docs/play-the-model.md`` says."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(
-        start_server(ModelServer(by_hand=folder))
-    ) as server, environment_variables(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY):  # fmt: skip
-        return measure(repo, "anthropic", effort)[0]
+if __name__ == "__main__":
+    raise SystemExit(main())
