@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -181,6 +182,8 @@ def prepare(name: str, case: Case, cache: Path, remote: str) -> Path:
         git(folder, "update-ref", f"refs/heads/{branch}", made)
         parent = ("-p", made)
     (folder / ".git/shallow").unlink(missing_ok=True)
+    # An earlier review would hand its findings on.
+    shutil.rmtree(folder / ".diffcourt/state", ignore_errors=True)
     git(folder, "symbolic-ref", "HEAD", "refs/heads/pr")
     git(folder, "reset", "--quiet", "--hard")
     return folder
