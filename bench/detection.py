@@ -308,8 +308,9 @@ class Sums:
             f"{name}: {'names' if named else 'MISSES'} the defect; {verdict.verdict}; {verdict.usage.model_calls} requests"
         )
         for one in shown:
-            proofs = ", ".join(proof.state for proof in one.proofs)
-            print(f"    {one.severity:<8} {one.support:<8} {label_of(one, labels):<9} {one.title}" + (f" [{proofs}]" if proofs else ""))  # fmt: skip
+            print(f"    {one.severity:<8} {one.support:<8} {label_of(one, labels):<9} {one.title}")
+            for proof in one.proofs:
+                print(f"        {proof.state} {' '.join(proof.reason.split())[:240]}")
         return named
 
     def show(self, effort: str) -> None:
