@@ -17,7 +17,7 @@ from pathlib import Path
 
 from diffchecks import DATA, taint, templates
 from diffchecks.check_io import RawFinding
-from diffchecks.file_patterns import PYTHON, TEMPLATE_DIRECTORIES, TEMPLATES, matches
+from diffchecks.file_patterns import TEMPLATE_DIRECTORIES, file_names, matches
 from diffchecks.jobs import FlowJob, SideJob
 from diffchecks.rules import Rule
 from orchestrator.catalog.data_file_layers import read_shipped_layer
@@ -32,10 +32,10 @@ GRAVE = SEVERITIES[: SEVERITIES.index("medium") + 1]
 def look(root: Path) -> Iterator[tuple[str, RawFinding]]:
     """All findings of both checks."""
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
-    pages = [name for name in names if matches(name, TEMPLATES)]
+    pages = [name for name in names if matches(name, file_names("templates"))]
     for raw in templates.run(SideJob(root=str(root), paths=pages)).findings:
         yield "templates", raw
-    modules = [name for name in names if matches(name, PYTHON)]
+    modules = [name for name in names if matches(name, file_names("python"))]
     tree = [
         name for name in names if name in {*modules, *pages} or TEMPLATE_DIRECTORIES.search(name)
     ]

@@ -1,6 +1,7 @@
 """Reads the files in ``tables``, each once in a process and only when a check needs it."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,22 @@ def read_yaml(name: str) -> Any:
 def read_names(kind: str) -> frozenset[str]:
     """A set of names in ``tables/names.yaml``."""
     return frozenset(read_yaml("names.yaml")[kind].split())
+
+
+@cache
+def read_map(name: str, kind: str) -> Mapping[str, str]:
+    """A map in a table: each word of a key, between white space, with the key's value."""
+    rows = read_yaml(name)[kind].items()
+    return {word: value for words, value in rows for word in words.split()}
+
+
+@cache
+def any_of(name: str, *keys: str) -> re.Pattern[str]:
+    """One expression for a list in a table, of which a match of one is enough."""
+    found = read_yaml(name)
+    for key in keys:
+        found = found[key]
+    return re.compile("|".join(found))
 
 
 @cache

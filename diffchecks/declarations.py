@@ -44,12 +44,6 @@ class Files(Struct, frozen=True):
         return (names.matches(path, self.names) or self.also(path)) and not self.but(path)
 
 
-NOTHING = Files()
-ANY = Files(names.ANY)
-PYTHON = Files(names.PYTHON)
-MODULES = Files(names.PYTHON_MODULES)
-
-
 class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of our checks.
 
@@ -74,7 +68,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: str
     files: Files
     needs: Needs
-    code: Files = NOTHING
+    code: Files = Files()
     module: str = ""
     reporter: str = ""
     job: type[jobs.AnyJob] = jobs.SideJob
@@ -108,42 +102,24 @@ def _fills_templates(path: str) -> bool:
     return names.TEMPLATE_DIRECTORIES.search(path) is not None
 
 
-_MANIFESTS = (*names.MANIFESTS, *names.LOCK_FILES)
-# What holds commands is searched for a few words only; other tools read it as code, but for units.
-_PATTERNS = (*names.PATTERN_LANGUAGES, *names.WITH_PROGRAMS)
-_FILES = {
-    "any": ANY,
-    "build_files": Files(tuple(name for each in languages().values() for name in each["files"])),
-    "changelog": Files(names.CHANGELOG_FILES),
-    "data": Files(names.DATA),
-    "infrastructure": Files(names.INFRASTRUCTURE, but=_is_lock_file),
-    # Of a chart's templates it reads only what is the same once they are filled in.
-    "infrastructure_code": Files(names.INFRASTRUCTURE, but=is_helm_template),
-    "manifests": Files(_MANIFESTS),
-    "manifest_code": Files(tuple(name for name in _MANIFESTS if name != "*.gradle")),  # Groovy
-    "markdown": Files(names.MARKDOWN),
-    "modules": MODULES,
-    "modules_and_scripts": Files((*names.PYTHON_MODULES, *names.SCRIPTS)),
-    "nothing": NOTHING,
-    "parsed_data": Files(names.PARSED_DATA),
-    "patterns": Files(_PATTERNS, also=names.may_be_script),
-    "patterns_and_modules": Files((*_PATTERNS, *names.PYTHON_MODULES), also=names.may_be_script),
-    "pattern_code": Files((*names.PATTERN_LANGUAGES, *names.UNITS), also=names.may_be_script),
-    "python": PYTHON,
-    "python_and_templates": Files(names.PYTHON, also=_fills_templates),
-    "referencing": Files(names.REFERENCING_FILES),
-    "source_code": Files(names.SOURCE_CODE),
-    "sql": Files(names.SQL),
-    "templates": Files(names.TEMPLATES),
-    "testable_code": Files(names.TESTABLE_CODE),
+_ALSO: dict[str, Callable[[str], bool]] = {
+    "python_and_templates": _fills_templates,
+    **dict.fromkeys(("patterns", "patterns_and_modules", "pattern_code"), names.may_be_script),
 }
-"""The sets of files that declarations name."""
+_BUT = {"infrastructure": _is_lock_file, "infrastructure_code": is_helm_template}
+
+
+def files_of(kind: str) -> Files:
+    """The set of files that a declaration names."""
+    if kind == "build_files":
+        return Files(tuple(name for each in languages().values() for name in each["files"]))
+    return Files(names.file_names(kind), _ALSO.get(kind, _never), _BUT.get(kind, _never))
 
 
 def _read_checks() -> Iterator[Check]:
     for topic, rows in read_yaml("checks.yaml").items():
         for row in rows:
-            files = {key: _FILES[row[key]] for key in ("files", "code") if key in row}
+            files = {key: files_of(row[key]) for key in ("files", "code") if key in row}
             job = getattr(jobs, row.get("job", "SideJob"))
             yield convert({**row, **files, "topic": topic, "job": job}, Check)
 

@@ -13,66 +13,17 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from diffchecks.check_io import CheckReply, Gap, decode_text, read
+from diffchecks.data_files import any_of, read_map, read_yaml
 from diffchecks.declarations import Files
-from diffchecks.file_patterns import PAGES, SOURCE_CODE, TOOL_SETTINGS, WITH_PROGRAMS, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ExecutedFilesJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.script_languages import script_language
 
-_READERS: Final = {
-    "py": re.compile(
-        r"(?<![\w.])(?:builtins\.)?(?:exec|eval|execfile|compile)\s*\(|\brun_path\s*\("
-        r"|\b(?:Sourceless|Source)FileLoader\s*\(|\bspec_from_(?:file_location|loader)\s*\("
-        r"|\bimp\.load_source\s*\("
-    ),
-    "js": re.compile(
-        r"\bvm\.\w+\s*\(|\bnew\s+(?:vm\.)?(?:Script|Worker)\s*\(|(?<![\w.])eval\s*\(|\bnew\s+Function\s*\("
-        r"|(?<![\w.])(?:require|importScripts)\s*\(|\bfork\s*\("
-    ),
-    "php": re.compile(r"(?<!\w)(?:include|require)(?:_once)?\b|\beval\s*\("),
-    "rb": re.compile(r"(?<![\w.])(?:load|eval)\b|\b(?:instance|class|module)_eval\b"),
-    "lua": re.compile(r"\b(?:dofile|loadfile)\b"),
-    "c": re.compile(r"^\s*#\s*include\b"),
-    "rs": re.compile(r"\binclude!\s*\("),
-}
-_LANGUAGES: Final = {
-    **dict.fromkeys(("pyi", "pyw", "ipynb"), "py"),
-    **dict.fromkeys(("jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "js"),
-    **dict.fromkeys(("phtml", "inc"), "php"),
-    **dict.fromkeys(("rake", "ru", "gemspec"), "rb"),
-    **dict.fromkeys(("h", "cc", "cpp", "cxx", "hh", "hpp", "m", "mm"), "c"),
-}
-_NAMES: Final = {
-    "py": "Python", "js": "JavaScript", "php": "PHP", "rb": "Ruby", "lua": "Lua", "c": "C",
-    "rs": "Rust", "sh": "shell", "pl": "Perl",
-}  # fmt: skip
-_INTERPRETERS: Final = {
-    **dict.fromkeys(("sh", "bash", "dash", "zsh", "ksh", "source", "."), "sh"),
-    "python": "py",
-    "node": "js",
-    "ruby": "rb",
-    "php": "php",
-    "perl": "pl",
-    "lua": "lua",
-}
-_PROGRAM = r"(?P<program>sh|bash|dash|zsh|ksh|source|python|node|ruby|php|perl|lua)[\d.]*"
-_STARTED = (
-    re.compile(rf"(?:^|[\s\"'`;&|(\[{{=/]){_PROGRAM}\s+(?:-[\w-]+\s+)*[\"']?[^\s\"',;&|<>]*\Z"),
-    re.compile(
-        rf"[\"'](?:[\w./]*/)?{_PROGRAM}[\"']\s*,\s*(?:[\"']-[\w-]+[\"'],\s*)*[\"'][^\s\"',]*\Z"
-    ),
-    re.compile(  # the same as source, where a command begins
-        r"(?:^|[;&|({`\"':]|\b(?:then|do|else)|(?:^|\s)-)\s*(?P<program>\.)\s+[\"']?[^\s\"',;&|<>]*\Z"
-    ),
-)
+_TABLE = "executed_files.yaml"
 _ITSELF = re.compile(r"\bsys\.executable\s*,\s*(?:[\"']-\w+[\"'],\s*)*[^\n,]*\Z")
 _ASSIGNED = re.compile(
     r"\s*(?:(?:const|let|var|local|export|readonly)\s+)?[$@]?(?P<name>\w+)\s*(?::[^=]+)?:?=[^=]"
-)
-# What a loader of a bundler, or a reader of data, makes of a name that is not a program's.
-_DATA = re.compile(
-    r"\.(?:json5?|svg|png|jpg|gif|css|s[ac]ss|less|html?|mdx?|graphql|gql|glsl|vert|frag|ya?ml|toml|wasm"
-    r"|node|pug|hbs|ejs|lock|pot?|snap)"
 )
 _TEXT = re.compile(r"\.(?:txt|md|rst|[ct]sv|dat|log|cfg|ini|conf|xml|html|json|ya?ml)")
 _SHELL_SUFFIXES: Final = frozenset(
@@ -81,17 +32,6 @@ _SHELL_SUFFIXES: Final = frozenset(
 _TOKEN = re.compile(r"[\w.+-]+")
 _COMMENT = re.compile(r"\s*(?:#(?!\s*include\b|!)|//|\*|--\s)")
 _LOOKED_UP = 20  # variables with names of files; each is searched for in the whole program
-# How a program finds files by their suffix, and how it runs what it found.
-_FOUND_AND_RUN: Final = {
-    "py": (
-        re.compile(r"(?P<name>)glob\(\s*f?[\"'][^\"'\n]*\*(?P<suffix>\.\w+)[\"']"),
-        r"(?<![\w.])(?:exec|eval)\s*\(\s*(?:compile\(\s*)?(?:open\(\s*\w+\b|\w+\.read)|run_path\(\s*(?:str\()?\w+\)",
-    ),
-    "sh": (
-        re.compile(r"\bfor\s+(?P<name>\w+)\s+in\s+[^;\n]*\*(?P<suffix>\.\w+)"),
-        r"(?:\.|source|sh|bash|python3?|node)\s+[\"']?\$\{{?{}\b",
-    ),
-}
 _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, whose names differ
 _SETTING = re.compile(
     r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
@@ -99,15 +39,9 @@ _SETTING = re.compile(
 _SUBSTITUTION = re.compile(r"\$\(|`|<\(")
 
 
-PROGRAMS = Files((*SOURCE_CODE, *WITH_PROGRAMS))
+PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs")))
 """What may run another file."""
-_NAMED_AS_PROGRAMS = tuple(set(PROGRAMS.names) - {*PAGES, *TOOL_SETTINGS})
-# Changed in most changes, and run by none but a changed program; so the tree is not searched.
-_PROSE_AND_DATA = (
-    "*.md", "*.rst", "*.adoc", "*.json", "*.yaml", "*.yml", "*.toml", "*.html", "*.css", "*.scss",
-    "*.lock", "*requirements*.txt", "CHANGELOG*", "CHANGES*", "README*", "LICENSE*", "*.po",
-    "*.svg", ".git*", ".editorconfig",
-)  # fmt: skip
+_NAMED_AS_PROGRAMS = tuple({*PROGRAMS.names} - {*file_names("pages"), *file_names("tool_settings")})
 
 
 def choose_texts(changed: Iterable[str]) -> tuple[list[str], bool]:
@@ -117,7 +51,7 @@ def choose_texts(changed: Iterable[str]) -> tuple[list[str], bool]:
         The files, and whether one is so unusual that the programs of the tree have to be searched.
     """
     texts = [path for path in changed if not matches(path, _NAMED_AS_PROGRAMS)]
-    return texts, not all(matches(path, _PROSE_AND_DATA) for path in texts)
+    return texts, not all(matches(path, file_names("prose_and_data")) for path in texts)
 
 
 def run(job: ExecutedFilesJob) -> CheckReply:
@@ -133,6 +67,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
     wanted = {path: data for path, data in found if data is not None}
     if not wanted:
         return CheckReply(examined=[])
+    names = read_yaml(_TABLE)["names"]
     gaps: dict[str, str] = {}
     by_token = defaultdict[str, list[str]](list)
     for path in wanted:
@@ -147,12 +82,12 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
             if language != "sh" or not _only_sets_variables(wanted[path]):
-                why = f"{program}:{line} runs it as {_NAMES[language]}, but it is named like a text"
+                why = f"{program}:{line} runs it as {names[language]}, but it is named like a text"
                 gaps.setdefault(path, why)
         for ending, language, line in _globs(text):
             for path in wanted:
                 if path.endswith(ending) and path != program:
-                    gaps.setdefault(path, f"{program}:{line} runs such files as {_NAMES[language]}")
+                    gaps.setdefault(path, f"{program}:{line} runs such files as {names[language]}")
     return CheckReply(examined=sorted(set(wanted) - set(gaps)), gaps=gaps)
 
 
@@ -178,7 +113,7 @@ def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str
     if not paths:
         return
     suffix = PurePosixPath(program).suffix.lower().lstrip(".")
-    language, looked_up = _LANGUAGES.get(suffix, suffix), 0
+    language, looked_up = read_map(_TABLE, "languages").get(suffix, suffix), 0
     lines = text.split("\n")
     places = _places(lines, {_token(path) for path in paths})
     for path in paths:
@@ -209,37 +144,43 @@ def _places(lines: list[str], tokens: Set[str]) -> dict[str, list[int]]:
 
 def _globs(text: str) -> Iterator[tuple[str, str, int]]:
     """(suffix, language, line) of the files that a program finds by their suffix and runs."""
-    for language, (found, run) in _FOUND_AND_RUN.items():
-        by_name = {files["name"]: files for files in islice(found.finditer(text), _LOOKED_UP)}
+    for language, (found, run) in read_yaml(_TABLE)["found_and_run"].items():
+        by_name = {files["name"]: files for files in islice(re.finditer(found, text), _LOOKED_UP)}
         for name, files in by_name.items():
             if re.search(run.format(name), text):
                 yield files["suffix"], language, text.count("\n", 0, files.start()) + 1
                 break
 
 
+def _reader(language: str) -> re.Pattern[str] | None:
+    """What stands before the name of a file that a program in a language runs."""
+    known = language in read_yaml(_TABLE)["readers"]
+    return any_of(_TABLE, "readers", language) if known else None
+
+
 def _run_by(language: str, path: str, before: str) -> str:
     """In which language a line runs a file, by what precedes its name; empty: it does not."""
     if _ITSELF.search(before):
         return "py"
-    for started in filter(None, (expression.search(before) for expression in _STARTED)):
+    for started in filter(None, (re.search(way, before) for way in read_yaml(_TABLE)["started"])):
         if started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES:
-            return _INTERPRETERS[started["program"]]
+            return read_map(_TABLE, "interpreters")[started["program"]]
     suffix = PurePosixPath(path).suffix.lower()
-    reader = _READERS.get(language)
+    reader = _reader(language)
     if reader is None or not reader.search(before):
         return ""
     directory = PurePosixPath(path).parent.name
     if not suffix and not before.endswith(("./", f"{directory or '.'}/")):
         return ""  # a common word, which names many things
     # Bundlers give data to `require`, and C includes lists under names of their own.
-    is_data = language == "js" and _DATA.fullmatch(suffix)
+    is_data = language == "js" and any_of(_TABLE, "data").fullmatch(suffix)
     is_list = language == "c" and not _TEXT.fullmatch(suffix)
     return "" if is_data or is_list else language
 
 
 def _later(language: str, path: str, line: str, lines: list[str]) -> str:
     """The language, where a line gives the file's name to a variable that another line runs."""
-    assigned, reader = _ASSIGNED.match(line), _READERS.get(language)
+    assigned, reader = _ASSIGNED.match(line), _reader(language)
     if assigned is None or reader is None or language == "c":
         return ""
     word = re.compile(rf"(?<!\w){re.escape(assigned['name'])}(?!\w)")

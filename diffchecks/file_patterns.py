@@ -3,112 +3,23 @@
 import re
 from collections.abc import Sequence
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from diffchecks.script_languages import RUBY_FILES, SHELL_FILES
+from diffchecks.data_files import read_yaml
 
-ANY = ("*",)
-NOTHING: tuple[str, ...] = ()
-PYTHON = ("*.py", "*.pyi")
-PYTHON_MODULES = ("*.py",)
-NOTEBOOKS = ("*.ipynb",)
-DATA = ("*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
-INFRASTRUCTURE = ("*.yaml", "*.yml", "*.json", "*.template")
-GITLAB_PIPELINES = (
-    *("*.gitlab-ci.yml", "*.gitlab-ci.yaml", ".gitlab/*.yml", ".gitlab/*.yaml"),
-    *(".gitlab-ci/*.yml", ".gitlab-ci/*.yaml"),
-)
-GITHUB_WORKFLOWS = tuple(
-    f"{name}.{end}"
-    for name in (".github/workflows/*", "*/.github/workflows/*", "action")
-    for end in ("yml", "yaml")
-)
-PARSED_DATA = (*PYTHON, *DATA)
-MANIFESTS = (
-    "*requirements*.txt",
-    "*requirements*.in",
-    *("requirements/*.txt", "*/requirements/*.txt", "requirements/*.in", "*/requirements/*.in"),
-    "pyproject.toml",
-    "Pipfile",
-    "setup.cfg",
-    "setup.py",
-    "package.json",
-    "Cargo.toml",
-    "build.rs",
-    "go.mod",
-    "composer.json",
-    "Gemfile",
-    "*.gemspec",
-    *("pom.xml", "*.gradle", "*.gradle.kts", "libs.versions.toml"),
-    *(".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", "pip.ini"),
-)
-LOCK_FILES = (
-    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock"),
-    *("poetry.lock", "pdm.lock", "uv.lock", "pylock.toml", "Pipfile.lock"),
-    *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock"),
-    *("gradle.lockfile", "gradle-wrapper.properties", "maven-wrapper.properties"),
-)
-SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
-COMPONENTS = ("*.vue", "*.svelte", "*.astro")
-PAGES = ("*.html", "*.htm", "*.xhtml")
-TEMPLATES = (
-    *(*PAGES, "*.jinja", "*.jinja2", "*.j2", "*.njk", "*.djhtml"),
-    *("*.mako", "*.erb", "*.rhtml", "*.vue", "*.svelte", "*.astro", "*.blade.php", "*.twig"),
-    *("*.ejs", "*.hbs", "*.handlebars", "*.mustache", "*.pug", "*.jade", "*.haml", "*.slim"),
-    *("*.jsp", "*.jspf", "*.jspx", "*.tag", "*.tagx", "*.cshtml", "*.razor", "*.liquid", "*.tpl"),
-    *("*.ftl", "*.ftlh", "*.ftlx", "*.vm", "*.vtl", "*.gohtml", "*.gotmpl", "*.tmpl"),
-    *("*.eex", "*.leex", "*.heex"),
-)
 TEMPLATE_DIRECTORY = re.compile(r"(?:^|/)(?:templates?|jinja2?|views)/")
 TEMPLATE_DIRECTORIES = re.compile(
     rf"{TEMPLATE_DIRECTORY.pattern}.*\.(?:x?html?|jinja2?|j2|mako|tpl)$"
 )
-C_FAMILY = ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp", "*.hxx")
-PATTERN_LANGUAGES = (
-    *SCRIPTS,
-    *COMPONENTS,
-    *("*.go", "*.java", "*.rb", "*.rake", "*.gemspec", "*.ru", *RUBY_FILES, "*.erb", "*.ejs"),
-    *C_FAMILY,
-    *("*.cs", "*.kt", "*.kts", "*.php", "*.phtml", "*.rs", "*.scala", "*.sc", "*.swift"),
-    *("*.ex", "*.exs", "*.dart", "*.lua", "*.sol"),
-    *("*.tf", "*.tfvars", "*.hcl"),
-)
-SQL = ("*.sql", "*.psql", "*.plsql", "*.ddl")
-SHELL_SCRIPTS = ("*.sh", "*.bash", "*.ksh", *SHELL_FILES)
-CONTAINER_FILES = tuple(
-    f"{before}{name}{after}"
-    for name in ("Dockerfile", "Containerfile", "dockerfile", "containerfile")
-    for before, after in (("", ""), ("", ".*"), ("*.", ""))
-)
-MAKEFILES = (
-    *("Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk"),
-    *("Justfile", "justfile", ".justfile", "*.just"),
-)
-UNITS = ("*.service", "crontab", "*cron.*/*")
-TOOL_SETTINGS = (
-    *("package.json", ".pre-commit-config.yaml", ".pre-commit-config.yml", "devcontainer.json"),
-    *("tasks.json", "lefthook.yml", "lefthook.yaml", *UNITS),
-)
-WITH_PROGRAMS = (
-    *TOOL_SETTINGS,
-    *(*SHELL_SCRIPTS, *CONTAINER_FILES, *MAKEFILES, *GITLAB_PIPELINES, *GITHUB_WORKFLOWS),
-    *NOTEBOOKS,
-    *PAGES,
-)
-"""What holds commands for a shell, or scripts, among other things."""
-REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
-LONG_TEXTS = ("CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*", "*.md", "*.rst", "*.txt", "*.po")
-"""What may be long: no parser needs more time for it than a search."""
-CHANGELOG_FILES = ("*.py", *LONG_TEXTS[:4])
-TESTABLE_CODE = (
-    *PYTHON_MODULES,
-    *SCRIPTS,
-    *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
-    *("*.ex", "*.exs", "*.dart"),
-    *C_FAMILY,
-)
-SOURCE_CODE = tuple(dict.fromkeys((*PYTHON, *PATTERN_LANGUAGES, *TESTABLE_CODE)))
-MARKDOWN = ("*.md", "*.markdown")
+
+
+@cache
+def file_names(kind: str) -> tuple[str, ...]:
+    """A set of ``tables/file_patterns.yaml``, each pattern once."""
+    found: list[str] = []
+    for word in read_yaml("file_patterns.yaml")[kind].split():
+        found += file_names(word[1:-1]) if word.startswith("{") else (word,)
+    return tuple(dict.fromkeys(found))
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
@@ -129,7 +40,7 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
 _NO_SCRIPT = re.compile(
     r"(?:jenkinsfile|dockerfile|containerfile|licen[cs]e).*|(?:gnu)?makefile|justfile|build|workspace"
     r"|tiltfile|readme|changelog|changes|news|history|authors|contributors|copying|notice|"
-    + "|".join(RUBY_FILES),
+    + "|".join(file_names("ruby_files")),
     re.IGNORECASE,
 )
 

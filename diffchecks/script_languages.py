@@ -2,28 +2,10 @@
 
 from pathlib import PurePosixPath
 
+from diffchecks.data_files import read_map
+from diffchecks.file_patterns import file_names
+
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})
-SHELL_FILES = (".envrc", ".profile", ".bashrc", ".bash_profile", ".bash_aliases", ".bash_login")
-RUBY_FILES = (
-    *("Gemfile", "Rakefile", "Podfile", "Vagrantfile", "Capfile", "Guardfile", "Brewfile"),
-    *("Fastfile", "Appfile", "Dangerfile"),
-)
-_BY_NAME = {
-    name.lower(): language
-    for names, language in ((SHELL_FILES, "sh"), (RUBY_FILES, "rb"))
-    for name in names
-}
-_BY_INTERPRETER = {
-    **dict.fromkeys(SHELLS, "sh"),
-    **dict.fromkeys(("node", "nodejs"), "js"),
-    **dict.fromkeys(("deno", "bun", "tsx", "ts-node"), "ts"),
-    **dict.fromkeys(("ruby", "jruby"), "rb"),
-    "php": "php",
-    "lua": "lua",
-    "luajit": "lua",
-    "elixir": "exs",
-    "python": "py",
-}
 
 
 def interpreter(data: bytes) -> str | None:
@@ -50,7 +32,10 @@ def script_language(path: str, data: bytes) -> str:
     """The language of such a file, as the suffix of its files without the dot; empty: unknown."""
     program = interpreter(data)
     if program is not None:
-        return _BY_INTERPRETER.get(program.rstrip(".0123456789"), _BY_INTERPRETER.get(program, ""))
+        known = read_map("executed_files.yaml", "shebangs")
+        return known.get(program.rstrip(".0123456789"), known.get(program, ""))
     if is_husky_hook(path):
         return "sh"
-    return _BY_NAME.get(PurePosixPath(path).name.lower(), "")
+    name = PurePosixPath(path).name.lower()
+    kinds = (("sh", "shell_files"), ("rb", "ruby_files"))
+    return next((end for end, kind in kinds if name in map(str.lower, file_names(kind))), "")

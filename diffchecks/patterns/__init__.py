@@ -24,7 +24,7 @@ from diffchecks.check_io import (
     Source,
     check_files,
 )
-from diffchecks.file_patterns import UNITS, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
@@ -78,7 +78,7 @@ def run(job: PatternsJob) -> CheckReply:
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     parts = programs_in(source)
     if not parts:
-        if matches(source.path, UNITS):
+        if matches(source.path, file_names("units")):
             return  # none of its commands can do harm
         raise NotApplicable
     searched = False

@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from diffchecks.check_io import decode_text
-from diffchecks.file_patterns import LOCK_FILES, LONG_TEXTS, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
@@ -100,7 +100,7 @@ class ReviewWorkspace:
 
     def reviewable(self, file: ChangedFile) -> bool:
         """Whether a tool reads a file; of lock files only their check does, not agents."""
-        if file.skip == LOCK_FILE and matches(file.path, LOCK_FILES):
+        if file.skip == LOCK_FILE and matches(file.path, file_names("lock_files")):
             return file.path not in self.excluded  # its check bounds the size
         return self.left_out(file) is None
 
@@ -121,7 +121,7 @@ class ReviewWorkspace:
 
     def is_too_large(self, file: ChangedFile) -> bool:
         """Whether a file is larger than the limit; a text for people may be."""
-        return file.size > self.max_bytes and not matches(file.path, LONG_TEXTS)
+        return file.size > self.max_bytes and not matches(file.path, file_names("long_texts"))
 
     async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
         """A side with the given paths on disk.

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from msgspec.json import encode
 
 from diffchecks.check_io import CheckReply
-from diffchecks.file_patterns import LOCK_FILES, MANIFESTS, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.imported_reports.formats import FORMATS
 from diffchecks.jobs import GivenCoverage, GivenReport
 from diffchecks.safe_paths import SafeDirectory
@@ -106,7 +106,7 @@ async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, 
 
 
 def _is_read(file: ChangedFile) -> bool:
-    return matches(file.path, (*LOCK_FILES, *MANIFESTS)) and file.new_blob is not None
+    return matches(file.path, file_names("manifests")) and file.new_blob is not None
 
 
 def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> dict[str, Any]:

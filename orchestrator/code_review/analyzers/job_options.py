@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks.dependencies.manifests import MEMBERS
 from diffchecks.executed_files import PROGRAMS, choose_texts
-from diffchecks.file_patterns import SOURCE_CODE, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.imports.import_contracts import MARK, find_config_files
 from diffchecks.jobs import GivenCoverage, GivenReport
 from orchestrator.code_review.change.contents import SIDES
@@ -63,7 +63,7 @@ async def protections(inputs: ToolInputs, change: Change, files: Sequence[Change
         file.old_path or file.path
         for file in change.files
         if file.in_base and file.in_head and (file.added or file.removed)
-        if matches(file.path, SOURCE_CODE) and reviewable(file)
+        if matches(file.path, file_names("source_code")) and reviewable(file)
     }
     if not paths:
         return {}

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from diffchecks.check_io import Edit, RawFinding
-from diffchecks.file_patterns import SHELL_SCRIPTS, matches, may_be_script
+from diffchecks.file_patterns import file_names, matches, may_be_script
 from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
 from diffchecks.script_languages import SHELLS, interpreter, is_husky_hook
 from orchestrator.code_review.analyzers.external_program_analyzers import (
@@ -39,7 +39,9 @@ class ShellCheck(ProgramAnalyzer):
 
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
-        return matches(path, SHELL_SCRIPTS) or may_be_script(path) or _is_makefile(path)
+        return (
+            matches(path, file_names("shell_scripts")) or may_be_script(path) or _is_makefile(path)
+        )
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""
@@ -58,7 +60,9 @@ class ShellCheck(ProgramAnalyzer):
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Remove suppression comments; None when it is not a script of a supported shell."""
         shell = interpreter(data)
-        named = matches(path, SHELL_SCRIPTS) or is_husky_hook(path) or _is_makefile(path)
+        named = (
+            matches(path, file_names("shell_scripts")) or is_husky_hook(path) or _is_makefile(path)
+        )
         if shell not in SHELLS and (shell is not None or not named):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from diffchecks.file_patterns import LOCK_FILES, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.redaction import REDACTED
 from orchestrator.code_review.analyzers.own_checks import call_check
@@ -393,7 +393,7 @@ def _protected_kind(path: str) -> str:
     """The kind of a file that only patches of its own findings may touch; else empty."""
     if path == OVERLAY or path.startswith(f"{OVERLAY}/"):
         return "part of the review's policy"
-    if matches(path, LOCK_FILES):
+    if matches(path, file_names("lock_files")):
         return "a lock file"
     if "ci" in path_kinds(path):
         return "run by CI"

@@ -9,9 +9,9 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.declarations import CHECKS, NOTHING, Check, Files, Topic
+from diffchecks.declarations import CHECKS, Check, Files, Topic
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
-from diffchecks.file_patterns import PYTHON_MODULES
+from diffchecks.file_patterns import file_names
 from diffchecks.jobs import PatternsJob
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
@@ -192,7 +192,7 @@ def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
 def _with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
     """The check of patterns, for the languages that a repository adds as well."""
     own = tuple(added_file_patterns(pattern_files))
-    python = PYTHON_MODULES if extends("python", pattern_files) else ()
+    python = file_names("modules") if extends("python", pattern_files) else ()
     files, code = check.files, check.code
     return replace(
         check,
@@ -214,7 +214,7 @@ def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
         return ComparisonCheck(check, pool, workspace, types.options, seconds=types.seconds)
     reports = {"imported_reports": inputs.given.imported, "uncovered_lines": inputs.given.coverage}
     if check.given and not reports.get(check.name):
-        return ComparisonCheck(replace(check, files=NOTHING), pool, workspace)
+        return ComparisonCheck(replace(check, files=Files()), pool, workspace)
     if check.name not in OPTIONS:
         return ComparisonCheck(check, pool, workspace)
     options = partial(OPTIONS[check.name], inputs)

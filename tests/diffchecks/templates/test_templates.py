@@ -8,7 +8,7 @@ import pytest
 
 from diffchecks import templates
 from diffchecks.check_io import CheckReply
-from diffchecks.file_patterns import TEMPLATES
+from diffchecks.file_patterns import file_names
 from diffchecks.templates.dialects import load_dialects
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import load_rules
@@ -64,7 +64,7 @@ def test_every_code_of_the_rule_table_is_planted() -> None:
 def test_the_tool_is_given_the_files_of_every_dialect() -> None:
     known = load_dialects().values()
     globs = {glob for dialect in known for glob in (*dialect.files, *dialect.shared)}
-    assert globs == set(TEMPLATES)
+    assert globs == set(file_names("templates"))
 
 
 BASE = "{% extends 'base.html' %}\n"
