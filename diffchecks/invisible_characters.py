@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.data_files import vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.python.source_encoding import HiddenTextError, decode_python
 
@@ -19,19 +20,6 @@ _CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|ph
 # Java's compiler reads this as a line end, also in a comment (JLS 3.3).
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
-_GUIDANCE = re.compile(
-    r"(?i)(?:^|/)(?:(?:CLAUDE|AGENTS?|GEMINI|copilot-instructions|SKILL)\.md|\.cursorrules|\.windsurfrules"
-    r"|\.(?:cursor|claude|github/instructions)/.+)\Z"
-)
-_TALKS = re.compile(
-    r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?"
-    r"(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|prompts?|rules|directions)"
-    r"|\b(?:ai|llm|automated|code)[ -]?(?:code[ -])?(?:reviewers?|agents?|assistants?|models?)\b"
-    r"[^.\n]{0,40}\b(?:must|should|please|always|do not)\b[^.\n]{0,40}"
-    r"\b(?:approve|skip|ignore|merge|report no|not (?:report|flag))"
-    r"|<\|im_start\|>|\[/?INST\]",
-    re.IGNORECASE,
-)
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -49,7 +37,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
         if source.suffix == ".java" and _LINE_END.search(line):
             what = "An escape ends this line for the compiler, and the rest is code"
             yield RawFinding("hidden-code", source.path, number, what)
-        if found := _TALKS.search(line):
+        if found := vocabulary("talks_to_model").search(line):
             yield RawFinding(
                 "model-instruction",
                 source.path,
@@ -61,7 +49,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
 
 def _is_guidance(source: Source) -> bool:
     """Whether it is written for agents, and not about them."""
-    return _GUIDANCE.search(source.path) is not None
+    return vocabulary("guidance").search(source.path) is not None
 
 
 def _hidden(source: Source) -> Iterator[RawFinding]:

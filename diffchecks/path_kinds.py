@@ -8,64 +8,24 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, vocabulary
 
 Kind = Literal[
     "tests", "samples", "documents", "vendored", "generated", "lock_files", "ci", "tooling",
     "migrations", "init", "stubs", "sphinx", "code",
 ]  # fmt: skip
 
-_CODE = re.compile(
-    r"\.(?:py[iwx]?|ipynb|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|clj|rb|rake"
-    r"|erb|php|p[lm]|lua|rs|swift|cs|fs|vb|dart|exs?|erl|hs|r|jl|sol|c|cc|cpp|cxx|h|hh|hpp|mm?|zig|sh|bash"
-    r"|zsh|fish|ps1|psm1|bat|cmd|sql|bats|coffee)"
-)
-_TESTED_JVM = "java|kts?|scala|groovy|cs|fs|vb|php|swift|mm?|sol"
 
-# A directory's whole name, or what follows its last mark: `tests`, `unit_tests`, `Acme.Tests`.
-_TEST_DIRECTORY = re.compile(
-    r"(?:.*[_.-])?(?:tests?|testing|test[_-]?data|test[_-]?cases?|testsuites?|unittests?|specs?"
-    r"|__tests__|__mocks__|__snapshots__|mocks?|fixtures?|cassettes|e2e|cypress|playwright)"
-)
 _CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtures")
 _TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
-_TEST_NAME = re.compile(
-    r"tests?[_-].*|conftest\.py|tests\.[^.]*|test\.(?!py$).*|\.env\.tests?"
-    r"|.*[_.-](?:tests?|mocks?|fixtures?)\.[^.]+"
-    r"|.*[_.-]specs?\.(?:[cm]?[jt]sx?|coffee|rb|php|lua|groovy|exs)|.*\.cy\.[jt]sx?"
-    r"|.*_unittest\.(?:c|cc|cpp|py)|mock_.*\.go|.*\.bats|.*\.t\.sol"
-)
-_CAMEL_TEST_NAME = re.compile(
-    rf"(?:.*[a-z0-9])?(?:Tests?|TestCase)\.(?:{_TESTED_JVM})|Test[A-Z].*\.(?:{_TESTED_JVM})"
-    r"|.*[a-z0-9](?:IT|ITCase)\.(?:java|kt)|.*[a-z0-9]Spec\.(?:scala|groovy|kt)"
-)
 
 _DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
-_SAMPLE_DIRECTORY = re.compile(
-    r"(?:.*[_.-])?(?:docs?|examples?|samples?|sample[_-]?data|demos?|tutorials?|bench(?:es|marks?)?)"
-    r"|documentation|docs?[_-]src|style[_-]?guides?"
-)
 _SAMPLE_NAME = re.compile(r".+[.-](?:examples?|samples?)(?:\.[^.]+)?|style[_-]?guide\.\w+")
 _SAMPLE_DIRECTORY_AT_TOP = re.compile(r"(?:examples?|samples?|demos?)[_-].*")
-_PROSE = re.compile(r".*\.(?:md|markdown|mdx|rst|adoc|asciidoc|tex|po|pot)")
-_PROSE_NAME = re.compile(
-    r"(?:readme|changelog|changes|news|history|licen[cs]e|copying|notice|authors|contributing)"
-    r"(?:[._-].*)?"
-)
 _DATA = re.compile(r"\.(?:json[5c]?|ya?ml|toml|xml|ini|cfg|conf|env|pem|key|crt|csv|tsv|db|html?)")
 
 _LOCK_NAME = re.compile(r"pylock\..+\.toml")
 _GENERATED_DIRECTORIES = frozenset({"generated", "__generated__", "_generated"})
-_GENERATED_NAME = re.compile(
-    r".*\.min\.(?:[cm]?js|css)|.*\.(?:js|css|ts)\.map|.*_pb2(?:_grpc)?\.pyi?|.*\.pb(?:\.gw)?\.go"
-    r"|.*\.pb\.(?:cc|h)|.*\.(?:g|freezed)\.dart|.*\.designer\.cs|.*\.g\.cs|.*[._]generated\.\w+"
-    r"|.*\.snap"
-)
-_CI_NAME = re.compile(
-    r"\.gitlab-ci.*\.ya?ml|\.travis\.ya?ml|\.?appveyor\.ya?ml|azure-pipelines.*\.ya?ml"
-    r"|bitbucket-pipelines\.ya?ml|\.drone\.ya?ml|cloudbuild\.ya?ml|jenkinsfile.*"
-    r"|(?:docker|container)file(?:[._-].*)?|.*\.(?:docker|container)file"
-)
 
 # Libraries for pages, copied into the tree under their own names.
 _LIBRARY_NAME = re.compile(
@@ -96,7 +56,7 @@ def path_kinds(path: str) -> frozenset[Kind]:
     kinds = _kinds_by_name(name, depth) | _kinds_by_directory(directories)
     if name == "conf.py" and (depth == 0 or "documents" in kinds):
         kinds.add("sphinx")
-    if "ci" in kinds and _PROSE.fullmatch(name.lower()):
+    if "ci" in kinds and vocabulary("prose_suffix").fullmatch(name.lower()):
         kinds.discard("ci")
     # A workflow that runs the tests is not a test.
     if _has_test_name(name, depth) and ("ci" not in kinds or "code" in kinds):
@@ -106,7 +66,7 @@ def path_kinds(path: str) -> frozenset[Kind]:
 
 def is_code(path: str) -> bool:
     """Whether a file is source code, by its extension."""
-    return _CODE.fullmatch(_suffix(path.lower())) is not None
+    return vocabulary("code_suffix").fullmatch(_suffix(path.lower())) is not None
 
 
 def is_test(path: str) -> bool:
@@ -156,15 +116,19 @@ def _suffix(name: str) -> str:
 def _kinds_by_name(name: str, depth: int) -> set[Kind]:
     lower = name.lower()
     code = is_code(name)
-    prose = _PROSE_NAME.fullmatch(lower) and not code and not _DATA.fullmatch(_suffix(lower))
+    prose = (
+        vocabulary("prose_name").fullmatch(lower)
+        and not code
+        and not _DATA.fullmatch(_suffix(lower))
+    )
     answers: dict[Kind, object] = {
         "code": code,
-        "documents": prose or _PROSE.fullmatch(lower),
+        "documents": prose or vocabulary("prose_suffix").fullmatch(lower),
         "samples": _SAMPLE_NAME.fullmatch(lower),
         "lock_files": name in read_names("lock_files") or _LOCK_NAME.fullmatch(name),
-        "generated": _GENERATED_NAME.fullmatch(lower),
+        "generated": vocabulary("generated_name").fullmatch(lower),
         "vendored": _LIBRARY_NAME.fullmatch(lower),
-        "ci": not code and _CI_NAME.fullmatch(lower),
+        "ci": not code and vocabulary("ci_name").fullmatch(lower),
         "tooling": name in read_names("tooling_files")
         or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),
         "init": name in {"__init__.py", "__init__.pyi"},
@@ -178,10 +142,10 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
     top = lower[0] if lower else ""
     answers: dict[Kind, object] = {
         "tests": _TEST_DIRECTORY_AT_TOP.fullmatch(top)
-        or any(map(_TEST_DIRECTORY.fullmatch, lower))
+        or any(map(vocabulary("test_directory").fullmatch, lower))
         or any(map(_CAMEL_TEST_DIRECTORY.fullmatch, directories)),
         "samples": _SAMPLE_DIRECTORY_AT_TOP.fullmatch(top)
-        or any(map(_SAMPLE_DIRECTORY.fullmatch, lower)),
+        or any(map(vocabulary("sample_directory").fullmatch, lower)),
         "documents": any(map(_DOCUMENT_DIRECTORY.fullmatch, lower)),
         "vendored": not read_names("vendor_directories").isdisjoint(lower),
         "generated": not _GENERATED_DIRECTORIES.isdisjoint(lower),
@@ -195,4 +159,7 @@ def _kinds_by_directory(directories: list[str]) -> set[Kind]:
 def _has_test_name(name: str, depth: int) -> bool:
     if name == "test.py":  # deeper it is an ordinary module, which pytest does not collect
         return depth == 0
-    return bool(_TEST_NAME.fullmatch(name.lower()) or _CAMEL_TEST_NAME.fullmatch(name))
+    return bool(
+        vocabulary("test_name").fullmatch(name.lower())
+        or vocabulary("camel_test_name").fullmatch(name)
+    )

@@ -19,7 +19,7 @@ from diffchecks.check_io import (
     check_files,
     load_toml,
 )
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.file_patterns import matches
 from diffchecks.jobs import SideJob
 from diffchecks.python import syntax_downgrade
@@ -27,6 +27,7 @@ from diffchecks.python.source_encoding import HiddenTextError
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
 from diffchecks.template_marks import describe_template
 
+_NEWER = vocabulary("newer_python")
 _SHOWN = 50  # keys of a file that appear twice
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Directories of templates, which need not be valid JSON or YAML until they are rendered.
@@ -38,11 +39,6 @@ _TEMPLATES = re.compile(
 _STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
-# Syntax that even `syntax_downgrade` does not support may be valid in a newer Python.
-_NEWER = re.compile(
-    r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
-    r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
-)
 
 
 def looks(source: Source) -> Iterator[RawFinding]:

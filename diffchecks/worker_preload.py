@@ -35,6 +35,6 @@ make_hints(load(sorted(map(str, (DATA / "taint").glob("*.yaml")))))
 load_settings()
 load_replacements()
 path_kinds("a.txt")  # reads the names
-for kinds in read_yaml("vocabulary.yaml").values():
-    for kind in kinds:
+for section in ("any_case", "exact"):
+    for kind in read_yaml("vocabulary.yaml")[section]:
         vocabulary(kind)

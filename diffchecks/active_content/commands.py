@@ -6,9 +6,9 @@ shell at the end of a connection.
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from diffchecks.check_io import RawFinding, Source
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.path_kinds import path_kinds
 from diffchecks.patterns.configured_commands import has_configured_commands
 from diffchecks.patterns.container_file_commands import is_container_file
@@ -25,22 +25,7 @@ _REMOTE = re.compile(
 _DECODED = re.compile(rf"\bbase64\s+(?:-\w+\s+)*(?:-d|-D|--decode)\b[^|\n]{{0,200}}{_SHELL}")
 _REVERSE = re.compile(r"\bsh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\n]{0,80}0>&1")
 _MAY_MATCH = re.compile(r"\b(?:curl|wget|base64)\s|/dev/(?:tcp|udp)/")
-# Read by analyzers of their own, or shown to people.
-_READ: Final = frozenset(
-    [
-        *(".sh", ".bash", ".ksh", ".py", ".pyi", ".ipynb", ".html", ".htm", ".svg", ".css"),
-        *(".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"),
-        *(".md", ".markdown", ".mdx", ".rst", ".adoc", ".txt", ".po"),
-        *(".diff", ".patch", ".log", ".lock", ".snap"),
-    ]
-)
 _COMMENT = re.compile(r"\s*(?:#(?!!)|//(?!go:generate)|/?\*|;|--\s|<!--|%)")
-_STARTS = re.compile(
-    r"exec\b|exec\.Command|Command::new|ProcessBuilder|Process\.|getRuntime|shell_exec|passthru"
-    r"|proc_open|popen|\bsystem\b|spawn|%x|`|[\"']-c[\"']|go:generate|os\.cmd|System\.cmd|\.execute\b"
-    r"|[\"']sh[\"']|\bsh\s*\(|^\s*sh\s+[\"']|execute_process|run_command|cmd\s*=",
-    re.MULTILINE,
-)
 _CONTEXT = 3
 
 
@@ -54,7 +39,7 @@ def find_commands(source: Source) -> Iterator[RawFinding]:
             continue
         code = _code_of(line)
         around = "\n".join(source.lines[max(0, number - _CONTEXT) : number + 1])
-        if code and (not is_program or _STARTS.search(around)):
+        if code and (not is_program or vocabulary("starts_program").search(around)):
             message = "A shell runs it, in a file that is no script"
             yield RawFinding(code, source.path, number + 1, message)
 
@@ -70,7 +55,7 @@ def _code_of(line: str) -> str:
 def _is_read_elsewhere(source: Source) -> bool:
     path = source.path
     return (
-        source.suffix in _READ
+        source.suffix in read_names("read_suffixes")
         or "documents" in path_kinds(path)
         or is_container_file(source.name)
         or is_makefile(source.name)

@@ -10,6 +10,7 @@ from itertools import chain
 from msgspec import Struct
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_names
 from diffchecks.jobs import ComparisonJob
 from diffchecks.python.imported_files import (
     Import,
@@ -229,13 +230,6 @@ def _bound(tree: ast.Module) -> frozenset[str] | None:
     return frozenset(found)
 
 
-# Decorators that do not change a function's signature.
-_PLAIN = frozenset(
-    {"abstractmethod", "asynccontextmanager", "cache", "classmethod", "contextmanager"}
-    | {"final", "lru_cache", "override", "staticmethod"}
-)
-
-
 class Signature(Struct, frozen=True):
     """A function's parameters as callers see them.
 
@@ -301,7 +295,7 @@ def read_signatures(tree: ast.Module) -> dict[str, Signature]:
 
 def _is_plain(definition: Definition) -> bool:
     names = [name.rpartition(".")[2] for name in read_decorator_names(definition.node)]
-    return not definition.conditional and _PLAIN.issuperset(names)
+    return not definition.conditional and read_names("decorators_plain").issuperset(names)
 
 
 def _shape(node: FunctionNode, *, bound: bool) -> Signature:

@@ -7,18 +7,14 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import vocabulary
 from diffchecks.infrastructure.images import is_floating
 from diffchecks.infrastructure.literal_secrets import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
 from diffchecks.yaml_tree import TreeNode, TreePlace
 
-# Jobs that look for defects, by their name or stage.
-_CHECK = re.compile(
-    r"(?:^|[\s_:./-])(?:(?:unit|integration|e2e)?-?tests?|testing|lint(?:er|ing|s)?|[sd]ast|scan(?:ner|ning)?"
-    r"|security|audit|trivy|semgrep|gitleaks|snyk|bandit|secret[_-]detection)(?:$|[\s_:./-])",
-    re.IGNORECASE,
-)
+_CHECK = vocabulary("checking_job")
 # Without a certificate directory the daemon listens without TLS.
 _WITHOUT_TLS = {
     "DOCKER_HOST": re.compile(r"tcp://[\w.-]+:2375/?"),

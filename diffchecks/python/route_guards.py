@@ -11,6 +11,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.data_files import vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
@@ -25,34 +26,11 @@ from diffchecks.python.source_definitions import (
 
 MIN_NEIGHBORS, SHARE = 3, 0.75  # guarded views beside it, and their share
 
-_VIEW = re.compile(
-    r"@[\w.]+\.(?:route|get|post|put|patch|delete|api_route|websocket|mutation)\b"
-    r"|(?:async )?def \w+\((?:self, )?request\b|def (?:perform_)?mutat\w+\("
-    r"|class \w+\([^)]{0,300}(?:View|ViewSet|Resource|Handler|Endpoint)\b"
-)
-_GUARD = re.compile(
-    r"(?i)log_?in|logged|auth(?!or(?!i))|permi|admin|staff|super_?user|roles?\b|token|jwt|scopes?\b"
-    r"|protect|access|owner|member|user\b|user_|api_?key|principal|verif|sign(?:ed|ature)|secure"
-    r"|digest|forbid|40[13]\b|current|public|exempt|dependencies|check_|require|allow_?any"
-)
 _OWNED = re.compile(
     r"(?i)(?:(?<!get_)(?:request|self|g|current|me)[._]\w*user|current_?user|owner|\bme\.)"
     r"(?![^\n]{0,80} is None)"
 )
 _RIGHT = re.compile(r"(?i)check_|admin|staff|permission_required|can_|secret|owner|(?:pk|id)=\d")
-_LOADS = re.compile(
-    r"(?i)get_object_or_404\(|\.(?:get|get_or_none|get_by_id|filter|filter_by|where)\(.{0,200}\b(?:pk|\w{0,40}id)\b"
-    r"|queryset = \w+\.objects\.all|\bwhere\b.{0,200}\bid = "
-)
-# What guards all routes of a router.
-_WHOLE = re.compile(
-    r"(?:Router|router|Flask|FastAPI)\([^)]{0,300}dependencies=|before_(?:app_)?request|\.middleware\("
-    r"|add_middleware\(\w*Auth"
-)
-_OPEN_NAME = re.compile(
-    r"(?i)log_?(?:in|out)|sign_?(?:in|up|out)|register|registration|health|ping|ready|status|metric|static|hook"
-    r"|callback|oauth|reset|forgot|index|home|about|docs|error|Base$|Mixin$|^_"
-)
 
 
 class View(Struct, frozen=True):
@@ -87,7 +65,7 @@ def find_views(source: ParsedModule) -> list[View]:
     for definition in find_definitions(source.tree):
         node, first = definition.node, first_line(definition.node)
         header = "\n".join(source.lines[first - 1 : node.body[0].lineno - 1])
-        if _VIEW.search(header):
+        if vocabulary("view").search(header):
             text = "\n".join(source.lines[first - 1 : node.end_lineno])
             body = "\n".join(source.lines[node.body[0].lineno - 1 : node.end_lineno])
             views.append(View(definition.dotted, node.lineno, text, body))
@@ -96,16 +74,16 @@ def find_views(source: ParsedModule) -> list[View]:
 
 def _look(pair: ChangedModule, head: ParsedModule) -> Iterator[RawFinding]:
     views = find_views(head)
-    guarded = [view for view in views if _GUARD.search(view.text)]
+    guarded = [view for view in views if vocabulary("asks_caller").search(view.text)]
     owned = [view for view in views if _OWNED.search(view.body)]
     usual = len(guarded) >= max(MIN_NEIGHBORS, SHARE * (len(views) - 1))
-    asked = usual and not _WHOLE.search(head.text)
+    asked = usual and not vocabulary("guards_router").search(head.text)
     told: set[str] = set()
     for view in views:
         within = view.name.rpartition(".")[0] in told
-        if view.line not in pair.added or _OPEN_NAME.search(view.name) or within:
+        if view.line not in pair.added or vocabulary("open_view").search(view.name) or within:
             continue
-        bare = bool(owned) and view not in owned and _LOADS.search(view.body)
+        bare = bool(owned) and view not in owned and vocabulary("loads_object").search(view.body)
         if asked and view not in guarded:
             code = "unguarded"
         elif bare and not _RIGHT.search(view.text):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import vocabulary
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, strip_whitespace
 
@@ -30,30 +31,8 @@ SPAN = 5  # lines from a condition to the end of its rejection
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated", "vendored"})
 _NOT_CODE = frozenset({".md", ".rst", ".txt", ".lock", ".json", ".po", ".svg"})
 
-_PROTECTS = re.compile(
-    r"(?i)auth(?!or(?:s|\b))|permi(?:ssion|tted)|access|admin|owner|(?:\b|_)roles?(?:\b|_)|privileg"
-    r"|superuser|staff|csrf|xsrf|secure|security|(?<!un)safe|sanit|escap|quote|verif|valid|trust|allow|deny|denied|forbid"
-    r"|prohibit|block(?:ed|list)|black_?list|white_?list|illegal|dangerous|malicious|unsafe|redact"
-    r"|secret|password|token|signature|digest|hmac|nonce|cert|ssl|tls|host_?name|origin|same_?site"
-    r"|http_?only|redirect|symlink|travers|normpath|realpath|is_?link|relative_to|['\"/]\.\.['\"/]"
-    r"|limit|max_|_max|max[A-Z]|exceed|too_?(?:large|many|long|big|deep)|timeout|depth|\block\b|mutex"
-    r"|revoke|cycle_key|expire|session|sandbox|entity|entities|x-frame|policy|\\[rn0]|__proto__|fullmatch|strict"
-)
-_ACCESS = re.compile(
-    r"(?i)auth(?!or(?:s|\b))|permi(?:ssion|tted)|is_?admin|owner|(?:\b|_)(?:has)?_?roles?(?:\b|_)"
-    r"|privileg|superuser|is_?staff|forbid|\bcan[_A-Z(.]|logged_?in|current_?user"
-)
 _CONDITION = re.compile(
     r"\s*(?:\}?\s*el(?:se\s?)?if|if|unless|assert|guard|when)\b|.*[)\w] (?:if|unless) "
-)
-_REJECTS = re.compile(
-    r"\braise\b|\bthrow\b|\bpanic\(|\bdie\b|\babort|\breturn\b[^\n]{0,200}(?:[eE]rr|40\d|[fF]orbid|[dD]en)"
-    r"|[rR]eject|[fF]orbid|[dD]enied|[uU]nauthori|\.fail\w*\(|\b40[0134]\b|\bassert\b"
-)
-_IDLE = re.compile(
-    r"\s*(?:#(?!\[)|//|\*|/\*|<!--|\"\"\"|'''|import\b|from\s+\S+\s+import\b|use\s|using\s|require\b"
-    r"|package\s|@|(?:export |async |public |private |static )*"
-    r"(?:def|func|function|class|interface)\b)"
 )
 _WORD = re.compile(r"[\w-]+|\\[rn0]|['\"/]\.\.['\"/]")
 
@@ -99,19 +78,19 @@ def _lead(line: str, span: str, *, alters: bool, lost: bool) -> str:
     if not _CONDITION.match(line):
         return OTHER if lost else ""
     if alters:
-        return ALTERED if lost or _PROTECTS.search(line) else ""
-    return CONDITION if lost or _REJECTS.search(span) else ""
+        return ALTERED if lost or vocabulary("may_protect").search(line) else ""
+    return CONDITION if lost or vocabulary("rejects").search(span) else ""
 
 
 def _denies(line: str, span: str) -> bool:
     """Whether a condition about access rejects."""
-    return bool(_ACCESS.search(line) and _REJECTS.search(span))
+    return bool(vocabulary("about_access").search(line) and vocabulary("rejects").search(span))
 
 
 def _is_code(line: str) -> bool:
-    return len(line) <= MAX_CHARACTERS and not _IDLE.match(line)
+    return len(line) <= MAX_CHARACTERS and not vocabulary("idle").match(line)
 
 
 def _protecting(words: Iterable[str]) -> frozenset[str]:
     """The words that speak of protection, in lower case."""
-    return frozenset(word.lower() for word in words if _PROTECTS.search(word))
+    return frozenset(word.lower() for word in words if vocabulary("may_protect").search(word))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding, Source
+from diffchecks.data_files import read_names
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, LineRange, strip_whitespace
@@ -32,13 +33,6 @@ _VERSION = re.compile(r"(?i)version\b.{0,6}=")
 _DEFINES = re.compile(
     r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
     r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
-)
-# Lines that many functions have.
-_COMMON = frozenset(
-    {"and", "break", "class", "const", "continue", "def", "else", "end", "err", "error", "except"}
-    | {"false", "final", "finally", "for", "func", "function", "let", "new", "nil", "none", "not"}
-    | {"null", "pass", "public", "private", "raise", "rescue", "return", "self", "static", "string"}
-    | {"this", "throw", "true", "try", "unless", "var", "void", "while", "with", "then", "elif"}
 )
 
 
@@ -226,7 +220,7 @@ def _key(line: str) -> str:
 def _tells(line: str) -> bool:
     if _COMMENT.match(line) or _IMPORT.match(line) or _VERSION.search(line):
         return False
-    return any(word.lower() not in _COMMON for word in _WORD.findall(line))
+    return any(word.lower() not in read_names("common_code_words") for word in _WORD.findall(line))
 
 
 def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct, convert, field
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import compile_expression, read_yaml
+from diffchecks.data_files import compile_expression, read_names, read_yaml, vocabulary
 from diffchecks.removed_controls.lost_wrapping import (
     MAX_HUNK_CHARACTERS,
     SHOWN,
@@ -18,6 +18,9 @@ from diffchecks.removed_controls.lost_wrapping import (
     tell_other_lines,
 )
 
+_NEGATES = read_names("negated_flags")
+_PROTECTS = read_names("protecting_flags")
+_EXPOSES = read_names("exposing_flags")
 CODE = "unsafe-replacement"
 NEAR = 8  # lines around a directory name in which it is compared
 
@@ -123,10 +126,6 @@ def _unbounded(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
             )
 
 
-_SEPARATOR = re.compile(
-    r"\+(?:os\.(?:path\.)?sep|path\.sep|File\.separator|(?:string\()?filepath\.Separator\)?"
-    r"|[\"']/[\"'])|\.(?:DIRECTORY_SEPARATOR|[\"']/[\"'])"
-)
 _APPENDS = re.compile(r"\+=(?:os\.(?:path\.)?sep|path\.sep|File\.separator|[\"']/[\"'])")
 _BEGINS = re.compile(r"(?i)starts_?with|HasPrefix|indexOf|strpos|strncmp|start_with\?")
 
@@ -134,9 +133,9 @@ _BEGINS = re.compile(r"(?i)starts_?with|HasPrefix|indexOf|strpos|strncmp|start_w
 def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     """A path prefix check whose directory is no longer followed by a separator."""
     lines = {
-        _SEPARATOR.sub("", text)
+        vocabulary("path_separator").sub("", text)
         for number in hunk.base
-        if _SEPARATOR.search(text := strip_whitespace(file.base[number - 1]))
+        if vocabulary("path_separator").search(text := strip_whitespace(file.base[number - 1]))
     }
     elsewhere = _APPENDS.search(strip_whitespace(file.now(hunk)))
     for number in hunk.head if lines and not elsewhere else ():
@@ -149,24 +148,8 @@ def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFindin
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _VALUE = re.compile(r"(\b(?:[tT]rue|[fF]alse)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
-_PROTECTS = frozenset(
-    {"auth", "authenticate", "autoescape", "csrf", "disallow", "enforce", "escape", "httponly"}
-    | {"protect", "protection", "sandbox", "sanitize", "secure", "validate", "verify", "xsrf"}
-)
-_EXPOSES = frozenset(
-    {"anonymous", "bypass", "dangerously", "dtd", "entities", "exempt", "insecure", "skip"}
-    | {"trust", "unsafe"}
-)
 # What may be skipped without harm, unless such a word stands beside it.
-_GUARDS = _PROTECTS | frozenset(
-    {"authentication", "authorization", "captcha", "cert", "certificate", "checksum"}
-    | {"host", "hostname", "integrity", "login", "mfa", "origin", "password", "permission"}
-    | {"permissions", "security", "signature", "ssl", "tls", "validation", "verification"}
-)
-_WORK = frozenset({"columns", "context", "height", "output", "tokens", "width", "zoom"})
-_NEGATES = frozenset({"disable", "disabled", "ignore", "no", "without"})
-_UPPER_BOUNDS = frozenset({"depth", "limit", "max", "maximum", "quota"})
-_LOWER_BOUNDS = frozenset({"cost", "iterations", "rounds"})
+_GUARDS = _PROTECTS | read_names("guarding_words")
 LARGE = 1000  # growth from which a larger number is too large
 LONG_LINE = 1_000  # characters; a longer one is generated
 SPAN = 60  # characters before a value that contain its name
@@ -226,11 +209,11 @@ def _is_weaker(named: frozenset[str], old: str, new: str) -> bool:
     if not {old, new}.isdisjoint({"true", "false"}):
         return False
     before, after = int(old), int(new)
-    if named & _LOWER_BOUNDS:
+    if named & read_names("lower_bounds"):
         return 0 < 2 * after <= before
     return (
-        bool(named & _UPPER_BOUNDS)
-        and named.isdisjoint(_WORK)
+        bool(named & read_names("upper_bounds"))
+        and named.isdisjoint(read_names("bounds_of_work"))
         and before > 0
         and (after <= 0 or after >= max(LARGE, 4 * before))
     )

@@ -7,19 +7,11 @@ Quoting as an identifier or a literal makes it safe.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from diffchecks.data_files import read_names
 from diffchecks.sql.tokens import Token
 
-_TEXT_TYPES = frozenset(
-    ["TEXT", "VARCHAR", "VARCHAR2", "NVARCHAR", "NVARCHAR2", "CHAR", "NCHAR", "CHARACTER",
-     "BPCHAR", "CLOB", "NCLOB", "NTEXT", "SYSNAME", "NAME", "STRING", "LONGTEXT", "MEDIUMTEXT",
-     "TINYTEXT", "JSON", "JSONB", "XML", "CITEXT", "TYPE"]
-)  # fmt: skip
-_QUOTING = frozenset(
-    ["QUOTE_IDENT", "QUOTE_LITERAL", "QUOTE_NULLABLE", "QUOTENAME", "QUOTE", "DBMS_ASSERT",
-     "ENQUOTE_LITERAL", "ENQUOTE_NAME", "SIMPLE_SQL_NAME", "REGCLASS", "REGPROC", "INT", "INTEGER",
-     "BIGINT", "UUID", "NUMERIC", "DATE", "TO_NUMBER", "LENGTH", "COUNT", "LEN", "CAST",
-     "OBJECT_ID"]
-)  # fmt: skip
+_QUOTING = read_names("sql_quoting")
+_TEXT_TYPES = read_names("sql_text_types")
 _JOINING = frozenset(["CONCAT", "CONCAT_WS", "REPLACE", "FORMAT", "FORMATMESSAGE"])
 _NO_STATEMENT = frozenset(["PROCEDURE", "FUNCTION", "ON", "TO", "AS", "PERMISSION"])
 _MAX_TOKENS = 500  # maximum tokens per expression, so that a file takes linear time

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, join
@@ -16,20 +17,10 @@ from diffchecks.taint.calls import bind_arguments, defaults
 from diffchecks.taint.library_models import HandlerClass, RouteDecorator
 from diffchecks.taint.module_index import Bound, Class, Function
 
+_CONVERTED = read_names("converting_types")
 _URL_NAME: Final = re.compile(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>|\{(\w+)(?::(\w+))?\}")
-_CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal", "UUID", "date",
-                               "datetime", "time", "timedelta", "bytes", "Literal", "PositiveInt",
-                               "NonNegativeInt", "NegativeInt", "conint", "confloat", "UUID4",
-                               "PositiveFloat", "condecimal", "IPvAnyAddress"})  # fmt: skip
 _STRUCTURED: Final = frozenset({"dict", "Dict", "Any", "Mapping", "MutableMapping"})
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
-# Parameters that the program itself fills with names and objects, not with text.
-_PROGRAM: Final = re.compile(
-    r"_.*|self|cls|conn|con|connection|cur|cursor|db|database|session|engine|logger|dialect"
-    r"|.*(?:table|column|col|field|schema|sql|query|where|order|sort|limit|offset|clause|statement"
-    r"|index|prefix|suffix|count|size|number|num)s?(?:_?name)?",
-    re.IGNORECASE,
-)
 _WITH_TABLES: Final = frozenset({"django", "flask", "quart", "fastapi", "rest_framework"})
 _MAX_DEPENDS: Final = 4  # dependencies of dependencies
 _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
@@ -257,7 +248,7 @@ def _may_be_text(frame: Activation, parameter: ast.arg) -> bool:
     """Whether a parameter without further information may be user text."""
     default = frame.state.vars.get(parameter.arg, UNKNOWN)
     numeric = isinstance(default.const, int | float)
-    return not numeric and _PROGRAM.fullmatch(parameter.arg) is None
+    return not numeric and vocabulary("program_parameter").fullmatch(parameter.arg) is None
 
 
 def _harmless_fields(cls: object, depth: int = 8) -> Iterator[tuple[Hashable, Value]]:

@@ -9,10 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_names
 from diffchecks.python.compact_syntax_trees import may_define
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Module, imported_packages
 
+COMMON = read_names("common_function_names")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _ANY_WORD: Final = re.compile(r"\w+")
 REMOTE: Final = frozenset({"request", "socket"})
@@ -202,12 +204,6 @@ def covers(found: list[DefinitionLines], lines: list[int]) -> bool:
         if place < 0 or line > bounds[place][1]:
             return False
     return True
-
-
-COMMON: Final = frozenset(
-    {"call", "close", "get", "items", "keys", "main", "read", "run", "update", "values", "wrapper",
-     "write"}
-)  # fmt: skip
 
 
 def distinctive_names(names: Iterable[str]) -> set[str]:

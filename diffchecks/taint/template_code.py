@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
+from diffchecks.data_files import read_names
 from diffchecks.templates.page_scanner import Tag, TemplatePage
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -27,12 +28,6 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORDS: Final = {"true": "True", "false": "False", "none": "None"}
-_SAME: Final = frozenset(
-    [
-        *("safe", "safeseq", "list", "sort", "reverse", "unique", "select", "selectattr"),
-        *("reject", "rejectattr", "slice", "batch", "trim", "string"),
-    ]
-)
 _DEFAULTS: Final = frozenset({"default", "d", "default_if_none"})
 _PLACES: Final = {"first": 0, "last": -1, "random": 0}
 _FOR: Final = re.compile(
@@ -384,7 +379,7 @@ class _Filters(ast.NodeTransformer):
         return self._filtered(name.id, value, args)
 
     def _filtered(self, name: str, value: ast.expr, args: list[ast.expr]) -> ast.expr:
-        if name in _SAME:
+        if name in read_names("taint_keeping_filters"):
             return value
         if name in _DEFAULTS:
             return ast.BoolOp(op=ast.Or(), values=[value, *args[:1]]) if args else value

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from diffchecks.check_io import Gap, Source, read
+from diffchecks.data_files import vocabulary
 from diffchecks.python.source_definitions import find_nearest
 from diffchecks.taint.module_index import Module
 from diffchecks.taint.template_code import TemplateCode, read_code
 from diffchecks.templates import is_shown_as_markup, read_template
 from diffchecks.templates.judging import find_printed
 
+_OFF = vocabulary("autoescape_off")
 _INCLUDED = re.compile(
     r"""(?:\{%[-+]?\s*(?:extends|include|import|from)\s+|<%(?:include|inherit)\s+file=)["']([^"'\n]+)"""
 )
@@ -20,12 +22,6 @@ _EXTENDS = re.compile(r"\{%[-+]?\s*extends\s")
 _OF_MESSAGES = frozenset({"b", "code", "em", "i", "pre", "strong", "u"})
 _MAX_DEPTH = 4  # maximum depth of templates that include each other
 _NOTHING = TemplateCode([], prints=False, filters=frozenset(), others=(), parent="")
-_OFF = re.compile(
-    r"\bjinja_(?:env|environment)\.autoescape\s*=\s*False\b"
-    r"|\baiohttp_jinja2\.setup\(.{0,200}?\bautoescape\s*=\s*False\b|\bautoescape\s*=\s*None\b",
-    re.DOTALL,
-)
-"""Matches code that turns escaping off for all templates of an application."""
 _TURNED_OFF = frozenset({"jinja", "tornado"})
 _ADDED_ENDING = ".tpl"  # Bottle adds it to a name
 _LINES = frozenset({"bottle", "mako"})  # dialects with line statements

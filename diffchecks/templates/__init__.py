@@ -10,19 +10,14 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, NotApplicable, RawFinding, Source, check_files
+from diffchecks.data_files import vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.patterns.template_code_extraction import is_component
 from diffchecks.templates.dialects import Dialect, find_dialect, load_dialects
 from diffchecks.templates.judging import find_in_page
 from diffchecks.templates.page_scanner import TemplatePage, read_page
 
-_HTML = re.compile(
-    r"</?(?:!doctype|html|head|body|title|meta|link|script|style|div|span|p|a|ul|ol|li|table|tr|td|th"
-    r"|form|input|button|select|option|label|img|h[1-6]|section|article|header|footer|main|nav|br|hr|b"
-    r"|i|em|strong|svg|template|slot|pre|blockquote|figure|figcaption|dl|dt|dd|thead|tbody|textarea"
-    r"|fieldset|legend|aside|iframe|video|audio|dialog|details)\b",
-    re.IGNORECASE,
-)
+_HTML = vocabulary("html_element")
 _FEED = re.compile(r"<(?:rss|feed|urlset|sitemapindex|opml)\b")
 _HEAD = 1000  # characters of a file that are read to recognize it
 _PAGES = frozenset({"blade", "html", "htm", "xhtml", "phtml"})

@@ -4,21 +4,8 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 
+from diffchecks.data_files import read_names, vocabulary
 from diffchecks.path_kinds import is_test
-
-_SETUP_NAME = re.compile(
-    r"conftest\.py|(?:site|user)customize\.py|.*\.pth|pytest\.(?:ini|toml)|\.pytest\.(?:ini|toml)"
-    r"|tox\.(?:ini|toml)|setup\.(?:cfg|py)|pyproject\.toml|noxfile\.py|toxfile\.py|\.coveragerc"
-    r"|(?:gnu)?makefile|.*\.mk|justfile|taskfile\.ya?ml|cmakelists\.txt|ctest.*\.cmake"
-    r"|package\.json|\.mocharc.*|\.npmrc|\.yarnrc.*|\.nycrc.*|babel\.config\..*|\.babelrc.*"
-    r"|(?:jest|vitest|vite|karma|ava|cypress|playwright|wdio|nyc)[.-].*"
-    r"|\.rspec|rakefile|gemfile|phpunit.*\.xml(?:\.dist)?|composer\.json"
-    r"|pom\.xml|.*\.gradle(?:\.kts)?|gradle\.properties|build\.(?:sbt|rs)|cargo\.toml|nextest\.toml"
-    r"|.*\.runsettings|entry_points\.txt|directory\.build\.(?:props|targets)"
-)
-_RUNNERS = frozenset(
-    {"unittest", "_pytest", "pytest", "pluggy", "iniconfig", "nose2", "xdist", "pytest_cov"}
-)
 
 
 def find_test_setup_files(
@@ -57,9 +44,9 @@ def _influences(
         top, name = path.partition("/")[0], path.rpartition("/")[2].lower()
         stem = re.sub(r"(/__(?:init|main)__)?\.py$", "", path)
         hides = top not in in_base and top.removesuffix(".py") in sys.stdlib_module_names
-        replaces = path not in before and not _RUNNERS.isdisjoint(stem.split("/"))
+        replaces = path not in before and not read_names("test_runners").isdisjoint(stem.split("/"))
         return (
-            _SETUP_NAME.fullmatch(name) is not None
+            vocabulary("test_setup_name").fullmatch(name) is not None
             or path in named
             or "node_modules" in path.split("/")
             or (path.endswith(".py") and stem in modules)

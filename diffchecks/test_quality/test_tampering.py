@@ -7,19 +7,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from diffchecks.data_files import read_names
 from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import dotted_name
 
 _MODULES = frozenset({"_pytest", "atexit", "ctypes", "pluggy"})
 _TEST_MODULES = frozenset({"pytest", "unittest"})
 """Modules that tests use and code under test does not need."""
-_CALLS = frozenset(
-    {
-        *("os._exit", "os.fork", "os.forkpty", "os.execl", "os.execle", "os.execlp", "os.execlpe"),
-        *("os.execv", "os.execve", "os.execvp", "os.execvpe", "os.posix_spawn"),
-        *("gc.get_objects", "gc.get_referrers", "sys.modules", "sys.setprofile", "sys.settrace"),
-    }
-)
 _ATTRIBUTES = frozenset({"_exit", "forkpty", "setprofile", "settrace"})
 """Attribute names, for any object, and as strings for ``getattr``."""
 _SETTERS = ("setattr", "delattr", "patch.object")
@@ -65,9 +59,9 @@ def _named(node: ast.AST, modules: frozenset[str]) -> Iterator[str]:
         if (top := node.module.partition(".")[0]) in modules:
             yield top
         names = (f"{node.module}.{alias.name}" for alias in node.names)
-        yield from (name for name in names if name in _CALLS)
+        yield from (name for name in names if name in read_names("tampering_calls"))
     elif isinstance(node, ast.Attribute):
-        if (dotted := dotted_name(node)) in _CALLS:
+        if (dotted := dotted_name(node)) in read_names("tampering_calls"):
             yield dotted
         elif node.attr in _ATTRIBUTES or (node.attr == "__code__" and _is_set(node)):
             yield node.attr
