@@ -23,7 +23,7 @@ from diffchecks.data_files import read_yaml, vocabulary
 from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
 from diffchecks.imports import import_graph_changes  # noqa: F401
 from diffchecks.path_kinds import path_kinds
-from diffchecks.python import complexity, duplicated_blocks, route_guards  # noqa: F401
+from diffchecks.python import complexity, route_guards  # noqa: F401
 from diffchecks.removed_controls.unsafe_replacements import load_replacements
 from diffchecks.secrets.secret_scan import find_secrets
 from diffchecks.taint.entry_points import make_hints

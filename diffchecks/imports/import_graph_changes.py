@@ -1,4 +1,4 @@
-"""Changes of the import graph: new cycles, coupling, broken imports, dependent modules.
+"""Changes of the import graph: new cycles, broken imports, dependent modules.
 
 A quick graph, found by pattern, covers the whole tree; only files relevant to a finding are parsed.
 Most changes close no cycle, as a walk over the quick graph shows, so networkx, which takes 0.3 s to
@@ -23,7 +23,6 @@ from diffchecks.python.source_definitions import NotParsedError, gap_on_error, p
 if TYPE_CHECKING:
     import networkx as nx
 
-COUPLING_JUMP = 8
 REACHED_LISTED = 50
 REACHED_MODULES = 100
 
@@ -212,7 +211,7 @@ def run(job: ComparisonJob) -> CheckReply:
     broken = BrokenImports(job, base, head, both.paths_in_base, importers)
     old = {path: both.old(path) for path in both.changed}
     calls = BrokenCalls(base, head, old, both.head.importers)
-    findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
+    findings = [*_cycles(both), *broken.findings(), *calls.findings()]
     return CheckReply(findings, both.changed, gaps, _reached(both))
 
 
@@ -236,27 +235,6 @@ def _cycles(both: _Comparison) -> Iterator[RawFinding]:
             f"This import closes a cycle: {' -> '.join([names[-1], *names])}",
             key=f"cycle: {' '.join([*names[start:], *names[:start]])}",
         )
-
-
-def _coupling(both: _Comparison) -> Iterator[RawFinding]:
-    """Modules that import many more modules of their own project than before."""
-    for path in both.changed:
-        before = both.old(path)
-        if before is None or path.endswith("__init__.py") or is_test(path):
-            continue
-        new = both.new_imports(path)
-        if len(new) < COUPLING_JUMP:
-            continue
-        has, had = len(both.head.at_import(path)), len(both.base.at_import(before))
-        if has - had >= COUPLING_JUMP:
-            name = both.head.index.dotted(path)
-            yield RawFinding(
-                "coupling-jump",
-                path,
-                min(by.line for by in new.values()),
-                f"{name} imports {has} modules of this project, {had} before",
-                key=f"coupling: {name}",
-            )
 
 
 def _reached(both: _Comparison) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def test_the_page_of_the_memory_shows_a_dismissal_as_it_is_made(with_files):
     assert (dismissal.who, dismissal.about.severity) == ("maintainer", "medium")
     assert [(one.rule, one.severity) for one in rules] == [
         ("qa.complexity-jump", "info"),
-        ("docs.missing-docstring", "off"),
+        ("docs.misspelling", "off"),
     ]
     block = find_block((OPENING + step(1)).split("\n"), dismissal.about.line, dismissal.about.line)
     assert (block.scope, block.digest) == (dismissal.about.scope, dismissal.about.context)

@@ -27,7 +27,6 @@ from tests.review.analyzers import (
     workflow_samples,
 )
 from tests.review.analyzers.ruff_text import IMPORTS
-from tests.review.copied_block import block
 
 Files = Mapping[str, str]
 
@@ -54,12 +53,9 @@ def pem(kind: str) -> str:
 
 
 BODY = "    a = 1\n    b = 2\n    c = 3\n    return a + b + c\n"
-BLOCK = block("KIND")
-DOCUMENTED = "".join(f'def f{n}():\n    """Say."""\n{BODY}' for n in range(5))
 KEPT = "def test_kept():\n    assert pay(1) == 1\n\n\n"
 REFUND = "def test_KIND():\n    bill = make_bill(3)\n    assert KIND(bill) == 3\n"
 TEST = "tests/test_pay.py"
-MODULES = {f"pkg/m{n}.py": "X = 1\n" for n in range(10)} | {"pkg/__init__.py": ""}
 API = {"pyproject.toml": '[project]\nname = "api"\n', "api/__init__.py": ""}
 CONTRACT = (
     '[tool.importlinter]\nroot_package = "shop"\n[[tool.importlinter.contracts]]\nname = "Down"\n'
@@ -163,11 +159,6 @@ OWN: dict[str, Case] = {
         {"till_KIND/a.py": "def pay(order, currency='EUR'): ...\n"},
         {"till_KIND/__init__.py": "", "till_KIND/a.py": "def pay(order): ...\n", "till_KIND/b.py": "from till_KIND.a import pay\n\npay(1)\n"},
     ),
-    "architecture.coupling-jump": Case(
-        {"pkg/hub.py": "".join(f"import pkg.m{n}\n" for n in range(10))},
-        {"pkg/hub.py": "".join(f"import pkg.m{n}\n" for n in range(3))},
-        MODULES | {"pkg/hub.py": "import pkg.m9\n"},
-    ),
     "architecture.layering-contract": Case(
         {"shop/core.py": "import shop.web\n"}, {"shop/web.py": "import shop.core\n"}, SHOP
     ),
@@ -179,12 +170,6 @@ OWN: dict[str, Case] = {
         "class A: ...\nclass B: ...\n",
         "class A: ...\nclass C(A): ...\nclass B(C): ...\n",
     ),
-    "architecture.duplicated-block": Case(
-        {"pkg/b.py": f"def second(source):\n{BLOCK}    return 2\n"},
-        {"pkg/b.py": f"def second(source):\n{BLOCK.replace('KIND', 'hold').replace('_', '_z')}"},
-        {"pkg/a.py": f"def first(source):\n{BLOCK}    return 1\n"},
-    ),
-    "docs.missing-docstring": text("pkg/a.py", DOCUMENTED + f"def load():\n{BODY}", DOCUMENTED + f'def load():\n    """Read."""\n{BODY}', DOCUMENTED),
     "docs.stale-parameter": text(
         "pkg/a.py",
         'def f(a):\n    """Do it.\n\n    Args:\n        b: what.\n    """\n',
