@@ -3,9 +3,18 @@
 import re
 import string
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
+
+from diffchecks.data_files import read_rows
 
 _ASCII_LOWER = {ord(c): ord(c.lower()) for c in string.ascii_uppercase}
+
+
+@cache
+def context(name: str) -> re.Pattern[str]:
+    """An expression in ``tables/secrets/contexts.txt``."""
+    rows = read_rows("secrets/contexts.txt")
+    return re.compile(next(text for known, text in rows if known == name))
 
 
 class SearchableText:
@@ -34,12 +43,13 @@ class SearchableText:
             yield start, end if end >= 0 else len(self.text)
 
     def matches(
-        self, words: tuple[str, ...], *patterns: re.Pattern[str], following: int = 0
+        self, words: tuple[str, ...], *names: str, following: int = 0
     ) -> Iterator[re.Match[str]]:
-        """All matches of patterns in lines that contain one of the words.
+        """All matches of some contexts in lines that contain one of the words.
 
         Args:
             words: in lower case.
+            names: of the contexts, see ``context``.
             following: number of lines after such a line to search as well.
         """
         for start, end in self.lines_with(words):
@@ -47,8 +57,8 @@ class SearchableText:
             for _ in range(following):
                 after = self.text.find("\n", last + 1)
                 last = after if after >= 0 else len(self.text)
-            for pattern in patterns:
-                yield from pattern.finditer(self.text, start, last)
+            for name in names:
+                yield from context(name).finditer(self.text, start, last)
 
 
 def value_of(match: re.Match[str]) -> tuple[str, int, int]:
