@@ -25,16 +25,11 @@ from diffchecks.check_io import (
     read,
 )
 from diffchecks.imported_reports.formats import NO_TOOLS, read_report
-from diffchecks.imported_reports.result import (
-    TITLE_CHARACTERS,
-    ImportedReport,
-    Result,
-    UnknownReportError,
-    one_line,
-)
+from diffchecks.imported_reports.result import TITLE_CHARACTERS, ImportedReport, Result, one_line
 from diffchecks.jobs import GivenReport, ImportedReportsJob
 from diffchecks.secrets.secret_scan import find_secrets_by_line
 from diffchecks.test_quality.coverage_reports import find_meant
+from diffchecks.xml_reports import ReportError
 
 MAX_FINDINGS = 2000  # findings of one review
 NEAR = 3  # lines around an added line that also count
@@ -93,7 +88,7 @@ def run(job: ImportedReportsJob) -> CheckReply:
     for given in job.reports:
         try:
             report = _read(given, job.head_commit)
-        except UnknownReportError as error:
+        except ReportError as error:
             gaps[given.name] = one_line(str(error), 300)
             continue
         count += len(report.results)
@@ -110,13 +105,13 @@ def run(job: ImportedReportsJob) -> CheckReply:
 
 
 def _read(given: GivenReport, head: str) -> ImportedReport:
-    """Read a report of the job; raises ``UnknownReportError`` if it cannot be read."""
+    """Read a report of the job; raises ``ReportError`` if it cannot be read."""
     if given.error:
-        raise UnknownReportError(given.error)
+        raise ReportError(given.error)
     try:
         data = Path(given.path).read_bytes()
     except OSError as error:
-        raise UnknownReportError(f"cannot be read: {error.strerror}") from None
+        raise ReportError(f"cannot be read: {error.strerror}") from None
     return read_report(data, given.format, head)
 
 

@@ -12,9 +12,10 @@ from diffchecks.imported_reports.json_formats import (
     read_rdjsonl,
 )
 from diffchecks.imported_reports.printed_lines import read_gcc
-from diffchecks.imported_reports.result import ImportedReport, UnknownReportError
+from diffchecks.imported_reports.result import ImportedReport
 from diffchecks.imported_reports.sarif import read_sarif
 from diffchecks.imported_reports.xml_formats import read_checkstyle, read_junit, root_of
+from diffchecks.xml_reports import ReportError
 
 READERS: Mapping[str, Callable[[bytes, str], ImportedReport]] = {
     "sarif": read_sarif,
@@ -49,18 +50,18 @@ def read_report(data: bytes, name: str = "", head: str = "") -> ImportedReport:
         head: the commit under review; empty where head is no commit.
 
     Raises:
-        UnknownReportError: it is not a report of that format, or of any format.
+        ReportError: it is not a report of that format, or of any format.
     """
     data = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     found = name or _detect(data)
     try:
         return READERS[found](data, head)
     except (ValidationError, DecodeError, UnicodeDecodeError) as error:
-        raise UnknownReportError(f"is not a valid {found} report: {error}") from None
+        raise ReportError(f"is not a valid {found} report: {error}") from None
     except RecursionError:
-        raise UnknownReportError("is nested too deeply") from None
+        raise ReportError("is nested too deeply") from None
     except MemoryError:
-        raise UnknownReportError("needs too much memory to be read") from None
+        raise ReportError("needs too much memory to be read") from None
 
 
 def _detect(data: bytes) -> str:
@@ -69,7 +70,7 @@ def _detect(data: bytes) -> str:
         root = root_of(data)
         names = {"checkstyle": "checkstyle", "testsuites": "junit", "testsuite": "junit"}
         if root not in names:
-            raise UnknownReportError(_UNKNOWN)
+            raise ReportError(_UNKNOWN)
         return names[root]
     try:
         if start == b"[":
@@ -84,7 +85,7 @@ def _detect(data: bytes) -> str:
     except (ValidationError, DecodeError, RecursionError, MemoryError, UnicodeDecodeError):
         found = None
     if not found:
-        raise UnknownReportError(_UNKNOWN)
+        raise ReportError(_UNKNOWN)
     return found
 
 

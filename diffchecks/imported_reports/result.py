@@ -10,10 +10,6 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _CWE = re.compile(r"\bCWE[-_ ]?(\d{1,5})\b", re.IGNORECASE)
 
 
-class UnknownReportError(Exception):
-    """The file is not a known report; ``str()`` is the reason, to be shown after its name."""
-
-
 class Result(Struct, frozen=True, kw_only=True):
     """One result of a tool.
 

@@ -8,13 +8,8 @@ from urllib.parse import unquote
 from msgspec import Struct, field
 from msgspec.json import decode
 
-from diffchecks.imported_reports.result import (
-    ImportedReport,
-    Result,
-    UnknownReportError,
-    level_of,
-    weakness_numbers,
-)
+from diffchecks.imported_reports.result import ImportedReport, Result, level_of, weakness_numbers
+from diffchecks.xml_reports import ReportError
 
 _VERSION = "2.1.0"
 
@@ -146,7 +141,7 @@ def read_sarif(data: bytes, head: str) -> ImportedReport:
     """
     report, log = ImportedReport([], []), decode(data, type=_Log)
     if log.version != _VERSION:
-        raise UnknownReportError(f"is SARIF {log.version[:20]}, of which only {_VERSION} is read")
+        raise ReportError(f"is SARIF {log.version[:20]}, of which only {_VERSION} is read")
     for run in log.runs:
         name = run.tool.driver.name or "sarif"
         made_of = [one.revision_id for one in run.version_control_provenance if one.revision_id]

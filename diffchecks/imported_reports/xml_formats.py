@@ -1,23 +1,13 @@
-"""Reports in XML: Checkstyle, and linters' results in JUnit format.
-
-A DTD is refused, so no entity is expanded and nothing is loaded.
-"""
+"""Reports in XML: Checkstyle, and linters' results in JUnit format."""
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-from xml.parsers import expat
 
 from msgspec import Struct, field
 
 from diffchecks.imported_reports.printed_lines import PLACED, split_message
-from diffchecks.imported_reports.result import (
-    ImportedReport,
-    Result,
-    UnknownReportError,
-    level_of,
-    weakness_numbers,
-)
+from diffchecks.imported_reports.result import ImportedReport, Result, level_of, weakness_numbers
+from diffchecks.xml_reports import ReportError, parse_xml
 
 _LINE = re.compile(r"\bline (\d{1,8})(?:, col(?:umn)? (\d{1,6}))?[,:]?\s*(.*)", re.IGNORECASE)
 _BLOCK = re.compile(r"File: \S[^\n]{0,400}: (\d{1,8})-(\d{1,8})")
@@ -29,10 +19,11 @@ _WORD = re.compile(r"[A-Za-z][\w-]{1,40}")
 
 
 class _Parser:
-    """Feeds a document without a DTD to ``begin`` and ``end``, with the text between."""
+    """What a document's elements are collected in."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
+        self.results: list[Result] = []
 
     def begin(self, tag: str, given: Mapping[str, str]) -> None:
         """Handle the start of an element."""
@@ -40,45 +31,21 @@ class _Parser:
     def end(self, tag: str) -> None:
         """Handle the end of an element."""
 
-    def parse(self, data: bytes) -> None:
-        """Read a document.
-
-        Raises:
-            UnknownReportError: it is not well-formed, or has a DTD.
-        """
-        parser = expat.ParserCreate()
-        parser.StartElementHandler, parser.EndElementHandler = self.begin, self.end
-        parser.CharacterDataHandler = self.text.append
-        parser.StartDoctypeDeclHandler = _refuse
-        try:
-            parser.Parse(data, True)
-        except expat.ExpatError as error:
-            raise UnknownReportError(f"is not well-formed XML: {error}") from None
-
-
-def _refuse(*_: Any) -> None:
-    raise UnknownReportError("contains a DTD, which is not allowed in a report")
-
-
-class _Root(_Parser):
-    name = ""
-
-    def begin(self, tag: str, given: Mapping[str, str]) -> None:
-        self.name = self.name or tag.rpartition(":")[2]
+    def parse(self, data: bytes) -> ImportedReport:
+        """Read a document."""
+        parse_xml(data, self.begin, self.end, self.text.append)
+        return ImportedReport(self.results, [])
 
 
 def root_of(data: bytes) -> str:
     """The name of a document's root element; empty if there is none near its start."""
-    root = _Root()
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = root.begin
-    parser.StartDoctypeDeclHandler = _refuse
+    names: list[str] = []
     try:
-        parser.Parse(data[: 64 << 10], False)
-    except expat.ExpatError as error:
-        if not root.name:
-            raise UnknownReportError(f"is not well-formed XML: {error}") from None
-    return root.name
+        parse_xml(data[: 64 << 10], lambda tag, _: names.append(tag), whole=False)
+    except ReportError:
+        if not names:  # a DTD stands before it
+            raise
+    return names[0].rpartition(":")[2] if names else ""
 
 
 def _number(text: str | None) -> int:
@@ -93,7 +60,6 @@ class _Checkstyle(_Parser):
     def __init__(self) -> None:
         super().__init__()
         self.file = ""
-        self.results: list[Result] = []
 
     def begin(self, tag: str, given: Mapping[str, str]) -> None:
         if tag == "file":
@@ -126,9 +92,7 @@ def _tool_and_rule(source: str) -> tuple[str, str]:
 
 def read_checkstyle(data: bytes, _head: str = "") -> ImportedReport:
     """Read Checkstyle XML, which many linters of other languages write."""
-    reader = _Checkstyle()
-    reader.parse(data)
-    return ImportedReport(reader.results, [])
+    return _Checkstyle().parse(data)
 
 
 class _Case(Struct):
@@ -162,7 +126,6 @@ class _JUnit(_Parser):
     def __init__(self) -> None:
         super().__init__()
         self.case, self.suites, self.tool = _Case(), [""], "junit"
-        self.results: list[Result] = []
 
     def begin(self, tag: str, given: Mapping[str, str]) -> None:
         name = given.get("name", "")
@@ -206,6 +169,4 @@ def _failed(case: _Case, text: str) -> Iterator[Result]:
 
 def read_junit(data: bytes, _head: str = "") -> ImportedReport:
     """Read the failures of a JUnit report."""
-    reader = _JUnit()
-    reader.parse(data)
-    return ImportedReport(reader.results, [])
+    return _JUnit().parse(data)

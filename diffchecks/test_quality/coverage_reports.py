@@ -10,16 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from xml.parsers import expat
 
 from msgspec import Struct, field
 
+from diffchecks.xml_reports import ReportError, parse_xml
+
 MAX_LINE = 10_000_000
 MILLISECONDS = 1e11  # a larger number is not a time in seconds since 1970
-
-
-class NotCoverageError(Exception):
-    """The file is not a known report; ``str()`` is the reason."""
 
 
 class Lines(Struct):
@@ -67,12 +64,10 @@ def parse(data: bytes) -> CoverageReport:
     read = {b"<": _cobertura, b"{": _coverage_json}.get(start, _lcov)
     try:
         report = read(data)
-    except expat.ExpatError as error:
-        raise NotCoverageError(f"is not well-formed XML: {error}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        raise NotCoverageError("is not a Cobertura XML, coverage.py JSON, or lcov report") from None
+        raise ReportError("is not a Cobertura XML, coverage.py JSON, or lcov report") from None
     if not report.files:
-        raise NotCoverageError("names no file")
+        raise ReportError("names no file")
     return report
 
 
@@ -99,15 +94,7 @@ def _cobertura(data: bytes) -> CoverageReport:
         elif tag == "class":
             inside.clear()
 
-    def doctype(name: str, system: str | None, public: str | None, has_subset: bool) -> None:
-        if has_subset:
-            raise NotCoverageError("contains a DTD, which is not allowed in a report")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = begin, end
-    parser.CharacterDataHandler = text.append
-    parser.StartDoctypeDeclHandler = doctype
-    parser.Parse(data, True)
+    parse_xml(data, begin, end, text.append, reference=True)
     seconds = made[0] / 1000 if made and made[0] > MILLISECONDS else made[0] if made else None
     return CoverageReport(files, tuple(filter(None, roots)), seconds)
 
@@ -136,7 +123,7 @@ def _lcov(data: bytes) -> CoverageReport:
         elif kind == "end_of_record":
             lines = None
     if not files:
-        raise NotCoverageError("is not a Cobertura XML, coverage.py JSON, or lcov report")
+        raise ReportError("is not a Cobertura XML, coverage.py JSON, or lcov report")
     return CoverageReport(files)
 
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 from msgspec import Struct
 
@@ -18,6 +17,7 @@ from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
 from diffchecks.jobs import TestRun, TestsJob
 from diffchecks.path_kinds import is_product
 from diffchecks.test_quality.test_tampering import find_added_tampering
+from diffchecks.xml_reports import ReportError, parse_xml
 
 SHOWN = 20  # tests in one review
 BEFORE = "the tests also fail without this change, so they say little about it"
@@ -120,7 +120,7 @@ def _failed(given: TestRun, gaps: dict[str, str]) -> "list[FailedTest]":
         return []
     try:
         found = read_failed_tests(Path(given.report).read_bytes())
-    except NotJUnitError as why:
+    except ReportError as why:
         gaps[name] = str(why)
         return []
     if bool(found) != bool(given.code):
@@ -177,10 +177,6 @@ def _changed_line(job: TestsJob) -> Place | None:
 MAX_NAME = 200
 
 
-class NotJUnitError(Exception):
-    """The file is not a JUnit report; ``str()`` is the reason."""
-
-
 class FailedTest(Struct, frozen=True):
     """A failed test of a JUnit report.
 
@@ -217,16 +213,7 @@ def read_failed_tests(data: bytes) -> list[FailedTest]:
         elif tag in {"failure", "error"} and inside:
             found[inside[0]] = None
 
-    def doctype(*_: object) -> None:
-        raise NotJUnitError("contains a DTD, which is not allowed in a report")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = begin
-    parser.StartDoctypeDeclHandler = doctype
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise NotJUnitError(f"is not well-formed XML: {error}") from None
+    parse_xml(data, begin)
     if not cases:
-        raise NotJUnitError("names no test")
+        raise ReportError("names no test")
     return list(found)

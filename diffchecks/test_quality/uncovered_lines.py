@@ -20,7 +20,8 @@ from diffchecks.python.source_definitions import (
     first_line,
     parse_text,
 )
-from diffchecks.test_quality.coverage_reports import Lines, NotCoverageError, locate_files, parse
+from diffchecks.test_quality.coverage_reports import Lines, locate_files, parse
+from diffchecks.xml_reports import ReportError
 
 # Minimum executable lines of an untested function for the stricter rule.
 FUNCTION_LINES = 5
@@ -87,7 +88,7 @@ def _lines(job: UncoveredLinesJob, paths: list[str], gaps: dict[str, str]) -> di
         except OSError as error:
             gaps[given.name] = f"cannot be read: {error.strerror}"
             continue
-        except NotCoverageError as why:
+        except ReportError as why:
             gaps[given.name] = str(why)
             continue
         made = report.made if report.made is not None else given.made

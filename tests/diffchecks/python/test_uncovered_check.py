@@ -8,7 +8,8 @@ import pytest
 
 from diffchecks.check_io import CheckReply
 from diffchecks.test_quality import uncovered_lines
-from diffchecks.test_quality.coverage_reports import NotCoverageError, locate_files, parse
+from diffchecks.test_quality.coverage_reports import locate_files, parse
+from diffchecks.xml_reports import ReportError
 from tests.diffchecks.check_kit import as_received, run_check
 
 PAY = """\
@@ -183,7 +184,7 @@ BOMB = '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
     ],
 )
 def test_an_invalid_report_is_an_error_that_does_not_quote_its_text(data: bytes, why: str) -> None:
-    with pytest.raises(NotCoverageError, match=why) as refused:
+    with pytest.raises(ReportError, match=why) as refused:
         parse(data)
     assert "root:" not in str(refused.value)
 

@@ -11,7 +11,8 @@ import pytest
 
 from diffchecks.imported_reports import changed_results
 from diffchecks.imported_reports.formats import read_report
-from diffchecks.imported_reports.result import Result, UnknownReportError
+from diffchecks.imported_reports.result import Result
+from diffchecks.xml_reports import ReportError
 from orchestrator.app.review_inputs.given_files import MAX_REPORT_BYTES
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
@@ -327,7 +328,7 @@ def test_the_format_of_a_report_is_told_from_its_content(name: str) -> None:
     ],
 )
 def test_an_invalid_report_is_named(data: bytes) -> None:
-    with pytest.raises(UnknownReportError):
+    with pytest.raises(ReportError):
         read_report(data)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
-from diffchecks.test_quality.failed_tests import NotJUnitError, read_failed_tests
+from diffchecks.test_quality.failed_tests import read_failed_tests
 from diffchecks.test_quality.test_run_influences import find_test_setup_files
+from diffchecks.xml_reports import ReportError
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.verdict.model import Verdict
@@ -508,11 +509,11 @@ async def test_a_sandbox_that_ends_at_once_says_why_also_where_its_process_is_go
 
 
 def test_a_report_is_parsed_without_a_dtd() -> None:
-    with pytest.raises(NotJUnitError, match="DTD"):
+    with pytest.raises(ReportError, match="DTD"):
         read_failed_tests(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
-    with pytest.raises(NotJUnitError, match="not well-formed"):
+    with pytest.raises(ReportError, match="not well-formed"):
         read_failed_tests(b"<testsuite>")
-    with pytest.raises(NotJUnitError, match="names no test"):
+    with pytest.raises(ReportError, match="names no test"):
         read_failed_tests(b"<testsuite/>")
     (test,) = read_failed_tests(
         b'<s><testcase name="a&#10;b"><error/></testcase><testcase name="c"/></s>'
