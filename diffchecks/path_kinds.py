@@ -15,7 +15,6 @@ Kind = Literal[
     "migrations", "init", "stubs", "sphinx", "code",
 ]  # fmt: skip
 
-
 _CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtures")
 _TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
 

@@ -1,6 +1,7 @@
 """A review with a result cache gives the same verdict as one without, and analyzes nothing twice."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from diffchecks import PREFIX
+from diffchecks import PREFIX, TABLES
 from diffchecks.check_io import RawFinding
 from diffchecks.declarations import CHECKS, Check
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
+from orchestrator.code_review.analyzers import result_cache
 from orchestrator.code_review.analyzers.own_checks import SideCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import cacheable_entries, run_cached
@@ -176,6 +178,19 @@ def test_the_cache_key_contains_everything_that_the_result_depends_on(tmp_path: 
     assert len({ruff.identity for ruff in made}) == 3
     assert Ruff({"S602"}).identity == made[0].identity
     assert Ruff({"S602"}, Program("none", "none")).identity is None
+
+
+def test_a_changed_table_of_the_checks_is_another_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = shutil.copytree(TABLES, tmp_path / "tables")
+    monkeypatch.setattr(result_cache, "TABLES", tables)
+    build_digest = result_cache.build_digest.__wrapped__
+    digests = [build_digest()]
+    for name in ("vocabulary.yaml", "secrets/contexts.txt"):
+        (tables / name).write_bytes((tables / name).read_bytes() + b"\n")
+        digests.append(build_digest())
+    assert len(set(digests)) == 3
 
 
 def test_which_analyzers_are_cached() -> None:
