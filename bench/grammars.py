@@ -15,7 +15,7 @@ from pathlib import Path
 
 from diffchecks import DATA
 from diffchecks.check_io import Source
-from diffchecks.file_patterns import SCRIPTS, matches
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.patterns import _parsed, programs_in
 from diffchecks.patterns.pattern_loading import load_language
 
@@ -50,7 +50,7 @@ def main() -> None:
             found = _parsed(part, language)[2]
             lines[name] += len(part.lines)
             files[name] += 1
-            if found and matches(str(path), SCRIPTS) and is_accepted(path):
+            if found and matches(str(path), file_names("scripts")) and is_accepted(path):
                 settled[name] += len(found)
                 found = set()
             unread[name] += len(found)
