@@ -50,15 +50,16 @@ class ProofTestJob(Struct, frozen=True):
                     continue
 
     def search(self, patterns: Sequence[dict[str, str]], code: str, names: str) -> Iterator[str]:
-        """What is wrong with a code; ``names`` is what the test has from the project."""
+        """What is wrong with a code, and where; ``names`` is what the test has from the project."""
         predicted = re.escape(self.predicted) or "(?!)"
         for problem in patterns:
             for why, pattern in problem.items():
                 own = pattern.replace("IMPORTED", names).replace("PREDICTED", predicted)
-                if re.search(own, code, re.MULTILINE):
-                    yield why
+                if matched := re.search(own, code, re.MULTILINE):
+                    yield f"{why}: {' '.join(matched[0].split())[:MAX_QUOTE]}"
 
 
+MAX_QUOTE = 60
 GENERIC = re.compile(
     r"(?i)(?<!['\"\w])(?:assert\w*|error|exception|fail|failed|failure|expected|received|actual|got"
     r"|want(?:ed)?|to|be|equal|deeply|strictly|not|is|where|values?|the|and|raised?|panic|wrong|bad"

@@ -38,4 +38,9 @@ def run(job: Mapping[str, Any]) -> list[str]:
         same = given.same and not any(map(compares_two, ast.walk(tree)))
     if same:
         found.append("compares no two values that are both computed")
-    return list(dict.fromkeys(_REASONS.get(reason, reason) for reason in found))
+    told: dict[str, str] = {}
+    for problem in found:
+        why, _, quote = problem.partition(": ")
+        reason = _REASONS.get(why, problem)
+        told.setdefault(reason, f"{reason} ({quote})" if quote and why in _REASONS else reason)
+    return list(told.values())

@@ -123,3 +123,10 @@ def test_other_languages_have_the_same_rules(
         if (tests[text] not in "; ".join(why) if tests[text] else why)
     }
     assert wrong == {}
+
+
+def test_a_refusal_quotes_what_matched() -> None:
+    text = "def test_a():\n    assert  shop.session.call_count == 1\n"
+    assert run({"text": text, "language": "python"}) == [
+        "asserts on calls instead of effects (.call_count)"
+    ]

@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, PROVE_FINDING
+from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, LACKS, PROVE_FINDING
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
@@ -103,9 +103,13 @@ def _written_before(proof: Proof) -> WrittenTest:
 async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
     """Have the prover write tests, and correct once those that prove nothing yet."""
     first = await _ask(state, ASKED, "prove", due, {})
+    lacking = [one.reason for some in first.values() for one in some if LACKS in one.reason]
+    if lacking:
+        state.proof_note = f"tests of findings did not run: {lacking[0]}"
     unproven = {
         fingerprint: [proof for proof in proofs if proof.state == "inconclusive"]
         for fingerprint, proofs in first.items()
+        if not any(LACKS in proof.reason for proof in proofs)  # no other test would run either
     }
     again = [one for one in due if unproven.get(one.fingerprint)]
     if again:
@@ -269,5 +273,12 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
             reason = GONE if own[0].reason == GONE else FIXED
             rejected.append(Rejected(finding=closed, reason=reason, cause="fixed"))
             continue
+        elif finding.support in {"verified", "agreed"} and _head_passes(own):
+            shown = replace(shown, support="claimed")
         findings.append(shown)
     return replace(found, findings=tuple(findings), rejected=tuple(rejected))
+
+
+def _head_passes(proofs: Sequence[Proof]) -> bool:
+    """Whether head passes each test that was to show a finding: nobody's word outweighs that."""
+    return bool(proofs) and all(one.reason.startswith(HEAD_PASSES) for one in proofs)

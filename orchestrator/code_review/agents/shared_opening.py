@@ -62,9 +62,9 @@ Rules for reports of findings
 - Every finding quotes text verbatim: from head, or from base for a line that the change removes.
   The line numbers are those of the quoted text. A finding without a quote does not count.
 - Never print a secret. Name its kind, place and length.
-- A finding says what breaks and for whom; otherwise it is `info`. Report at most ten above `info`,
-  the most serious ones. State confidence from 0 to 1: 0.9 or more if you saw the whole path, 0.5 if
-  one step is assumed.
+- The first sentence of `detail` says what breaks and for whom; a finding without is `info`. Report
+  at most ten above `info`, the most serious ones. State confidence from 0 to 1: 0.9 or more if you
+  saw the whole path, 0.5 if one step is assumed.
 - Report only what the change introduces or makes reachable; older defects are out of scope. A
   finding on a line that the change does not add needs `because_of`: the changed or removed line
   that makes it a defect.

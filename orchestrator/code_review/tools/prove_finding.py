@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import anyio.to_thread
@@ -50,6 +50,8 @@ SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
 HEAD_PASSES = "head passes the test"
+LACKS = "the environment of the tests lacks "
+_NOT_FOUND = re.compile(r"No module named '(\w+)|Cannot find (?:module|package) '([\w@][^']*)'")
 SIDES: tuple[SideName, ...] = ("base", "head")
 _VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
 _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
@@ -119,6 +121,7 @@ class ProveFinding:
     def __init__(self, tests: Tests, single: SingleTest, inputs: ToolInputs) -> None:
         self._tests, self._single, self._inputs = tests, single, inputs
         self._runs = 0
+        self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
         seconds = 4 * min(tests.seconds, MAX_SECONDS) + 60
         self.spec = ToolSpec(PROVE_FINDING, self.about, SCHEMA, timeout=seconds)
@@ -194,6 +197,8 @@ class ProveFinding:
             _Refused: with it, the test proves nothing.
         """
         failed_as_predicted = is_as_predicted(proposed, end)
+        if end.kind == "broken" and (package := self._missing_package(end.message, proposed.test)):
+            raise _Refused(f"{LACKS}{package}; install it where `tests:` of base finds it")
         if side == "head":
             if end.kind == "passed":
                 raise _Refused(f"{HEAD_PASSES}, run again" if again else HEAD_PASSES)
@@ -219,6 +224,13 @@ class ProveFinding:
         how = f"{end.exception}: {end.message}" if end.exception else end.message
         raise _Refused(f"base does not pass the test: {how[:400]}")
 
+    def _missing_package(self, message: str, test: str) -> str:
+        """A package that a run did not find, and that is neither the project's nor in the test."""
+        found = _NOT_FOUND.search(message)
+        name = next(filter(None, found.groups()), "") if found else ""
+        own = any(name in {PurePosixPath(path).stem, *path.split("/")} for path in self._paths)
+        return "" if own or name in test else name
+
     async def _require_honest(self, proposed: ProposedProof) -> None:
         """Check the text of the test and where it goes.
 
@@ -226,8 +238,8 @@ class ProveFinding:
             _Refused, InputError: it could prove nothing.
         """
         contents, runner = self._inputs.workspace.contents, self._single.runner
-        known = [path for side in SIDES for path in await contents.paths(side)]
-        require_test_path(proposed.path, runner, known)
+        self._paths = [path for side in SIDES for path in await contents.paths(side)]
+        require_test_path(proposed.path, runner, self._paths)
         paths = list(self._inputs.workspace.files)
         exported = [await self._inputs.workspace.side(side, paths) for side in SIDES]
         job = {

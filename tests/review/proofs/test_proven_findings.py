@@ -8,8 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.code_review.agents.prover import FIXED, GONE
+from orchestrator.code_review.agents.prover import FIXED, GONE, with_proofs
+from orchestrator.code_review.findings.verdict_findings import Synthesis
+from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
@@ -104,6 +107,36 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
     assert (proof.state, proof.value) == ("reproduced", "3 == 5")
     assert "head passes the test" in shown[0]
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover", "prover"]
+
+
+async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
+    namespaces: None, tmp_path: Path
+) -> None:
+    head = {"shop.py": "import nowhere\n" + HEAD}
+    verdict = await reviewed(
+        tmp_path, writes(written()), base={"shop.py": "import nowhere\n" + BASE}, head=head,
+        start_line=3, end_line=3,
+    )  # fmt: skip
+    (proof,) = only(verdict).proofs
+    assert "the environment of the tests lacks nowhere; install it where" in proof.reason
+    (note,) = [note for note in verdict.change.notes if "did not run" in note]
+    assert "lacks nowhere" in note
+    assert [agent.agent for agent in verdict.agents] == ["generalist", "prover"]
+
+
+async def test_a_verified_claim_whose_test_passes_on_head_is_a_claim(tmp_path: Path) -> None:
+    verdict = await reviewed(tmp_path, more={})
+    for reason, support in (
+        ("head passes the test", "claimed"),
+        ("no end within 60 s", "verified"),
+    ):
+        proof = Proof(
+            state="inconclusive", reason=reason, claim="c", path="t.py", test="t", command=(),
+            exception="E", value="v",
+        )  # fmt: skip
+        finding = replace(only(verdict), support="verified")
+        (shown,) = with_proofs(Synthesis((finding,)), {finding.fingerprint: [proof]}).findings
+        assert shown.support == support
 
 
 async def test_what_cannot_be_shown_refutes_nothing(namespaces: None, tmp_path: Path) -> None:
