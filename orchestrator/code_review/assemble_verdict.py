@@ -209,7 +209,7 @@ def _score(card: Scorecard | None, threshold: float) -> ReviewScore:
 
 def _uncertain(state: ReviewState) -> tuple[str, ...]:
     open_ends = state.history[-1].uncertain if state.history else ()
-    contested = [f"{one.id} ({one.title})" for one in state.synthesis.findings if one.contested]
+    contested = [f"{one.id} ({one.title})" for one in state.synthesis.findings if one.objections]
     if not contested:
         return open_ends
     named = name_some(contested, NAMED_CONTESTED, "; ")

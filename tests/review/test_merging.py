@@ -301,14 +301,14 @@ def test_each_further_independent_reporter_halves_the_doubt(
 
 def test_all_severities_are_kept_and_the_one_that_weighs_most_counts() -> None:
     (found,) = merged(tool(), agent(severity="critical", confidence=0.9))
-    assert (found.severity, found.contested) == ("critical", False)
+    assert (found.severity, found.objections) == ("critical", ())
     assert [(said.by, said.severity) for said in found.reports] == [
         ("ruff", "medium"),
         ("qa", "critical"),
     ]
     # Grave, but too unsure to count: it does not hide what is sure.
     (found,) = merged(tool(), agent(severity="critical", confidence=0.1))
-    assert (found.severity, found.confidence, found.contested) == ("medium", 0.9, False)
+    assert (found.severity, found.confidence, found.objections) == ("medium", 0.9, ())
 
 
 any_report = st.builds(
@@ -472,7 +472,7 @@ def test_an_agents_words_are_placed_where_the_analyzer_found_the_defect() -> Non
 
 def test_the_rules_of_two_analyzers_do_not_contradict_each_other() -> None:
     (found,) = merged(tool(), tool("taint", severity="high", confidence=0.9))
-    assert (found.severity, found.confidence, found.contested) == ("high", 0.9, False)
+    assert (found.severity, found.confidence, found.objections) == ("high", 0.9, ())
     assert [(said.by, said.severity) for said in found.reports] == [
         ("taint", "high"),
         ("ruff", "medium"),

@@ -225,14 +225,6 @@ class Finding(Strict, frozen=True, kw_only=True):
         order = SEVERITIES.index(self.severity), SUPPORTS.index(self.support)
         return self.support == "refuted", *order
 
-    @property
-    def contested(self) -> bool:
-        """Whether an agent or the verifier argues that it is not a defect.
-
-        Reports of different severity are not a dispute: both say that there is a defect.
-        """
-        return bool(self.objections)
-
 
 class SeverityCounts(Strict, frozen=True):
     """The number of open findings by severity."""
