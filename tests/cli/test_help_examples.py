@@ -156,7 +156,10 @@ def test_a_range_names_base_and_head_as_git_does(
         repo.commit({f"{name}.txt": f"line {number}\n"})
         repo.git("tag", name)
     assert main(["review", "--repo", str(repo.path), "--quiet", "--fail-on", "never", *argv]) == 0
-    assert f"{files} file" in capsys.readouterr().out.splitlines()[1]
+    (change,) = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("Change ")
+    ]
+    assert f"{files} file" in change
 
 
 @pytest.mark.parametrize(

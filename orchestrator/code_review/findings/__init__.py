@@ -6,8 +6,9 @@
 - Agents' reports: ``agent_reports``, ``citations``, ``quote_location``; sent back for correction:
   ``correction_requests``.
 - One defect, one finding: ``merging``, ``weakness_kinds``, ``replaced_lines``.
-- Opinions of others: ``agent_responses``; the result: ``finding_assembly``.
+- Opinions of others: ``agent_responses``, ``verification``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
 - What people decided: ``waivers``, ``dismissals``, ``finding_context``.
-- What was read, and how deep: ``examined_files``, ``reading_depth``, ``measured_criteria``.
+- What was read, and how deep: ``examined_files``, ``reading_depth``, ``measured_criteria``; and how a
+  gap is closed: ``gap_remedies``.
 """
