@@ -83,11 +83,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
             files=len(change.files),
             added_lines=sum(len(file.added) for file in change.files),
             removed_lines=sum(len(file.removed) for file in change.files),
-            notes=(
-                *change.notes,
-                *state.tool_notes,
-                *filter(None, [state.proof_note, state.verifier_note]),
-            ),
+            notes=state.notes,
         ),
         verdict=outcome,
         status=status,

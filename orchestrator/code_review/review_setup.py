@@ -95,10 +95,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    if settings.provider != OFFLINE:
-        vendors = ", ".join(judging.named_vendors(catalog, settings))
-        journal.note("intake/provider", {"provider": vendors})
-    notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
+    notes = _announce((*policy.notes, *model.notes), policy, journal, observer)
     guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     most = settings.limits.max_file_bytes
@@ -162,9 +159,13 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
 
 
 def _announce(
-    given: Sequence[str], settings: ReviewSettings, journal: Journal, observer: Observer
+    given: Sequence[str], policy: Policy, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
-    """Record, show and return the notes of a run; a resumed run shows them again."""
+    """Record the providers; record, show and return the notes, which a resumed run shows again."""
+    settings = policy.settings
+    if settings.provider != OFFLINE:
+        vendors = ", ".join(judging.named_vendors(policy.catalog, settings))
+        journal.note("intake/provider", {"provider": vendors})
     notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)

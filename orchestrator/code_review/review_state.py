@@ -223,6 +223,12 @@ class ReviewState:
         """The files that code assigned to each agent; empty if the lead assigns them."""
         return self.assignment.shares if self.assignment is not None else ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person is told of the change besides findings and gaps."""
+        optional = filter(None, [self.proof_note, self.verifier_note])
+        return (*self.given.workspace.change.notes, *self.tool_notes, *optional)
+
     def agent(self, name: str) -> AgentSpec:
         """An agent of the catalog, or one of several that share its role."""
         role = next((share.role for share in self.shares if share.agent == name), name)

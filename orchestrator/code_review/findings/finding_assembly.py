@@ -1,6 +1,7 @@
 """Builds a verdict's finding from the reports that were merged."""
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -56,38 +57,26 @@ def build_finding(
         for part in merged.parts
         for report in _counting(part.reports)
     ]
-    severity, confidence, decides = max(
-        rated,
-        key=lambda rating: (
-            OUTCOMES.index(
-                outcome_for(rating[0], rating[1], supported(rating[0], rating[2])[0], policy)
-            ),
-            weight(rating[0], rating[1], policy),
-            -SEVERITIES.index(rating[0]),
-            rating[1],
-        ),
-    )
+
+    def counts(rating: tuple[Severity, float, MergedFinding]) -> tuple[int, int, int, float]:
+        severity, confidence, part = rating
+        outcome = outcome_for(severity, confidence, supported(severity, part)[0], policy)
+        level = weight(severity, confidence, policy)
+        return OUTCOMES.index(outcome), level, -SEVERITIES.index(severity), confidence
+
+    severity, confidence, decides = max(rated, key=counts)
     told = _told(merged, rated, severity, weight(severity, confidence, policy), policy)
     words, reports = _words(merged, told or decides, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     reporters |= merged.supporters
     support, confirmed_by = supported(severity, decides)
-    shown = {
-        **shared_fields(first, Finding),
-        "severity": severity,
-        "confidence": confidence,
-        "title": words.title or first.title,
-        "detail": _detail(first, words),
-        "start_column": first.start_column or None,
-        "fix_suggestion": words.fix_suggestion or first.fix_suggestion,
-        "lowered_from": first.lowered_from if severity == "info" else None,
-        "guideline": next((g for one in reports if (g := one.finding.guideline)), None),
-        "steps": next((steps for one in reports if (steps := one.finding.steps)), ()),
-    }
     return Finding(
         id="",
-        **shown,
+        **_shown(first, words, reports),
+        severity=severity,
+        confidence=confidence,
+        lowered_from=first.lowered_from if severity == "info" else None,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
         reported_by=tuple(sorted(reporters)),
         carried_over=merged.is_carried,
@@ -97,6 +86,23 @@ def build_finding(
         support=support,
         confirmed_by=confirmed_by,
     )
+
+
+def _shown(
+    first: LocatedFinding, words: LocatedFinding, reports: Sequence[FindingReport]
+) -> dict[str, Any]:
+    """The fields of a finding that one report gives, or the first that has them."""
+    rated = {"severity", "confidence", "lowered_from"}
+    fields = {name: it for name, it in shared_fields(first, Finding).items() if name not in rated}
+    return {
+        **fields,
+        "title": words.title or first.title,
+        "detail": _detail(first, words),
+        "start_column": first.start_column or None,
+        "fix_suggestion": words.fix_suggestion or first.fix_suggestion,
+        "guideline": next((g for one in reports if (g := one.finding.guideline)), None),
+        "steps": next((steps for one in reports if (steps := one.finding.steps)), ()),
+    }
 
 
 def _is_outweighed(merged: MergedFinding, severity: Severity, against: Set[str]) -> bool:

@@ -43,10 +43,6 @@ def score_measured(
     reported = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     ended = [work.result for work in team if not _is_made_up(work, team)]
-    due = [
-        f for f in synthesis.findings if f.state == "open" and is_as_severe(f.severity, "medium")
-    ]
-    unsupported = [f.id for f in due if f.support not in {"proven", "verified"}]
     return {
         "files-accounted": _share(
             sum(path in accounted for path in files), len(files), "changed files", "accounted for"
@@ -57,13 +53,7 @@ def score_measured(
         "contracts-kept": _share(
             sum(result.status == "ok" for result in ended), len(ended), "agents' reports", "valid"
         ),
-        "findings-supported": _share(
-            len(due) - len(unsupported),
-            len(due),
-            "open findings at medium and above",
-            "proven or verified",
-            tuple(unsupported),
-        ),
+        "findings-supported": _support(synthesis),
         "playbooks-followed": _share(
             sum(named.values()),
             len(named),
@@ -85,6 +75,15 @@ def score_measured(
             sum(bool(gap.why) for gap in gaps), len(gaps), "gaps", "with a reason"
         ),
     }
+
+
+def _support(synthesis: Synthesis) -> CriterionMark:
+    """How many of the findings that may decide are more than claims."""
+    open_ones = [f for f in synthesis.findings if f.state == "open"]
+    due = [f for f in open_ones if is_as_severe(f.severity, "medium")]
+    missing = tuple(f.id for f in due if f.support not in {"proven", "verified"})
+    what, how = "open findings at medium and above", "proven or verified"
+    return _share(len(due) - len(missing), len(due), what, how, missing)
 
 
 def _is_made_up(work: Work, team: Sequence[Work]) -> bool:

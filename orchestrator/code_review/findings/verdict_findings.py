@@ -128,8 +128,6 @@ async def build_findings(
     refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
     team_names = {report.agent for report in reports}
     objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
-    for one in merged:
-        one.verified = references.verified
     for carried in filter(earlier_objections, merged):
         own = objections.get(carried.fingerprint, ())
         objections[carried.fingerprint] = [*earlier_objections(carried), *own]
@@ -187,6 +185,8 @@ def _merge(
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
     known = {**settled.repeated, **known}
+    for one in merged:
+        one.verified = references.verified
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
             known[fingerprint].repeated_by.add(agent)
