@@ -154,7 +154,8 @@ def _render_short(page: TextLayout, verdict: Verdict) -> list[str]:
         if number == len(ranked.at_length):
             lines.append("Also noticed:")
         lines.append(findings_text.format_line(cause, page.width))
-    lines += page.omitted(len(causes), "finding")
+    left = sum(map(len, causes[SHORT_ITEMS:]))
+    lines += page.omitted(SHORT_ITEMS + left, "finding")
     return lines + _render_next_step(page, verdict) + _render_closing(page, verdict)
 
 

@@ -54,7 +54,7 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
         assert [getattr(found, name) for name in same] == [getattr(first, name) for name in same]
     shown = " ".join(render_verdict(verdict).split())
     assert "carried over from the previous review" in shown
-    assert "claimed, carried over" in describe_finding(found)
+    assert "claimed: the word of generalist alone, carried over" in describe_finding(found)
     assert "carried over from the previous review" in render_findings(verdict, {})
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.code_review.analyzers import program_execution
 from orchestrator.code_review.findings.gap_remedies import VERDICT_POLICY
@@ -20,21 +21,21 @@ def joined(text: str) -> str:
 
 
 async def test_a_program_that_no_tool_reads_is_named_with_the_way_out(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {}, {"build.gradle": "task x {}\n"}))
+    verdict = await review(change(tmp_path, {}, {"pay.cob": "STOP RUN.\n"}))
     for detail in ("short", "brief", "full"):
         said = joined(render_verdict(verdict, detail=detail))
-        assert "Read build.gradle by hand: no tool reads it as code." in said
+        assert "Read pay.cob by hand: no tool reads it as code." in said
         assert "add `unread: note` to .diffcourt/config/verdict.yaml of the base branch" in said
         assert "unless they run in CI or production" in said
     short = render_verdict(verdict, detail="short")
-    assert "\nbuild.gradle: not reviewed: not read as Groovy: only its text was searched\n" in short
+    assert "\npay.cob: not reviewed: not read as COBOL: only its text was searched\n" in short
 
 
 async def test_what_decides_comes_first_and_says_how_to_dismiss_it(tmp_path: Path) -> None:
-    verdict = await review(change(tmp_path, {}, {"a.py": EVAL, "b.gradle": "task x {}\n"}))
+    verdict = await review(change(tmp_path, {}, {"a.py": EVAL, "b.cob": "STOP RUN.\n"}))
     action = verdict.stop.next_human_action
     assert action.startswith("Start with F1 at a.py:1: Text evaluated as code. If it is wrong: ")
-    assert "diffcourt dismiss F1 --reason TEXT. Read b.gradle by hand" in action
+    assert "diffcourt dismiss F1 --reason TEXT. Read b.cob by hand" in action
 
 
 async def test_a_file_that_one_tool_could_not_read_is_not_called_unread(tmp_path: Path) -> None:
@@ -81,9 +82,17 @@ async def test_an_analyzer_that_the_policy_denies_is_named_where_a_check_needs_i
 async def test_a_short_report_lists_ten_gaps_and_ten_findings_and_counts_the_others(
     tmp_path: Path,
 ) -> None:
-    files = {f"p{n:02}.gradle": f"task x{n} {{}}\n" for n in range(12)}
+    files = {f"p{n:02}.cob": f"MOVE {n} TO X.\n" for n in range(12)}
     files |= {f"a{n:02}.py": EVAL for n in range(13)}
-    short = render_verdict(await review(change(tmp_path, {}, files)), detail="short")
+    verdict = await review(change(tmp_path, {}, files))
+    once = render_verdict(verdict, detail="short")
+    assert "\na00.py:1: medium: Text evaluated as code (and 12 more places) [F1]\n" in once
+    # Twelve causes, the last with two findings.
+    others = [
+        replace(one, title=f"{one.title} {min(number, 11)}")
+        for number, one in enumerate(verdict.findings)
+    ]
+    short = render_verdict(replace(verdict, findings=others), detail="short")
     lines = short.splitlines()
     assert sum(": not reviewed: " in line for line in lines) == 10
     assert sum(": medium: " in line for line in lines) == 10
@@ -97,12 +106,12 @@ GAPS: dict[str, tuple[str, bytes | str | Path]] = {
     "compiled": ("tool", b"\x7fELF\0\0"),
     "hidden": ("page.html", b"<p>\0"),
     "utf-16": ("u.sql", "select 1\n".encode("utf-16")),
-    "large": ("big.txt", "word\n" * 250_000),
+    "large": ("big.sql", "select 1;\n" * 125_000),
     "larger": ("larger.csv", "1,2\n" * 1_400_000),
     "archive": ("dist/a [1].zip", b"PK\3\4\0"),
     "link": ("out", Path("/etc/hostname")),
     "lfs": ("model.py", LFS),
-    "language": ("a.tcl", "puts 1\n"),
+    "language": ("a.cob", "STOP RUN.\n"),
     "not parsed by one tool": ("Dockerfile", "FROM a\nFOO bar\n"),
     "bad name": (os.fsdecode(b"na\xefve.jar"), b"PK\3\4\0"),
     "nested": ("n.lisp", "(" * 2_001),
@@ -144,16 +153,16 @@ async def test_the_setting_that_an_incomplete_review_names_makes_it_complete(
 
 
 async def test_each_kind_of_gap_has_its_own_remedy_in_one_next_step(tmp_path: Path) -> None:
-    wide, large = "select 1\n".encode("utf-16"), "word\n" * 250_000
+    wide, large = "select 1\n".encode("utf-16"), "select 1;\n" * 125_000
     files: dict[str, str | bytes] = {
         "a.zip": b"PK\3\4\0",
-        "big.txt": large,
-        "t.tcl": "puts 1\n",
+        "big.sql": large,
+        "t.cob": "STOP RUN.\n",
         "u.sql": wide,
     }
     action = (await review(change(tmp_path, {}, files))).stop.next_human_action
     assert "Or save u.sql as UTF-8. Or raise `limits.max_file_bytes` in " in action
-    assert 'add {paths: ["/a.zip", "/big.txt", "/u.sql"], why: TEXT} to `exclude`' in action
+    assert 'add {paths: ["/a.zip", "/big.sql", "/u.sql"], why: TEXT} to `exclude`' in action
     assert action.endswith(
         "add `unread: note` to .diffcourt/config/verdict.yaml of the base branch, "
         "unless they run in CI or production."

@@ -215,7 +215,7 @@ async def test_why_an_author_refined_it_is_kept_and_shown(tmp_path: Path) -> Non
     assert [(one.by, one.action, one.reason) for one in found.remarks] == [
         ("docs", "refined", "Only one caller reads it.")
     ]
-    text = " ".join(render_verdict(verdict).split())
+    text = " ".join(render_verdict(verdict, detail="full").split())
     assert "docs refined it: Only one caller reads it." in text
     page = render_format("html", verdict, FormatInputs())
     assert "Only one caller reads it." in page

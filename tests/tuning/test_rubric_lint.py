@@ -142,7 +142,7 @@ def test_a_blocker_may_hardly_vary_and_few_items_tell_nothing() -> None:
 
 def test_the_command(save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lint", "pr-review") == 0
-    assert capsys.readouterr().out.startswith("Nothing to fix in 12 criteria.")
+    assert capsys.readouterr().out.startswith("Nothing to fix in 13 criteria.")
     bad = tmp_path / "bad.yaml"
     bad.write_text(
         "name: bad\nversion: 1\ndescription: Some.\nthreshold: 0.5\ncriteria:\n"
