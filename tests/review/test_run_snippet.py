@@ -17,7 +17,7 @@ from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from tests.review.review_kit import change, review, workspace_of
-from tests.review.team_kit import TEAM, claim, plan, report, script
+from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
 from tests.review.test_responses import CODE, response
 from tests.scripted_model import ScriptedModel, tool_call_reply
 
@@ -176,7 +176,8 @@ async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
             response("F2", "confirm", evidence=[{**cited, "quote": "The name is dangerous"}]),
         ])  # fmt: skip
 
-    lines = script(lead=[plan(*TEAM), plan("security")])
+    misses = scores(score=0, missing=["what the name leads to"])
+    lines = script(lead=[plan(*TEAM), plan("security"), sums()], judge=[misses, scores()])
     lines["qa"][-1] = report(findings=[
         claim(severity="critical", title="A"),
         claim(severity="critical", title="B", start_line=4, end_line=4, quote="SIZE = 4"),
@@ -184,7 +185,7 @@ async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     lines["security"] += [tool_call_reply(("run_snippet", {"code": code})), confirms, confirms]
     model = ScriptedModel(lines)
     repo = change(tmp_path, {}, {"app.py": CODE})
-    verdict = await review(repo, model, run_tests=True, secrets=[TOKEN])
+    verdict = await review(repo, model, adjust=judged, run_tests=True, secrets=[TOKEN])
     model.finish()
     assert [(one.title, one.support, one.confirmed_by) for one in verdict.findings] == [
         ("A", "claimed", ("security",)),

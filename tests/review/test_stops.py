@@ -116,14 +116,17 @@ async def test_analyzers_of_an_agent_that_ends_early_run_within_the_budget_of_th
 
 
 async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:
-    lines = script()
-    (first,) = lines["lead"]
-    assert isinstance(first, Response)
-    lines["lead"] = [Response(first.blocks, first.stop, Usage(usd=0.4))]
+    """Two replies leave less than a third might cost, whether or not agents ask at the same time."""
+    costs = Usage(usd=0.4)
+    lines = {
+        agent: [replace(reply, usage=costs) for reply in replies if isinstance(reply, Response)]
+        for agent, replies in script().items()
+    }
     model = ScriptedModel(lines, worst=Usage(usd=0.5))
     verdict = await review(repo, model, adjust=partial(bounded, usd=1.0))
     assert verdict.stop.reason == "budget"
-    assert verdict.usage.usd <= 1.0
+    assert verdict.usage.usd == pytest.approx(0.8)
+    assert len(model.requests) == 2
 
 
 async def test_a_blocking_question_is_for_a_person(repo: Repo) -> None:

@@ -79,7 +79,7 @@ def test_the_opening_is_one_row_for_all_attempts_and_agents_also_after_a_resumpt
         and "texts" in asked
     ]
     first_turns = [name for name in opened if name]
-    assert first_turns == [opening.key] * 4  # three attempts, and the judge
+    assert first_turns == [opening.key] * 3  # three attempts; the judge has an opening of its own
     assert SECRET.encode() not in b"".join(row.body for row in found.rows)
 
 

@@ -98,7 +98,7 @@ async def test_nothing_runs_for_two_commits(trapped, tmp_path):
     change = await from_refs(trapped.root, None, None)
     assert [(f.path, f.added) for f in change.files] == [("a.py", (1,))]
     assert any("--worktree" in note for note in change.notes)
-    assert "+a = 2" in await diff_text(change)
+    assert "+1: a = 2" in await diff_text(change)
     assert "a commit" in await history.log(change, "a.py")
     assert "a = 2" in await history.blame(change, "a.py", 1, 1)
     async with Contents(change) as contents:
@@ -116,7 +116,7 @@ async def test_nothing_runs_for_a_work_tree(trapped, tmp_path):
     assert [f.path for f in change.files] == ["a.py", "b.txt", "c.md", "n.py"]
     async with Contents(change) as contents:
         assert await contents.read(new_blob(change.files[0])) == b"a = 3\n"
-    assert "+a = 3" in await diff_text(change, "a.py")
+    assert "+1: a = 3" in await diff_text(change, "a.py")
     assert "a = 3" in await history.blame(change, "a.py", 1, 1)
     assert not (tmp_path / "canary").exists()
 
@@ -263,11 +263,11 @@ async def test_arguments_of_tools_are_never_options(repo, tmp_path):
     repo.commit({"a.py": "a\n"})
     repo.commit({"a.py": "b\n", "--output=x": "c\n", ":(top)a": "d\n", "*": "e\n"})
     change = await from_refs(repo.root, None, None)
-    assert "+c" in await diff_text(change, "--output=x")
-    assert "+d" in await diff_text(change, ":(top)a")
+    assert "+1: c" in await diff_text(change, "--output=x")
+    assert "+1: d" in await diff_text(change, ":(top)a")
     star = await diff_text(change, "*")
-    assert "+e" in star
-    assert "+c" not in star
+    assert "+1: e" in star
+    assert "+1: c" not in star
     assert await diff_text(change, "absent") == ""
     assert "a commit" in await history.log(change, "--output=x", 5)
     assert "c" in await history.blame(change, "--output=x", 1, 1)

@@ -118,7 +118,7 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
             await contents.export("head", {"new.py": new_blob(alone["new.py"])}, tmp_path / "o")
             == {}
         )
-    assert "+thirty" in await diff_text(change, "m.py")
+    assert "+29: thirty" in await diff_text(change, "m.py")
     for ask in (history.log(change, "m.py"), history.blame(change, "m.py", 1, 1)):
         with pytest.raises(InputError, match="has no history"):
             await ask
