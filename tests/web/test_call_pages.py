@@ -89,7 +89,7 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
     assert titles == [
         "System prompt, rules",
         "Input guards modified texts of this agent; the original texts are shown here",
-        "Opening, the same for all agents",
+        "Opening, the same for lead and examiners",
         "Role and task",
         "Turn 1, calls read_file",
         "Turn 1, calls no_such_tool",
@@ -101,8 +101,8 @@ def test_a_call_shows_the_whole_request_in_order(found: RunDetails) -> None:
         "Output contract",
     ]
     by_title = dict(zip(titles, (one.text for one in call.sent), strict=True))
-    assert "return eval(text)" in by_title["Opening, the same for all agents"]
-    assert "[redacted]" in by_title["Opening, the same for all agents"]
+    assert "return eval(text)" in by_title["Opening, the same for lead and examiners"]
+    assert "[redacted]" in by_title["Opening, the same for lead and examiners"]
     assert by_title["Role and task"].startswith("Agent: generalist")
     assert "answered:\nGo on." in by_title["Role and task"]
     assert "there is no tool" in by_title["Turn 1, result of no_such_tool"]

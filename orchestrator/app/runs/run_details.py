@@ -39,7 +39,7 @@ SHORT = 3_000
 
 
 TEXT_TITLES = {
-    "opening": "Opening, the same for all agents",
+    "opening": "Opening, the same for lead and examiners",
     "role": "Role and task",
     "brief": "Brief",
     "correction": "report sent back",
