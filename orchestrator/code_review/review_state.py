@@ -141,6 +141,8 @@ class ReviewState:
         summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
         seams: agent → what its files and those of others of its role share.
+        diffs: the numbered diffs of the changed files, once they were asked for; see
+            ``reviewer_assignment.diffs_by_path``.
         not_in_opening: the numbered diffs that the common opening has no room for, by path.
         carried: the claims in ``handed_over`` that still apply to this change.
         settled: the lines that a previous review has settled; None: none.
@@ -169,6 +171,7 @@ class ReviewState:
     summary_note: str = ""
     assignment: Assignment | None = None
     seams: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    diffs: Mapping[str, NumberedFileDiff] | None = None
     not_in_opening: Mapping[str, NumberedFileDiff] = field(default_factory=dict)
     carried: Sequence[FindingReport] = ()
     settled: SettledPlaces | None = None

@@ -43,15 +43,18 @@ def count_tokens(characters: int) -> int:
     return ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-async def diffs_by_path(state: ReviewState) -> dict[str, NumberedFileDiff]:
+async def diffs_by_path(state: ReviewState) -> Mapping[str, NumberedFileDiff]:
     """Path → the numbered diff of each changed file; reviewable files first, by risk."""
+    if state.diffs is not None:
+        return state.diffs
     workspace = state.given.workspace
     parts = _with_paths(workspace.change, await history.diff(workspace.change))
     files = sorted(
         (file for file in workspace.change.files if file.path in parts),
         key=lambda file: (workspace.left_out(file) is not None, -risk(file), file.path),
     )
-    return {file.path: parts[file.path] for file in files}
+    state.diffs = {file.path: parts[file.path] for file in files}
+    return state.diffs
 
 
 def _with_paths(change: Change, parts: Iterable[NumberedFileDiff]) -> dict[str, NumberedFileDiff]:
