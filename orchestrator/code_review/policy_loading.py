@@ -5,6 +5,7 @@ commit. The change under review cannot affect them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -12,7 +13,13 @@ from msgspec.structs import replace
 
 from diffchecks.rules import Rule, RuleFile, RuleTable
 from orchestrator.catalog.catalog import Catalog, load_catalog
-from orchestrator.catalog.data_file_layers import Layer, find_files, locate_text, read_directory
+from orchestrator.catalog.data_file_layers import (
+    Layer,
+    find_files,
+    locate_text,
+    read_directory,
+    read_shipped_layer,
+)
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.agent_report_contracts import contracts
@@ -29,6 +36,7 @@ from orchestrator.errors import ConfigError
 DIRECTORY = "config/rules"
 
 
+@lru_cache(maxsize=8)
 def rules_digest(table: RuleTable) -> str:
     """SHA-256 of all rules, in hex."""
     return digest([to_builtins(rule) for _, rule in sorted(table.rules.items())])
@@ -36,6 +44,18 @@ def rules_digest(table: RuleTable) -> str:
 
 def load_rules(sources: Sequence[Layer]) -> RuleTable:
     """Read the rule files of all layers."""
+    is_shipped = sources[0] is read_shipped_layer()
+    if is_shipped and not find_files(sources[1:], f"{DIRECTORY}/*.yaml"):
+        return _shipped_rules()
+    return _read_rules(sources)
+
+
+@cache
+def _shipped_rules() -> RuleTable:
+    return _read_rules([read_shipped_layer()])
+
+
+def _read_rules(sources: Sequence[Layer]) -> RuleTable:
     rules: dict[str, Rule] = {}
     owner: dict[str, str] = {}
     for file in read_directory(sources, DIRECTORY, RuleFile):

@@ -8,6 +8,7 @@ fixes.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -180,7 +181,7 @@ def digests(sources: Sequence[Layer]) -> dict[str, str]:
     """Directory → SHA-256 of its files in all layers, in hex."""
     return {
         kind.directory: digest(
-            {name: data.decode("utf-8", "replace") for name, data in kind.files(sources).items()}
+            {name: sha256(data).hexdigest() for name, data in kind.files(sources).items()}
         )
         for kind in KINDS
     }
