@@ -3,14 +3,15 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
+from diffchecks.data_files import parse_yaml
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json
 
-NAME = "^[a-zA-Z0-9_-]{1,64}$"
 _AGENT_LINE = re.compile(r"Agent: (\S+)")
 _AGENT_LINES = re.compile(r"^Agent: (\S+)$", re.MULTILINE)
 
@@ -36,23 +37,33 @@ class RequestRejectedError(Exception):
 SchemaCheck = Callable[[Json], list[str]]
 
 
-def object_schema(
-    required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the JSON Schema of an object without other properties."""
+def load_schemas(api: str) -> dict[str, Any]:
+    """What ``api_schemas.yaml`` says of an API: name → ``SchemaCheck``, or such a mapping."""
+    text = Path(__file__).with_name("api_schemas.yaml").read_bytes()
+    return {name: _compile(form) for name, form in parse_yaml(text)[api].items()}
+
+
+def _compile(form: dict[str, Any]) -> Any:
+    if "closed" in form:
+        return validator(_expand(form))
+    return {name: _compile(below) for name, below in form.items()}
+
+
+def _expand(schema: Any) -> Any:
+    """A schema with its closed objects written out."""
+    if isinstance(schema, list):
+        return [_expand(below) for below in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "closed" not in schema:
+        return {key: _expand(below) for key, below in schema.items()}
+    fields = schema["closed"]
     return {
         "type": "object",
-        "properties": {**required, **(optional or {})},
-        "required": list(required),
+        "properties": {name.removesuffix("?"): _expand(fields[name]) for name in fields},
+        "required": [name for name in fields if not name.endswith("?")],
         "additionalProperties": False,
     }
-
-
-def compile_object_schema(
-    required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
-) -> SchemaCheck:
-    """Compile the schema of a closed object; it returns the errors of a value."""
-    return validator(object_schema(required, optional))
 
 
 def check_schema(value: Json, form: SchemaCheck, where: str) -> None:

@@ -9,72 +9,14 @@ from orchestrator.testing import api_validation
 from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
-    compile_object_schema,
-    object_schema,
+    load_schemas,
     split_in_half,
 )
 from orchestrator.testing.prompt_cache import Prompt
 
 PATH = "/v1/chat/completions"
 
-_STRING = {"type": "string"}
-_FUNCTION = object_schema(
-    {"name": {"type": "string", "pattern": api_validation.NAME}, "parameters": {"type": "object"}},
-    {"description": _STRING},
-)
-_CALL = object_schema(
-    {
-        "id": {"type": "string", "minLength": 1},
-        "type": {"const": "function"},
-        "function": object_schema({"name": _STRING, "arguments": _STRING}),
-    }
-)
-_LIMIT = {"type": "integer", "minimum": 1}
-_BODY = compile_object_schema(
-    {"model": {"type": "string", "minLength": 1}, "messages": {"type": "array", "minItems": 1}},
-    {
-        "max_tokens": _LIMIT,
-        "max_completion_tokens": _LIMIT,
-        "tools": {
-            "type": "array",
-            "minItems": 1,
-            "items": object_schema({"type": {"const": "function"}, "function": _FUNCTION}),
-        },
-        "tool_choice": {"enum": ["auto", "none", "required"]},
-        "parallel_tool_calls": {"type": "boolean"},
-        "response_format": {"type": "object"},
-        "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
-        "stream": {"type": "boolean"},
-        "stream_options": object_schema({"include_usage": {"type": "boolean"}}),
-    },
-)
-_FORMATS = {
-    "json_object": compile_object_schema({"type": {}}),
-    "json_schema": compile_object_schema(
-        {
-            "type": {},
-            "json_schema": object_schema(
-                {
-                    "name": {"type": "string", "pattern": api_validation.NAME},
-                    "schema": {"type": "object"},
-                },
-                {"strict": {"type": "boolean"}},
-            ),
-        }
-    ),
-}
-_ROLES = {
-    "system": compile_object_schema({"role": {}, "content": _STRING}),
-    "user": compile_object_schema({"role": {}, "content": {"type": "string", "minLength": 1}}),
-    "tool": compile_object_schema({"role": {}, "tool_call_id": _STRING, "content": _STRING}),
-    "assistant": compile_object_schema(
-        {"role": {}, "content": {"type": ["string", "null"]}},
-        {
-            "tool_calls": {"type": "array", "minItems": 1, "items": _CALL},
-            "reasoning_content": _STRING,
-        },
-    ),
-}
+_SCHEMAS = load_schemas("chat")
 _STOPS = {"end": "stop", "max_tokens": "length", "filtered": "content_filter", "refused": "stop"}
 _MARK = re.compile(r"<(tool_call[^>]*)>")
 
@@ -99,7 +41,7 @@ class ChatApi:
             RequestRejectedError: with the server's status and message.
         """
         api_validation.check_key(headers, self._key)
-        check_schema(body, _BODY, "request")
+        check_schema(body, _SCHEMAS["body"], "request")
         missing = sorted(self._lacks & body.keys())
         if missing:
             raise RequestRejectedError(f"Unsupported parameter: '{missing[0]}'")
@@ -120,7 +62,10 @@ class ChatApi:
             return
         if "tools" in body and "schemas_with_tools" in self._lacks:
             raise RequestRejectedError("Cannot use custom grammar constraints with tools.")
-        if api_validation.check_typed_object(form, _FORMATS, "response_format") == "json_schema":
+        if (
+            api_validation.check_typed_object(form, _SCHEMAS["formats"], "response_format")
+            == "json_schema"
+        ):
             given = form["json_schema"]
             if given.get("strict"):
                 api_validation.check_strict_schema(
@@ -132,9 +77,9 @@ class ChatApi:
         seen: set[str] = set()
         for at, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
-            if role not in _ROLES or (role == "system") != (at == 0):
+            if role not in _SCHEMAS["roles"] or (role == "system") != (at == 0):
                 raise RequestRejectedError(f"messages[{at}]: role {role!r} cannot stand here")
-            check_schema(message, _ROLES[role], f"messages[{at}]")
+            check_schema(message, _SCHEMAS["roles"][role], f"messages[{at}]")
             if role == "tool":
                 if message["tool_call_id"] not in waiting:
                     raise RequestRejectedError(

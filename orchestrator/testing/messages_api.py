@@ -10,8 +10,7 @@ from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
     check_typed_object,
-    compile_object_schema,
-    object_schema,
+    load_schemas,
     split_in_half,
 )
 from orchestrator.testing.prompt_cache import Prompt, without_marks
@@ -23,73 +22,7 @@ MAX_BREAKPOINTS = 4
 LOOKBACK = 20
 """Blocks before a breakpoint in which an entry of the cache is looked for."""
 
-_WORDS = {"type": "string", "pattern": r"\S"}
-_ID = {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}
-_CACHE = {
-    "cache_control": object_schema(
-        {"type": {"const": "ephemeral"}}, {"ttl": {"enum": ["5m", "1h"]}}
-    )
-}
-_TEXT = object_schema({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
-_TOOL = object_schema(
-    {
-        "name": {"type": "string", "pattern": api_validation.NAME},
-        "input_schema": {"type": "object"},
-    },
-    {"description": {"type": "string"}, "strict": {"type": "boolean"}, **_CACHE},
-)
-_BODY = compile_object_schema(
-    {
-        "model": {"type": "string", "minLength": 1},
-        "max_tokens": {"type": "integer", "minimum": 1, "maximum": 128_000},
-        "messages": {"type": "array", "minItems": 1, "items": {"type": "object"}},
-    },
-    {
-        "system": {"type": "array", "items": _TEXT},
-        "tools": {"type": "array", "items": _TOOL},
-        "tool_choice": object_schema(
-            {"type": {"enum": ["auto", "any", "none"]}},
-            {"disable_parallel_tool_use": {"type": "boolean"}},
-        ),
-        "output_config": object_schema(
-            {},
-            {
-                "effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
-                "format": object_schema(
-                    {"type": {"const": "json_schema"}, "schema": {"type": "object"}}
-                ),
-            },
-        ),
-        "stream": {"type": "boolean"},
-    },
-)
-_MESSAGE = compile_object_schema(
-    {"role": {"enum": ["user", "assistant"]}, "content": {"type": "array", "minItems": 1}}
-)
-_BLOCKS = {
-    "user": {
-        "text": compile_object_schema({"type": {}, "text": _WORDS}, _CACHE),
-        "tool_result": compile_object_schema(
-            {"type": {}, "tool_use_id": _ID, "content": {"type": "string"}},
-            {"is_error": {"type": "boolean"}, **_CACHE},
-        ),
-    },
-    "assistant": {
-        "text": compile_object_schema({"type": {}, "text": _WORDS}, _CACHE),
-        "tool_use": compile_object_schema(
-            {
-                "type": {},
-                "id": _ID,
-                "name": {"type": "string", "pattern": api_validation.NAME},
-                "input": {"type": "object"},
-            },
-            _CACHE,
-        ),
-        "thinking": compile_object_schema(
-            {"type": {}, "thinking": {"type": "string"}, "signature": {"type": "string"}}
-        ),
-    },
-}
+_SCHEMAS = load_schemas("messages")
 _STOPS = {"end": "end_turn", "paused": "pause_turn", "refused": "refusal", "filtered": "refusal"}
 
 
@@ -108,7 +41,7 @@ class MessagesApi:
         api_validation.check_key(headers, self._key, also="x-api-key")
         if headers.get("anthropic-version") not in VERSIONS:
             raise RequestRejectedError("anthropic-version: header is required")
-        check_schema(body, _BODY, "request")
+        check_schema(body, _SCHEMAS["body"], "request")
         if body.get("tool_choice", {}).get("type") == "any":
             raise RequestRejectedError(
                 "tool_choice: forced tool use is not supported for this model"
@@ -133,13 +66,15 @@ class MessagesApi:
     def _check_talk(self, messages: list[Json]) -> None:
         for at, message in enumerate(messages):
             where = f"messages.{at}"
-            check_schema(message, _MESSAGE, where)
+            check_schema(message, _SCHEMAS["message"], where)
             if message["role"] != ("assistant" if at % 2 else "user"):
                 raise RequestRejectedError(
                     f'{where}: roles must alternate between "user" and "assistant"'
                 )
             kinds = [
-                check_typed_object(block, _BLOCKS[message["role"]], f"{where}.content.{place}")
+                check_typed_object(
+                    block, _SCHEMAS["blocks"][message["role"]], f"{where}.content.{place}"
+                )
                 for place, block in enumerate(message["content"])
             ]
             if kinds[-1] == "thinking":

@@ -11,8 +11,7 @@ from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
     check_typed_object,
-    compile_object_schema,
-    object_schema,
+    load_schemas,
 )
 from orchestrator.testing.prompt_cache import Prompt, without_marks
 from orchestrator.testing.server_script import Signer
@@ -20,69 +19,7 @@ from orchestrator.testing.server_script import Signer
 PATH = "/v1/responses"
 BREAKPOINT = "prompt_cache_breakpoint"
 
-_STRING = {"type": "string"}
-_CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
-_FUNCTION = object_schema(
-    {
-        "type": {"const": "function"},
-        "name": {"type": "string", "pattern": api_validation.NAME},
-        "parameters": {"type": "object"},
-        "strict": {"type": "boolean"},
-    },
-    {"description": _STRING},
-)
-_FORMAT = object_schema(
-    {
-        "type": {"const": "json_schema"},
-        "name": {"type": "string", "pattern": api_validation.NAME},
-        "schema": {"type": "object"},
-        "strict": {"type": "boolean"},
-    }
-)
-_BODY = compile_object_schema(
-    {"model": {"type": "string", "minLength": 1}, "input": {"type": "array", "minItems": 1}},
-    {
-        "instructions": _STRING,
-        "max_output_tokens": {"type": "integer", "minimum": 16},
-        "tools": {"type": "array", "items": _FUNCTION},
-        "tool_choice": {"enum": ["auto", "none", "required"]},
-        "parallel_tool_calls": {"type": "boolean"},
-        "text": object_schema({"format": _FORMAT}),
-        "reasoning": object_schema(
-            {"effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]}}
-        ),
-        "store": {"const": False},
-        "include": {"type": "array", "items": {"const": "reasoning.encrypted_content"}},
-        "prompt_cache_key": {"type": "string", "maxLength": 64},
-        "prompt_cache_options": object_schema({"mode": {"enum": ["implicit", "explicit"]}}),
-        "stream": {"type": "boolean"},
-    },
-)
-_PART = compile_object_schema(
-    {"type": {"const": "input_text"}, "text": _STRING},
-    {BREAKPOINT: object_schema({"mode": {"const": "explicit"}}, {"ttl": {"enum": ["30m", "12h"]}})},
-)
-_ITEMS = {
-    "message": compile_object_schema(
-        {"type": {}, "role": {"enum": ["user", "assistant", "developer", "system"]}, "content": {}},
-        {"id": _STRING, "status": _STRING, "phase": {"enum": ["commentary", "final_answer"]}},
-    ),
-    "function_call": compile_object_schema(
-        {
-            "type": {},
-            "call_id": _CALL_ID,
-            "name": {"type": "string", "pattern": api_validation.NAME},
-            "arguments": _STRING,
-        },
-        {"id": _STRING, "status": _STRING},
-    ),
-    "function_call_output": compile_object_schema(
-        {"type": {}, "call_id": _CALL_ID, "output": _STRING}
-    ),
-    "reasoning": compile_object_schema(
-        {"type": {}, "id": _STRING, "summary": {"type": "array"}, "encrypted_content": _STRING}
-    ),
-}
+_SCHEMAS = load_schemas("responses")
 _INCOMPLETE = {"max_tokens": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -99,7 +36,7 @@ class ResponsesApi:
             RequestRejectedError: with the service's status and message.
         """
         api_validation.check_key(headers, self._key)
-        check_schema(body, _BODY, "request")
+        check_schema(body, _SCHEMAS["body"], "request")
         tools = body.get("tools", [])
         api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "tool_choice" in body and not tools:
@@ -117,7 +54,7 @@ class ResponsesApi:
         called: dict[str, bool] = {}
         for at, item in enumerate(items):
             where = f"input[{at}]"
-            kind = check_typed_object(item, _ITEMS, where)
+            kind = check_typed_object(item, _SCHEMAS["items"], where)
             if kind == "message":
                 _check_message(item, where)
             elif kind == "function_call":
@@ -290,7 +227,7 @@ def _check_message(item: dict[str, Json], where: str) -> None:
                 f"{where}.content: Supported values are: {', '.join(sorted(kinds))}"
             )
         if "input_text" in kinds:
-            check_schema(part, _PART, where)
+            check_schema(part, _SCHEMAS["part"], where)
 
 
 def _without_content(item: dict[str, Json]) -> dict[str, Json]:
