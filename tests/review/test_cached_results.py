@@ -227,7 +227,7 @@ def describe(*given):
     raise AssertionError("a class is described after the import")
 
 msgspec._utils._eval_type = describe
-entry = result_cache._FileResult("1", True, ()).to_bytes()
+entry = result_cache._Result("1", ("a.py",), ()).to_bytes()
 print(result_cache._read_entry(entry, "a.py") is not None)
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

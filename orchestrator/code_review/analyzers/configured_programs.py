@@ -19,7 +19,7 @@ from orchestrator.catalog.catalog import SETTINGS
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
 from orchestrator.code_review.analyzers.installed_programs import InstalledProgram, find_installed
-from orchestrator.code_review.analyzers.program_execution import one_line
+from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.path_globs import path_matcher
@@ -31,23 +31,7 @@ from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
-CONFIG_FILES = (
-    *("pyproject.toml", "setup.cfg", "tox.ini", "mypy.ini", ".mypy.ini", "pyrightconfig.json"),
-    *("pylintrc", ".pylintrc", "pylintrc.toml", ".pylintrc.toml", ".flake8", ".ruff.toml"),
-    *("ruff.toml", ".bandit", "bandit.yaml", "bandit.yml", ".semgrep.yml", ".semgrepignore"),
-    *("eslint.config.*", ".eslintrc", ".eslintrc.*", ".eslintignore", "biome.json", "biome.jsonc"),
-    *(".stylelintrc", ".stylelintrc.*", "stylelint.config.*", ".stylelintignore", ".oxlintrc.json"),
-    *(".golangci.*", "clippy.toml", ".clippy.toml", "phpstan.neon", "phpstan.neon.dist"),
-    *("phpstan.dist.neon", "psalm.xml", "psalm.xml.dist", ".rubocop.yml", ".rubocop_todo.yml"),
-    *(".checkov.yml", ".checkov.yaml", ".trivyignore", ".trivyignore.yaml", "trivy.yaml"),
-    *(".tflint.hcl", ".tfsec.yml", ".kube-linter.yaml", ".yamllint", ".yamllint.*", ".clang-tidy"),
-    *(".cppcheck", ".detekt.yml", "detekt.yml", "checkstyle.xml", ".swiftlint.yml"),
-    *(".gitleaks.toml", ".gitleaksignore", ".sqlfluff", ".sqlfluffignore", ".cfnlintrc*"),
-    *(".ansible-lint", ".hadolint.yaml", ".hadolint.yml", ".shellcheckrc"),
-    *(".markdownlint.*", ".markdownlint-cli2.*", ".vale.ini"),
-    *("tsconfig.json", "tsconfig.*.json", "jsconfig.json"),
-    *(".editorconfig", ".gitignore", ".ignore"),
-)
+CONFIG_FILES: tuple[str, ...] = (*TABLES["configured"]["config_files"].split(),)
 """Names of files that configure analyzers, in any directory."""
 
 

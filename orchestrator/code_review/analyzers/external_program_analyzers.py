@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct, field
@@ -158,8 +159,33 @@ class ProgramAnalyzer(SideAnalyzer):
         """A neutral name for the ``number``-th copy, relative to the directory of copies."""
 
     @abstractmethod
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
+        """Run the program over the copies; returns what it reports, one by one."""
+
+    @abstractmethod
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """The finding that the program reports; None for one that does not count."""
+
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """The file that the program cannot parse, and why, if it reports that."""
+        return None
+
     async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run the program over the copies."""
+        """Run the program; a file that it cannot parse is a gap, and its findings are dropped."""
+        found: list[RawFinding] = []
+        gaps: dict[str, str] = {}
+        for result in await self.results(copies):
+            if problem := self.problem(result, copies):
+                gaps.setdefault(problem[0], one_line(f"{self.name} cannot parse it{problem[1]}"))
+            elif finding := self.finding(result, copies):
+                found.append(finding)
+        return ProgramReport([each for each in found if each.path not in gaps], gaps)
+
+    async def documents(
+        self, options: Sequence[str], copies: FileCopies, ok: Collection[int] = (0,)
+    ) -> list[Any]:
+        """The JSON documents that the program prints about the copies, see ``Program.json``."""
+        return await self.program.json(options, list(copies.paths), copies.directory, ok)
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """The content that is written to a copy; None when the program does not apply to it."""

@@ -1,28 +1,25 @@
 """Hadolint: selected rules about Dockerfiles and the shell commands in them."""
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
+from typing import Any
 
 from diffchecks.check_io import RawFinding
 from diffchecks.dockerfile_heredocs import original_line, simplify_heredocs
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
 from orchestrator.code_review.analyzers.program_execution import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,
+    TABLES,
     one_line,
 )
 
 _NAMES = frozenset({"Dockerfile", "Containerfile"})
-# Suffixes of templates and companion files, which are not Dockerfiles themselves.
-_OTHER_SUFFIXES = frozenset(
-    {".dockerignore", ".md", ".rst", ".txt", ".j2", ".jinja", ".jinja2", ".tmpl", ".tpl",
-     ".template", ".in", ".erb", ".ejs", ".mustache", ".m4", ".sh", ".py", ".js", ".ts", ".go",
-     ".json", ".yml", ".yaml", ".toml", ".patch", ".lock"}
-)  # fmt: skip
+_OTHER_SUFFIXES = frozenset(TABLES["hadolint"]["other_suffixes"].split())
 _PARSE_ERROR = "DL1000"
 # Comments that suppress findings, or name a shell that it does not know.
 _DIRECTIVES = re.compile(rb"(#[ \t]*)(?:hadolint|shellcheck)(?=[ \t])")
@@ -51,19 +48,25 @@ class Hadolint(ProgramAnalyzer):
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
         return simplify_heredocs(_DIRECTIVES.sub(rb"\1-", data))
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
         """Run hadolint; it has no option to select rules, so the caller drops the others."""
-        options = ["--no-fail", "--no-color", "--format=json", "--disable-ignore-pragma"]
-        documents = await self.program.json(options, list(copies.paths), copies.directory)
-        findings = []
-        gaps: dict[str, str] = {}
-        for result in (result for document in documents for result in document):
-            path = copies.path_of(result["file"])
-            line = original_line(copies.text(copies.name_of(result["file"])), result["line"])
-            message = one_line(result["message"]).removesuffix(".")
-            if result["code"] == _PARSE_ERROR:
-                gaps[path] = one_line(f"hadolint cannot parse it: line {line}: {message}")
-            else:
-                column = result["column"]
-                findings.append(RawFinding(result["code"], path, line, message, column=column))
-        return ProgramReport(findings, gaps)
+        documents = await self.documents(TABLES["hadolint"]["options"], copies)
+        return (result for document in documents for result in document)
+
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """A file with an error of syntax."""
+        if result["code"] != _PARSE_ERROR:
+            return None
+        finding = self.finding(result, copies)
+        return finding.path, f": line {finding.line}: {finding.message}"
+
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding:
+        """A finding, at its line in the file itself."""
+        name = copies.name_of(result["file"])
+        return RawFinding(
+            result["code"],
+            copies.paths[name],
+            original_line(copies.text(name), result["line"]),
+            one_line(result["message"]).removesuffix("."),
+            column=result["column"],
+        )

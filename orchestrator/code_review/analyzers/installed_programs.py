@@ -14,15 +14,7 @@ from orchestrator.sandbox.process_confinement import program_files
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What marks a directory that holds a program, its interpreter and its libraries."""
-TLS_FILES = (
-    "/etc/ssl/certs",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/openssl.cnf",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/pki/tls/openssl.cnf",
-)
-"""Public files without which some programs do not start, though they open no connection."""
+_TLS_FILES = program_execution.TABLES["configured"]["tls_files"].split()
 _NODE_MODULES = "node_modules"
 
 
@@ -92,7 +84,11 @@ def _installed(program: str) -> InstalledProgram:
     forms = [form for one in programs for form in (one, os.path.realpath(one))]
     directories = dict.fromkeys(os.path.dirname(form) for form in forms)
     search = os.pathsep.join((*directories, SAFE_PATH))
-    needs += [name for name in TLS_FILES if os.path.exists(name)]
+    needs += [
+        name
+        for name in program_execution.TABLES["configured"]["tls_files"].split()
+        if os.path.exists(name)
+    ]
     places = dict.fromkeys(Path(os.path.realpath(need)) for need in needs)
     return InstalledProgram(path, tuple(places), search)
 

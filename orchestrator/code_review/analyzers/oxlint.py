@@ -1,7 +1,7 @@
 """Oxlint: selected rules about bugs in JavaScript and TypeScript."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -14,11 +14,10 @@ from diffchecks.patterns.template_code_extraction import (
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
-from orchestrator.code_review.analyzers.program_execution import one_line
+from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 
-_SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
+_SUFFIXES = frozenset(TABLES["oxlint"]["suffixes"].split())
 _SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
 _CODE = re.compile(r"([\w-]+)\(([\w-]+)\)")
 _DEFAULT_PLUGIN = "eslint"  # its rules are named without the plugin
@@ -55,35 +54,33 @@ class Oxlint(ProgramAnalyzer):
         found = extract_scripts(path, data.decode("latin-1"))  # keeps every byte
         return [_component(script).encode("latin-1") for script in found]
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run oxlint; a diagnostic without a code means that it cannot parse the file."""
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
+        """Run oxlint."""
         selection = [part for code in sorted(self.codes) for part in ("-D", code)]
-        options = ["--disable-nested-config", "--no-ignore", "--threads=1", "--format=json"]
-        documents = await self.program.json(
-            [*options, "-A", "all", *selection], list(copies.paths), copies.directory, ok=(0, 1)
-        )
-        diagnostics = [each for document in documents for each in document["diagnostics"]]
-        gaps: dict[str, str] = {}
-        for each in diagnostics:
-            if not each.get("code"):
-                where = f"line {each['labels'][0]['span']['line']}: " if each["labels"] else ""
-                why = one_line(f"oxlint cannot parse it: {where}{each['message']}")
-                gaps.setdefault(copies.path_of(each["filename"]), why)
-        found = [self._finding(each, copies) for each in diagnostics if each.get("code")]
-        return ProgramReport([each for each in found if each.path not in gaps], gaps)
+        options = [*TABLES["oxlint"]["options"], *selection]
+        documents = await self.documents(options, copies, ok=(0, 1))
+        return (each for document in documents for each in document["diagnostics"])
 
-    def _finding(self, diagnostic: Mapping[str, Any], copies: FileCopies) -> RawFinding:
-        plugin, rule = _CODE.fullmatch(diagnostic["code"]).groups()  # type: ignore[union-attr]
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """A diagnostic without a code means that it cannot parse the file."""
+        if result.get("code"):
+            return None
+        where = f" line {result['labels'][0]['span']['line']}:" if result["labels"] else ""
+        return copies.path_of(result["filename"]), f":{where} {result['message']}"
+
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding:
+        """A finding, at the first place that it labels."""
+        plugin, rule = _CODE.fullmatch(result["code"]).groups()  # type: ignore[union-attr]
         span = min(
-            (label["span"] for label in diagnostic["labels"]),
-            key=lambda diagnostic: (diagnostic["line"], diagnostic["column"]),
+            (label["span"] for label in result["labels"]),
+            key=lambda span: (span["line"], span["column"]),
         )
         return RawFinding(
             code=rule if plugin == _DEFAULT_PLUGIN else f"{plugin}/{rule}",
-            path=copies.path_of(diagnostic["filename"]),
+            path=copies.path_of(result["filename"]),
             line=span["line"],
             column=span["column"],
-            message=one_line(diagnostic["message"]).removesuffix("."),
+            message=one_line(result["message"]).removesuffix("."),
         )
 
 

@@ -35,47 +35,37 @@ def build_digest() -> str:
     """
     files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted(DATA.parent.rglob("*.py"))]
     files += sorted((*(DATA / "templates").glob("*.yaml"), *TABLES.rglob("*.*")))
+    files.append(Path(__file__).with_name("programs.yaml"))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 
 
-class _FileResult(Struct, frozen=True):
-    """What an analyzer reports on one file that it could analyze; ``version`` is the analyzer's."""
+class _Result(Struct, frozen=True, omit_defaults=True):
+    """A report without gaps on some files, or on one; ``version`` is the analyzer's."""
 
     version: str
-    examined: bool
+    examined: tuple[str, ...]
     findings: tuple[RawFinding, ...]
+    facts: Mapping[str, Any] = {}
 
     def to_bytes(self) -> bytes:
         return json.dumps(to_builtins(self)).encode("ascii")  # keeps paths that are not UTF-8
 
 
-class _TreeResult(Struct, frozen=True):
-    """A whole report without gaps."""
-
-    version: str
-    examined: list[str]
-    findings: tuple[RawFinding, ...]
-    facts: dict[str, Any]
-
-
 # msgspec describes a class to itself when it first converts to it. Two threads that do so at once
 # crash the process, so it is done here, where there is one.
-_DESCRIBED = Decoder(_FileResult), Decoder(_TreeResult)
+_DESCRIBED = Decoder(_Result)
 
 
-def _read_entry(data: bytes, path: str) -> _FileResult | None:
-    """A cache entry, None when it is malformed or about another path."""
+def _read_entry(data: bytes, *paths: str) -> _Result | None:
+    """A cache entry, None when it is malformed or could not be an analyzer's on these paths."""
     try:
-        result = convert(json.loads(data), _FileResult)
+        result = convert(json.loads(data), _Result)
     except ValueError:
         return None
-    return result if _are_sound(result.findings, frozenset({path})) else None
-
-
-def _are_sound(findings: Sequence[RawFinding], paths: frozenset[str]) -> bool:
-    """Whether cached findings could be those of an analyzer on these paths."""
-    return all(raw.path in paths and raw.line >= 1 and not raw.redact for raw in findings)
+    known, findings = frozenset(paths), result.findings
+    sound = all(raw.path in known and raw.line >= 1 and not raw.redact for raw in findings)
+    return result if sound and known.issuperset(result.examined) else None
 
 
 async def run_cached(
@@ -118,13 +108,13 @@ async def _run_on_files(
     return replace(
         report,
         findings=tuple(sorted((*known, *report.findings), key=lambda raw: raw.path)),
-        examined=report.examined | {path for path, result in cached.items() if result.examined},
+        examined=report.examined.union(*(result.examined for result in cached.values())),
     )
 
 
 def _look_up(
     cache: ResultCache, identity: str, root: Path, paths: Sequence[str]
-) -> tuple[dict[str, bytes], dict[str, _FileResult]]:
+) -> tuple[dict[str, bytes], dict[str, _Result]]:
     """Path → key, for files that can be read, and path → cached result."""
     keys: dict[str, bytes] = {}
     with SafeDirectory(root) as side:
@@ -153,7 +143,7 @@ async def _run_on_tree(
     """
     key = hashlib.sha256(f"{build_digest()}\0{identity}".encode()).digest()
     entries = await anyio.to_thread.run_sync(cache.get, [key])
-    known = _read_tree_entry(entries[key], frozenset(paths)) if key in entries else None
+    known = _read_entry(entries[key], *paths) if key in entries else None
     if known is not None:
         examined = frozenset(known.examined)
         return AnalyzerReport(
@@ -161,22 +151,10 @@ async def _run_on_tree(
         )
     report = await analyzer.run(side, paths)
     if report.error is None and not report.gaps and not any(f.redact for f in report.findings):
-        result = _TreeResult(
-            report.version, sorted(report.examined), report.findings, dict(report.facts)
-        )
-        entry = json.dumps(to_builtins(result)).encode("ascii")
-        await anyio.to_thread.run_sync(cache.put, {key: entry})
+        examined_paths = tuple(sorted(report.examined))
+        result = _Result(report.version, examined_paths, report.findings, report.facts)
+        await anyio.to_thread.run_sync(cache.put, {key: result.to_bytes()})
     return report
-
-
-def _read_tree_entry(data: bytes, paths: frozenset[str]) -> _TreeResult | None:
-    """A cached report, None when it is malformed or about other paths."""
-    try:
-        result = convert(json.loads(data), _TreeResult)
-    except ValueError:
-        return None
-    sound = paths.issuperset(result.examined) and _are_sound(result.findings, paths)
-    return result if sound else None
 
 
 def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[str, bytes]:
@@ -186,7 +164,7 @@ def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[s
         if raw.path in findings:
             findings[raw.path].append(raw)
     return {
-        path: _FileResult(report.version, path in report.examined, tuple(found)).to_bytes()
+        path: _Result(report.version, (path,) * (path in report.examined), (*found,)).to_bytes()
         for path, found in findings.items()
         if not any(raw.redact for raw in found)
     }

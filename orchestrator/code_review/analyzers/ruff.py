@@ -19,72 +19,26 @@ from orchestrator.code_review.analyzers.external_program_analyzers import (
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.program_execution import one_line
+from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 
-# The newest that ruff knows, so that new syntax is no error and most names are known. What the
-# project supports is unknown here, so rules about what an older Python lacks do not apply.
-TARGET = "py315"
 SYNTAX = "invalid-syntax"
 UNDEFINED = "F821"
-# Names that no file defines: gettext.install() and IPython add them.
-BUILTINS = 'builtins = ["_", "get_ipython", "display"]'
 
-_OPTIONS = (
-    "check", "--isolated", "--no-cache", "--quiet", "--exit-zero", "--output-format=json",
-    f"--target-version={TARGET}", f"--config={BUILTINS}",
-)  # fmt: skip
+_TABLE = TABLES["ruff"]
 _NOTEBOOK = ".ipynb"
 _SUFFIXES = (".py", ".pyi", ".pyw", _NOTEBOOK)
 # Range suppressions work in spite of --ignore-noqa, so the copy must not have them.
 _SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
-# For these codes a `noqa` says that something is intended: a re-export, a name kept alive.
-_NOQA_HONORED = frozenset({"E722", "F401", "F811", "F841", "RUF006"})
+_NOQA_HONORED = frozenset(_TABLE["noqa_honored"])
 _INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
 _MIN_REEXPORTS = 5  # this many unused imports in one module are re-exports
-_SECRET_WORDS = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
-)
+_SECRET_WORDS = re.compile(_TABLE["secret_words"], re.IGNORECASE)
 _SUPPRESSED = re.compile(r"#\s*ruff\s*;")  # what `prepare` makes of such a comment
-# Fixes that ruff calls unsafe, and why they are none: what changes is the defect itself. Those of
-# SIM220 to SIM223 make a mistake permanent, PIE794 drops the value that counts, and RUF033 changes
-# how a class is called, so they are left out.
-_SOUND_FIXES = frozenset(
-    {
-        "ASYNC105",  # a coroutine that nothing awaits never runs
-        "B006",  # `None` for the default, which the body replaces with a new object
-        "F601",  # proposed only where the key has the same value both times
-        "F841",  # what has an effect stays; unsafe only because a comment may go
-        "PLE1519",  # the decorator that the name asks for
-        "PLE1520",
-        "PLW0133",  # an exception that is made and not raised
-        "PLW1507",  # a copy of `os.environ` that writes to the environment is none
-        "RUF024",  # an object of its own for each key
-        "RUF026",  # what the keyword was meant to say
-        "RUF030",  # the printed text, as the message that an assertion shows
-        "RUF032",  # the number that is written, and not the nearest one in binary
-        "RUF064",  # the mode that is written, read as octal
-    }
-)
-# What is usual in a notebook: the value of a cell's last line is shown, a cell may await, and cells
-# repeat imports and definitions.
-_NOT_IN_NOTEBOOKS = frozenset({"B015", "B018", "F401", "F704", "F811", "PLE1142"})
 _SECURITY = re.compile(r"S\d+")
 _DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
 _CONTEXT_LINES = 3  # around a hash, which show what it is for
 
-# A code that also stands for something harmless; the message tells which it is.
-_HARMLESS = MappingProxyType(
-    {
-        "F401": re.compile(r"find_spec"),  # imported only to test whether it exists
-        "S103": re.compile(r"mask `0o\d*[0145]`"),  # the world may run it but not write to it
-        "S502": re.compile(r"SSLv23"),  # despite its name, the newest version that both sides know
-        "S503": re.compile(r"SSLv23"),
-        "S602": re.compile(r"seems safe"),  # a constant command
-        "S604": re.compile(r"seems safe"),
-        "S605": re.compile(r"seems safe"),
-        "T100": re.compile(r"^Import for"),  # a debugger's front end imports it too
-    }
-)
+_HARMLESS = {code: re.compile(pattern) for code, pattern in _TABLE["harmless"].items()}
 
 
 class Ruff(ProgramAnalyzer):
@@ -128,40 +82,41 @@ class Ruff(ProgramAnalyzer):
         """Remove the comments that suppress findings in spite of the options."""
         return _SUPPRESSION.sub(rb"\1;", data)
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run ruff; a file with a syntax error is a gap, and its findings are dropped."""
-        if await anyio.to_thread.run_sync(copies.mention, b"noqa"):
-            results = await self._results(self.codes - _NOQA_HONORED, copies, "--ignore-noqa")
-            results += await self._results(self.codes & _NOQA_HONORED, copies)
-        else:  # then both say the same, and one run takes half the time
-            results = await self._results(self.codes, copies)
-        gaps: dict[str, str] = {}
-        for result in results:
-            if result["code"] in {SYNTAX, None}:
-                path = copies.path_of(result["filename"])
-                where = f"line {result['location']['row']}"
-                gaps.setdefault(
-                    path, one_line(f"ruff cannot parse it: {where}: {result['message']}")
-                )
-        found = [f for r in results if (f := self._finding(r, copies)) and f.path not in gaps]
-        imports = Counter(f.path for f in found if f.code == "F401")
-        kept = [f for f in found if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS]
-        return ProgramReport(list(_one_per_name(kept)), gaps)
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
+        """Run ruff, twice where there is a ``noqa``, which only some codes honor."""
+        if not await anyio.to_thread.run_sync(copies.mention, b"noqa"):
+            return await self._run(self.codes, copies)  # then both runs say the same
+        strict = await self._run(self.codes - _NOQA_HONORED, copies, "--ignore-noqa")
+        return strict + await self._run(self.codes & _NOQA_HONORED, copies)
 
-    async def _results(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
+    async def _run(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
         if not codes:
             return []
-        options = [*_OPTIONS, *more, f"--select={','.join(sorted(codes))}"]
-        documents = await self.program.json(options, list(copies.paths), copies.directory)
-        return [result for document in documents for result in document]
+        options = [*_TABLE["options"], *more, f"--select={','.join(sorted(codes))}"]
+        return [result for each in await self.documents(options, copies) for result in each]
 
-    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """A file with a syntax error."""
+        if result["code"] not in {SYNTAX, None}:
+            return None
+        where = f"line {result['location']['row']}"
+        return copies.path_of(result["filename"]), f": {where}: {result['message']}"
+
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run ruff, without imports of a module that re-exports, and each undefined name once."""
+        report = await super().analyze(copies)
+        imports = Counter(f.path for f in report.findings if f.code == "F401")
+        kept = [f for f in report.findings if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS]
+        return replace(report, findings=list(_one_per_name(kept)))
+
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """A finding, unless it is of a kind that is harmless there."""
         code, message = result["code"], result["message"]
         name = copies.name_of(result["filename"])
         path = copies.paths[name]
         if code not in self.codes:
             return None
-        if path.endswith(_NOTEBOOK) and code in _NOT_IN_NOTEBOOKS:
+        if path.endswith(_NOTEBOOK) and code in _TABLE["not_in_notebooks"]:
             return None
         if code in _HARMLESS and _HARMLESS[code].search(message):
             return None
@@ -204,7 +159,7 @@ def _one_per_name(found: Iterable[RawFinding]) -> Iterator[RawFinding]:
 def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
     """Ruff's own fix, if it is sound."""
     fix = result["fix"]
-    if not fix or (fix["applicability"] != "safe" and result["code"] not in _SOUND_FIXES):
+    if not fix or (fix["applicability"] != "safe" and result["code"] not in _TABLE["sound_fixes"]):
         return ()
     if any(_SUPPRESSED.search(edit["content"]) for edit in fix["edits"]):
         return ()

@@ -12,20 +12,17 @@ from diffchecks.script_languages import SHELLS, interpreter, is_husky_hook
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
 from orchestrator.code_review.analyzers.program_execution import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,
+    TABLES,
     one_line,
 )
 
 _DIRECTIVES = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
 _SUPPRESSION = re.compile(rb"\b(?:disable|extended-analysis)=")
-# An unknown shell, or a script that it cannot parse; --include must name them like any code.
-_PARSE_ERRORS = frozenset({1071, 1072, 1073})
-# A variable of Make is a constant here, of which nothing is known.
-_ABOUT_CONSTANTS = frozenset({2050, 2078, 2157, 2170, 2193, 2194, 2242})
+_TABLE = TABLES["shellcheck"]
 _CRLF = 1017  # reported for each line; one report is enough
 
 
@@ -67,48 +64,35 @@ class ShellCheck(ProgramAnalyzer):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run ShellCheck; a script that it cannot parse completely is a gap."""
-        numbers = {code.removeprefix("SC") for code in self.codes} | {str(n) for n in _PARSE_ERRORS}
-        options = [
-            "--norc",
-            "--extended-analysis=false",
-            "--format=json1",
-            f"--include={','.join(sorted(numbers))}",
-        ]
-        documents = await self.program.json(
-            options, list(copies.paths), copies.directory, ok=(0, 1)
-        )
-        comments = [comment for document in documents for comment in document["comments"]]
-        gaps: dict[str, str] = {}
-        for comment in comments:
-            if comment["code"] in _PARSE_ERRORS:
-                path = copies.path_of(comment["file"])
-                where = f"line {comment['line']}"
-                gaps.setdefault(
-                    path, one_line(f"shellcheck cannot parse it: {where}: {comment['message']}")
-                )
-        found = [
-            self._finding(comment, copies)
-            for comment in comments
-            if (comment["code"] != _CRLF or comment["line"] == 1)
-            and not (
-                comment["code"] in _ABOUT_CONSTANTS
-                and _is_makefile(copies.path_of(comment["file"]))
-            )
-        ]
-        return ProgramReport([f for f in found if f.path not in gaps], gaps)
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
+        """Run ShellCheck."""
+        numbers = {code.removeprefix("SC") for code in self.codes}
+        numbers.update(map(str, _TABLE["parse_errors"]))
+        options = [*_TABLE["options"], f"--include={','.join(sorted(numbers))}"]
+        documents = await self.documents(options, copies, ok=(0, 1))
+        return (comment for document in documents for comment in document["comments"])
 
-    def _finding(self, comment: Mapping[str, Any], copies: FileCopies) -> RawFinding:
-        name = copies.name_of(comment["file"])
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """A script that it cannot parse completely."""
+        if result["code"] not in _TABLE["parse_errors"]:
+            return None
+        return copies.path_of(result["file"]), f": line {result['line']}: {result['message']}"
+
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """A finding; none about a constant that is a variable of Make."""
+        name, code = copies.name_of(result["file"]), result["code"]
+        if code == _CRLF and result["line"] != 1:
+            return None
+        if code in _TABLE["about_constants"] and _is_makefile(copies.paths[name]):
+            return None
         return RawFinding(
-            code=f"SC{comment['code']}",
+            code=f"SC{code}",
             path=copies.paths[name],
-            line=comment["line"],
-            end_line=comment["endLine"],
-            column=comment["column"],
-            message=one_line(comment["message"]).removesuffix("."),
-            edits=_edits(comment, copies, name),
+            line=result["line"],
+            end_line=result["endLine"],
+            column=result["column"],
+            message=one_line(result["message"]).removesuffix("."),
+            edits=_edits(result, copies, name),
         )
 
 

@@ -1,7 +1,7 @@
 """Typos: known misspellings in prose and in comments, but not in names of code."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,35 +10,25 @@ from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
+from orchestrator.code_review.analyzers.program_execution import TABLES
 
-_PROSE = frozenset({".md", ".markdown", ".rst", ".txt"})
+_TABLE = TABLES["typos"]
+_PROSE = frozenset(_TABLE["prose"].split())
 _NO_PROSE = "cmakelists.txt"
-_HASH_SUFFIXES = (".py", ".pyi", ".rb", ".sh", ".bash")
-_SLASH_SUFFIXES = (
-    ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".kt", ".rs", ".swift", ".php",
-    ".c", ".h", ".cc", ".cpp", ".hpp", ".cs",
-)  # fmt: skip
-_COMMENT_STYLES = {**dict.fromkeys(_HASH_SUFFIXES, "#"), **dict.fromkeys(_SLASH_SUFFIXES, "/*")}
-# Lists of names, not sentences.
-_WORD_LISTS = re.compile(
-    r"(?:requirements|constraints|authors|contributors|licen[cs]e|copying|robots|words?|dict"
-    r"|spelling)",
-    re.IGNORECASE,
-)
-_FOREIGN = re.compile(
-    r"(?:^|/)(?:locales?|i18n|l10n|lang|translations?|vendor|node_modules|testdata|fixtures)/"
-    r"|[._-](?!en)[a-z]{2}(?:[-_][A-Za-z]{2,4})?\.(?:md|rst|txt)$"
-    r"|(?:^|/)(?!en|js|py|go|ui|db|ci|qa)[a-z]{2}(?:-[A-Za-z]{2,4})?/.*\.(?:md|rst|txt)$"
-)
+_COMMENT_STYLES = {
+    suffix: style for style, suffixes in _TABLE["comments"].items() for suffix in suffixes.split()
+}
+_WORD_LISTS = re.compile(_TABLE["word_lists"], re.IGNORECASE)
+_FOREIGN = re.compile("|".join(_TABLE["foreign"]))
 _COMMENT = {"#": re.compile(r"\s*#(?!!)(.*)"), "/*": re.compile(r"\s*(?://|/\*|\*)(.*)")}
 _TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
-# Parts of prose that are no words: code, links, mail addresses, paths, names with punctuation.
-_NOT_WORDS = re.compile(
-    r"``[^`]*``|`[^`]*`|<[^>]*>|\]\([^)]*\)|\w+://\S+|\S+@\S+|[\w.-]*[/\\_]\S*|\"[^\" ]*\"|'\w+'"
-    r"|\w+\(\S*|\w+(?:[.:=]+\w+)+\S*|\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*|@param\s+\w+|\w*\*\w+\*\w+|\w*\d\w*|[$%@#-]\w+"
-)
+_NOT_WORDS = re.compile("|".join(_TABLE["not_words"]))
+_MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
+_ENGLISH = re.compile(_TABLE["english"], re.IGNORECASE)
+_WORDS = re.compile("|".join(_TABLE["not_words"]))
 _MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
@@ -87,22 +77,13 @@ class Typos(ProgramAnalyzer):
             return None
         return text.encode()
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
         """Run typos; its exit code is 2 when it finds something."""
-        options = ["--isolated", "--no-ignore", "--hidden", "--no-check-filenames"]
-        documents = await self.program.json(
-            [*options, "--format=sarif", "--threads=1"],
-            list(copies.paths),
-            copies.directory,
-            ok=(0, 2),
-        )
-        results = [
-            result for each in documents for run in each["runs"] for result in run["results"]
-        ]
-        found = (self._finding(result, copies) for result in results)
-        return ProgramReport([each for each in found if each is not None], {})
+        documents = await self.documents(_TABLE["options"], copies, ok=(0, 2))
+        return (result for each in documents for run in each["runs"] for result in run["results"])
 
-    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """A misspelling of a word that is long enough, and no name."""
         place = result["locations"][0]["physicalLocation"]
         name = copies.name_of(place["artifactLocation"]["uri"])
         message = result["message"]["markdown"]

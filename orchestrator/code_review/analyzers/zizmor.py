@@ -1,8 +1,8 @@
 """Zizmor: selected audits of GitHub workflows, actions and Dependabot configuration."""
 
 import re
-from collections.abc import Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -10,15 +10,10 @@ from diffchecks.check_io import RawFinding
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
-from orchestrator.code_review.analyzers.program_execution import ProgramFailed, one_line
+from orchestrator.code_review.analyzers.program_execution import TABLES, ProgramFailed, one_line
 
-_OPTIONS = (
-    "--offline", "--no-config", "--no-ignores", "--no-progress", "--color=never", "--quiet",
-    "--format=json-v1", "--no-exit-codes", "--strict-collection",
-    "--persona=regular", "--min-severity=medium", "--min-confidence=medium",
-)  # fmt: skip
+_TABLE = TABLES["zizmor"]
 _CANNOT_PARSE = (1, 3)  # exit codes: one input, or every input, is no workflow or action
 _CONFIDENCE = MappingProxyType({"Low": 0.4, "Medium": 0.7, "High": 1.0})
 
@@ -28,30 +23,8 @@ _DEPENDABOT = re.compile(r"\.github/dependabot\.ya?ml")
 _ACTION = re.compile(r"(?:.*/)?action\.ya?ml", re.DOTALL)
 _RUNS = re.compile(rb"^runs\s*:", re.MULTILINE)
 
-# Text that the author of an issue or a pull request controls.
-_UNTRUSTED_INPUT = re.compile(
-    r"github\.head_ref\b|github\.event\.(?:issue|pull_request|comment|review|discussion|"
-    r"workflow_run|head_commit|commits|pages)\b[^}]*\."
-    r"(?:title|body|message|ref|label|email|name|page_name|head_branch|default_branch"
-    r"|display_title)\b"
-)
-_BRANCH_REF = re.compile(r"@(?:main|master|trunk|dev|devel|develop|HEAD)\b")
-_CHECKS_OUT_PULL_REQUEST = re.compile(
-    r"(?:^|[\s{,-])[\"']?(?:ref|repository)[\"']?\s*:.*"
-    r"(?:head_ref|pull_request\.(?:head|number)|event\.number|workflow_run\.head|refs/pull/)"
-    r"|\bgh pr checkout\b|\bgit fetch\b.*\bpull/",
-    re.MULTILINE,
-)
-
-# Only some findings of these audits are defects; the cited line, or the whole file, tells which.
-_AT_LINE = MappingProxyType(
-    {
-        "excessive-permissions": re.compile(r"write-all"),
-        "template-injection": _UNTRUSTED_INPUT,
-        "unpinned-uses": _BRANCH_REF,
-    }
-)
-_IN_FILE = MappingProxyType({"dangerous-triggers": _CHECKS_OUT_PULL_REQUEST})
+_AT_LINE = {code: re.compile(pattern) for code, pattern in _TABLE["at_line"].items()}
+_IN_FILE = {code: re.compile(pattern) for code, pattern in _TABLE["in_file"].items()}
 
 
 class Zizmor(ProgramAnalyzer):
@@ -76,31 +49,30 @@ class Zizmor(ProgramAnalyzer):
             return None
         return data
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run zizmor; a file that it cannot parse is a gap, and the others are analyzed."""
-        results, unparsed = await self._results(list(copies.paths), copies)
-        found = (self._finding(result, copies) for result in results)
-        why = "zizmor cannot parse it as a workflow, an action or Dependabot configuration"
-        return ProgramReport(
-            [f for f in found if f is not None], {copies.paths[name]: why for name in unparsed}
-        )
+    async def results(self, copies: FileCopies) -> Iterable[Any]:
+        """Run zizmor; of a copy that it cannot parse, found by bisection, the name is a result."""
+        return await self._bisect(list(copies.paths), copies.directory)
 
-    async def _results(self, names: list[str], copies: FileCopies) -> tuple[list[Any], list[str]]:
-        """Its results, and the copies that it cannot parse: found by bisection."""
+    async def _bisect(self, names: list[str], directory: Path) -> list[Any]:
         try:
-            documents = await self.program.json(_OPTIONS, names, copies.directory)
+            documents = await self.program.json(_TABLE["options"], names, directory)
         except ProgramFailed as error:
             if error.code not in _CANNOT_PARSE:
                 raise
             if len(names) == 1:
-                return [], names
-            middle = len(names) // 2
-            results, unparsed = await self._results(names[:middle], copies)
-            more_results, more_unparsed = await self._results(names[middle:], copies)
-            return results + more_results, unparsed + more_unparsed
-        return [result for document in documents for result in document], []
+                return names
+            halves = names[: len(names) // 2], names[len(names) // 2 :]
+            return [each for half in halves for each in await self._bisect(half, directory)]
+        return [result for document in documents for result in document]
 
-    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
+    def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
+        """A file that is not what its path says."""
+        if not isinstance(result, str):
+            return None
+        return copies.paths[result], " as a workflow, an action or Dependabot configuration"
+
+    def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
+        """A finding, where the cited line or the file shows that it is a defect."""
         code = result["ident"]
         if code not in self.codes:
             return None
