@@ -1,6 +1,6 @@
 """What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -8,18 +8,14 @@ import anyio
 from anyio import to_thread
 
 from diffchecks.safe_paths import unsafe_path_reason
-from orchestrator.code_review.change.file_export import write_files
+from orchestrator.code_review.change.file_export import write_files, writing
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
-from orchestrator.errors import StoreError
 
 SideName = Literal["base", "head"]
 SIDES: tuple[SideName, ...] = ("base", "head")
-
-_FILES_AT_ONCE = 256
-_BYTES_AT_ONCE = 8 << 20
 
 
 def split_lines(text: str) -> list[str]:
@@ -86,25 +82,11 @@ class Contents:
                 refused[path] = why
             else:
                 paths_of_blob.setdefault(entries[path], []).append(path)
-        pending: list[tuple[str, bytes]] = []
-        held = 0
 
-        async def flush() -> None:
-            nonlocal held
-            try:
-                refused.update(await to_thread.run_sync(write_files, root, list(pending)))
-            except OSError as error:
-                raise StoreError(f"{root} cannot be written: {error.strerror}") from None
-            pending.clear()
-            held = 0
+        async def write(blobs: Sequence[tuple[str, bytes]]) -> None:
+            files = [(path, data) for blob, data in blobs for path in paths_of_blob[blob]]
+            with writing(root):
+                refused.update(await to_thread.run_sync(write_files, root, files))
 
-        async def keep(blob: str, data: bytes) -> None:
-            nonlocal held
-            pending.extend((path, data) for path in paths_of_blob[blob])
-            held += len(data)
-            if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
-                await flush()
-
-        await self.objects.each(list(paths_of_blob), keep)
-        await flush()
+        await self.objects.in_batches(list(paths_of_blob), write)
         return refused

@@ -14,12 +14,13 @@ from orchestrator.sandbox import scratch_directory
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it."""
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Say which of our places cannot be written."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as refused:
-        raise StoreError(f"{path} cannot be written: {refused.strerror}") from None
+        raise StoreError(f"{place} cannot be written: {refused.strerror}") from None
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """Packs files of both sides of a change for checks that read whole trees."""
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 from anyio import to_thread
@@ -11,11 +9,7 @@ from anyio import to_thread
 from diffchecks.packed_files import Place, append_contents, write_index
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName
-from orchestrator.errors import StoreError
-
-_BYTES_AT_ONCE = 8 << 20
-
-T = TypeVar("T")
+from orchestrator.code_review.change.file_export import writing
 
 
 class FilePacking:
@@ -51,35 +45,20 @@ class FilePacking:
                 return
             await self._write(dict.fromkeys(blobs.values()))
             places.update((path, self._of_blob[blob]) for path, blob in blobs.items())
-            await self._run(partial(write_index, self._root / side, places))
+            with writing(self._root):
+                await to_thread.run_sync(write_index, self._root / side, places)
 
     async def _write(self, blobs: Iterable[str]) -> None:
         """Append the contents of what is not packed yet."""
-        pending: dict[str, bytes] = {}
-        held = 0
 
-        async def flush() -> None:
-            nonlocal held
-            root = self._root / SIDES[0]
-            at = await self._run(partial(append_contents, root, pending.values()))
-            for blob, data in pending.items():
+        async def append(files: Sequence[tuple[str, bytes]]) -> None:
+            contents = [data for _, data in files]
+            with writing(self._root):
+                at = await to_thread.run_sync(append_contents, self._root / SIDES[0], contents)
+            for blob, data in files:
                 self._of_blob[blob] = (at, len(data))
                 at += len(data)
-            pending.clear()
-            held = 0
 
-        async def keep(blob: str, data: bytes) -> None:
-            nonlocal held
-            pending[blob] = data
-            held += len(data)
-            if held >= _BYTES_AT_ONCE:
-                await flush()
-
-        await self._contents.objects.each([b for b in blobs if b not in self._of_blob], keep)
-        await flush()
-
-    async def _run(self, write: Callable[[], T]) -> T:
-        try:
-            return await to_thread.run_sync(write)
-        except OSError as error:
-            raise StoreError(f"{self._root} cannot be written: {error.strerror}") from None
+        await self._contents.objects.in_batches(
+            [b for b in blobs if b not in self._of_blob], append
+        )

@@ -27,10 +27,6 @@ def _paths_of(change: Change, path: str) -> tuple[str, ...]:
     return (path,)
 
 
-def _escape_control_characters(output: bytes) -> str:
-    return output.decode("utf-8", "replace")
-
-
 async def diff(change: Change, path: str | None = None) -> list[NumberedFileDiff]:
     """The change as a diff by file, with line numbers; empty when the path did not change.
 
@@ -42,7 +38,7 @@ async def diff(change: Change, path: str | None = None) -> list[NumberedFileDiff
         "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "-U3", "--full-index", *PLAIN_DIFF,
         change.base_tree, change.head_tree, *only,
     )  # fmt: skip
-    return number_lines(_escape_control_characters(output))
+    return number_lines(output.decode("utf-8", "replace"))
 
 
 async def _head(git: Git, change: Change) -> str:
@@ -88,7 +84,7 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
         "--",
         path,
     )
-    return _escape_control_characters(output)
+    return output.decode("utf-8", "replace")
 
 
 async def change_log(change: Change, limit: int = 20) -> str:
@@ -108,7 +104,7 @@ async def change_log(change: Change, limit: int = 20) -> str:
         f"^{change.base}",
         "--",
     )
-    entries = _escape_control_characters(output).split("\0")
+    entries = output.decode("utf-8", "replace").split("\0")
     return "\n\n".join(entry.strip()[:_MESSAGE_AT_MOST] for entry in entries if entry.strip())
 
 
@@ -129,7 +125,7 @@ async def count_fixes(change: Change) -> int:
     except InputError:
         return 0
     counts = Counter[str]()
-    for record in _escape_control_characters(output).split("\x01"):
+    for record in output.decode("utf-8", "replace").split("\x01"):
         subject, _, names = record.partition("\n")
         touched = names.split("\n")
         if _FIX.search(subject) and len(touched) <= _MAX_FIX_FILES:
@@ -157,4 +153,4 @@ async def blame(change: Change, path: str, start: int, end: int) -> str:
         "--",
         path,
     )
-    return _escape_control_characters(output)
+    return output.decode("utf-8", "replace")

@@ -10,13 +10,13 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from diffchecks.data_files import read_names
+from diffchecks.data_files import parse_yaml, read_names
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
@@ -30,13 +30,18 @@ LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
-# What is run or built is source, whatever bytes stand in it: shells and browsers read past a NUL.
-_SOURCE = re.compile(
-    r"\.(?:py[iwx]?|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|rb|rake|erb|php|pl|pm"
-    r"|lua|rs|swift|cs|fs|vb|vbs|c|cc|cpp|h|hpp|m|mm|sh|bash|zsh|fish|ps1|psm1|bat|cmd|sql|html?|xml"
-    r"|json|ya?ml|toml|ini|cfg|tf)\Z|(?:^|/)(?:Dockerfile|Containerfile|Makefile|Jenkinsfile)[^/]*\Z",
-    re.IGNORECASE,
-)
+_KINDS = parse_yaml(Path(__file__).with_name("file_kinds.yaml").read_bytes())
+
+
+def _named(kind: str) -> re.Pattern[str]:
+    return re.compile(_KINDS[kind], re.IGNORECASE)
+
+
+def _magic(beginnings: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(beginning.encode("latin-1") for beginning in beginnings)
+
+
+_SOURCE = _named("source")
 # By its name, or by the digest that bundlers put into it: of both cases with a digit, or in hex.
 _MINIFIED = re.compile(
     r"(?:\.min|[.-](?:(?=[A-Za-z_-]*\d)(?=[a-z0-9_-]*[A-Z])[\w-]{8}|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,20})"
@@ -49,53 +54,12 @@ _NO_CONTENTS = (
     "binary: the patch says that it differs and holds no contents; git diff --binary includes them"
 )
 _ENCODED = "binary: its contents are encoded in the patch; review it in the repository it changes"
-# By the first bytes as well: a program renamed to *.png is none of these.
-_MEDIA: Mapping[str, tuple[bytes, ...]] = {
-    ".png": (b"\x89PNG\r\n\x1a\n",),
-    ".jpg": (b"\xff\xd8\xff",),
-    ".jpeg": (b"\xff\xd8\xff",),
-    ".gif": (b"GIF87a", b"GIF89a"),
-    ".webp": (b"RIFF",),
-    ".bmp": (b"BM",),
-    ".ico": (b"\0\0\1\0",),
-    ".tif": (b"II*\0", b"MM\0*"),
-    ".tiff": (b"II*\0", b"MM\0*"),
-    ".woff": (b"wOFF",),
-    ".woff2": (b"wOF2",),
-    ".ttf": (b"\0\1\0\0", b"true"),
-    ".otf": (b"OTTO",),
-    ".mp3": (b"ID3", b"\xff\xfb"),
-    ".ogg": (b"OggS",),
-    ".wav": (b"RIFF",),
-    ".flac": (b"fLaC",),
-    ".webm": (b"\x1aE\xdf\xa3",),
-}
-# What a computer runs though nobody can read it: by its first bytes, or packed, by its name.
-_MACH_O = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf")  # in either byte order
-_COMPILED = (
-    *(b"\x7fELF", b"MZ", b"\0asm", b"\xca\xfe\xba\xbe", b"dex\n"),
-    *(_MACH_O + tuple(magic[::-1] for magic in _MACH_O)),
-)
-_COMPILED_NAME = re.compile(
-    r"\.(?:py[co]|class|[jwe]ar|aar|apk|whl|egg|so(?:\.\d+)*|dll|dylib|exe|msi|node|wasm|nupkg|gem|deb|rpm)\Z",
-    re.IGNORECASE,
-)
+_MEDIA = {suffix: _magic(beginnings) for suffix, beginnings in _KINDS["media"].items()}
+_COMPILED, _COMPILED_NAME = _magic(_KINDS["compiled"]), _named("compiled_name")
 _IS_COMPILED = "binary: a compiled program, which the analyzers cannot read"
-# What is unpacked before it is read, or run: by its first bytes or its name.
-_ARCHIVE = (
-    *(b"PK\3\4", b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"),
-    *(b"Rar!\x1a\7", b"!<arch>\n"),
-)
+_ARCHIVE, _ARCHIVE_NAME = _magic(_KINDS["archive"]), _named("archive_name")
 _TAR, _TAR_AT = b"ustar", 257
-_ARCHIVE_NAME = re.compile(
-    r"\.(?:zip|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst|7z|rar|cpio|a|lib)\Z", re.IGNORECASE
-)
-# Documents and tables that are packed, by formats that hold no programs.
-_PACKED_DATA = re.compile(
-    r"\.(?:docx|xlsx|pptx|od[tspg]|epub|svgz|npz|parquet"
-    r"|(?:csv|tsv|txt|json[l5]?|ndjson|geojson)\.(?:gz|bz2|xz|zst))\Z",
-    re.IGNORECASE,
-)
+_PACKED_DATA = _named("packed_data")
 _IS_ARCHIVE = "binary: an archive, which the analyzers cannot read"
 _ONLY_MOVED = "binary: only moved, with the bytes that base has"
 _WRAPPER = "binary: a Gradle wrapper, byte for byte as Gradle published it"

@@ -13,11 +13,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from orchestrator.code_review.change.file_export import (
-    make_directory,
-    temporary_directory,
-    write_files,
-)
+from orchestrator.code_review.change.file_export import temporary_directory, write_files, writing
 from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import STATE, is_directory, resolve_path
@@ -33,7 +29,7 @@ from orchestrator.code_review.change.worktree_modifications import (
     list_index,
 )
 from orchestrator.engine.task_groups import run_both
-from orchestrator.errors import InputError, StoreError
+from orchestrator.errors import InputError
 
 NOTE_SECONDS = 5.0
 """For finding out whether there are changes that are not committed."""
@@ -63,11 +59,9 @@ async def open_extra_store(git: Git, scratch: Path) -> Git:
 
 
 def _write_alternates(objects: Path, line: bytes) -> None:
-    make_directory(objects / "info")
-    try:
+    with writing(objects):
+        (objects / "info").mkdir(parents=True, exist_ok=True)
         (objects / "info" / "alternates").write_bytes(line)
-    except OSError as refused:
-        raise StoreError(f"{objects} cannot be written: {refused.strerror}") from None
 
 
 async def _find_top(repo: Path) -> Path:

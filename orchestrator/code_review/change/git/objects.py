@@ -23,6 +23,7 @@ MAX_BLOB = 64 << 20  # bytes that are ever held of one object
 Kind = Literal["blob", "tree", "commit"]
 
 _WINDOW = 128  # requests sent ahead; they fit a pipe, so that sending never waits for reading
+_FILES_AT_ONCE, _BYTES_AT_ONCE = 256, 8 << 20  # of a batch
 _SECONDS = 60.0  # that git may say nothing
 
 _BROKEN = (
@@ -136,6 +137,21 @@ class Objects:
                 except BaseException:
                     await self._end()
                     raise
+
+    async def in_batches(
+        self, oids: Sequence[str], consume: Callable[[Sequence[tuple[str, bytes]]], Awaitable[None]]
+    ) -> None:
+        """Hand blobs to ``consume``, id and bytes, many at a time; the last batch may be empty."""
+        pending: list[tuple[str, bytes]] = []
+
+        async def keep(oid: str, data: bytes) -> None:
+            pending.append((oid, data))
+            if len(pending) >= _FILES_AT_ONCE or sum(len(d) for _, d in pending) >= _BYTES_AT_ONCE:
+                await consume(pending)
+                pending.clear()
+
+        await self.each(oids, keep)
+        await consume(pending)
 
     async def _ask(self, window: Sequence[str]) -> None:
         process = self._process or self._start()
