@@ -276,7 +276,7 @@ def _iterations(state: ReviewState) -> tuple[VerdictIteration, ...]:
 def _usage(state: ReviewState) -> RunUsage:
     journal = state.journal
     spent: Cost = journal.spent()
-    calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
+    calls = [record for key, record in journal.ended if Key.parse(key).step == "model"]
     replies = [call.body["value"] for call in calls if "value" in call.body]
     usages = [convert(reply["usage"], Usage) for reply in replies]
     # A failed call may have been billed, so its recorded cost is the worst case.
@@ -347,7 +347,7 @@ def _provenance(state: ReviewState) -> Provenance:
     models = {
         value.get("model", "")
         for key, value in journal.outcomes().items()
-        if Key.parse(key).is_model_call
+        if Key.parse(key).step == "model"
     }
     return Provenance(
         version=__version__,

@@ -47,7 +47,6 @@ from orchestrator.code_review.verdict.model import LIMIT_RAISED
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
-from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
@@ -356,7 +355,7 @@ def _budget_met(state: ReviewState) -> str:
     for result in sorted(state.round.results, key=lambda result: result.agent):
         if result.status == "budget":
             return result.detail
-    for refusal in state.journal.refusals(iteration_root(state.round.number)).values():
+    for refusal in state.journal.refusals(str(state.round.number)).values():
         if refusal.code == BudgetExhausted.code:
             return refusal.reason
     return ""
@@ -368,7 +367,7 @@ def _human_needed(state: ReviewState) -> str:
         tool for rule in state.given.catalog.verdict_policy.required_checks for tool in rule.tools
     }
     for done in state.rounds:
-        for call in calls_under(state.journal, iteration_root(done.number)):
+        for call in calls_under(state.journal, str(done.number)):
             required = call.code == NotPermitted.code and call.tool in needed
             if call.refusal and (required or call.code == ApprovalRequired.code):
                 return call.refusal.reason

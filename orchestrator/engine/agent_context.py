@@ -11,7 +11,7 @@ compaction of a full window changes earlier messages, and the journal records it
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.common_contract import common_contract, contract_name, describe_answer
@@ -191,10 +191,10 @@ class Context:
         if self._window is None:
             return
         room = self._window - self._standing.max_tokens
-        known = self._journal.noted(turn.left_out)
+        known = self._journal.noted(turn.at("left_out"))
         if known is not None:
-            self._leave_out(Omission.from_json(known))
-        elif not self._journal.recorded(turn.model_call) and not self._fits(model, room):
+            self._leave_out(convert(known, Omission))
+        elif not self._journal.recorded(turn.at("model")) and not self._fits(model, room):
             omission = smallest_omission(
                 self.messages,
                 self._nonce,
@@ -207,7 +207,8 @@ class Context:
                     f"({self._window} tokens, answer included); "
                     "narrow the task, or choose a model with a larger one"
                 )
-            self._journal.note(turn.left_out, omission.to_json())
+            body = {"observations": [*omission.observations], "exchanges": omission.exchanges}
+            self._journal.note(turn.at("left_out"), body)
 
     def _role_text(self, sections: Sequence[PromptSection], kind: str) -> str:
         """What differs between the agents of a run: role, skills, bounds and report."""

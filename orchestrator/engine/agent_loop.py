@@ -246,11 +246,11 @@ class _Work:
     def _why_last(self) -> str:
         """Why the next turn must be the report, or empty; a recorded reason is reused."""
         journal, turn = self._runtime.journal, self._key.in_turn(self._turn + 1)
-        if (known := journal.noted(turn.last_turn)) is not None:
+        if (known := journal.noted(turn.at("last_turn"))) is not None:
             return str(known["why"])
-        why = "" if journal.recorded(turn.model_call) else self._what_ends()
+        why = "" if journal.recorded(turn.at("model")) else self._what_ends()
         if why:
-            journal.note(turn.last_turn, {"why": why})
+            journal.note(turn.at("last_turn"), {"why": why})
         return why
 
     def _what_ends(self) -> str:
@@ -282,16 +282,16 @@ class _Work:
                 self._malformed = MAX_REPORT_CORRECTIONS + 1
             self._last_malformed = text
             return None, errors
-        earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.report)
+        earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.at("report"))
         if noted is not None and earlier is None:
             # A resumed run must send back the same errors, whatever was recorded later.
             self.sent_back = noted["report"]
             return self.sent_back, list(noted["errors"])
         report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
         if errors and earlier is None and self._turn < self._spec.bounds.turns:
-            self._runtime.journal.note(self._key.report, {"report": report, "errors": errors})
+            self._runtime.journal.note(self._key.at("report"), {"report": report, "errors": errors})
             # Redacted as in the journal: the errors show lines of files, which may hold a secret.
-            noted = self._runtime.journal.noted(self._key.report) or {}
+            noted = self._runtime.journal.noted(self._key.at("report")) or {}
             self.sent_back = noted["report"]
             return self.sent_back, list(noted["errors"])
         return report, []
@@ -310,7 +310,7 @@ def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResul
 async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
     """One model call as an effect: paid for once, and never beyond the budget that is left."""
     journal, model, request = runtime.journal, runtime.model, context.request()
-    key, at = str(turn.model_call), str(turn)
+    key, at = str(turn.at("model")), str(turn)
 
     async def admit() -> tuple[tuple[Request, Cost], Reservation]:
         # Not part of the recorded request: a resumed run has another amount left.

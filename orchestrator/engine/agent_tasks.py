@@ -154,7 +154,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> LoopRe
                 result = await escalate(task, runtime, account)
         except TimeoutError:
             result = LoopResult(spec.name, "timeout", detail="it ran out of time")
-            if (sent_back := journal.noted(task.key.report)) is not None:
+            if (sent_back := journal.noted(task.key.at("report"))) is not None:
                 result = LoopResult(spec.name, "ok", report=sent_back["report"])
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
@@ -190,7 +190,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> LoopR
     tried: list[LoopResult] = []
     left: set[str] = set()
     for number, stage in enumerate(stages, 1):
-        attempt = task.key.in_attempt(number)
+        attempt = replace(task.key, attempt=number)
         brief = task.brief
         if change is not None:
             _record(change, attempt, spec.name, runtime)

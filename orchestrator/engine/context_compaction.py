@@ -11,12 +11,11 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.types import Block, Json, Message, Opaque, Text, ToolCall, ToolResult
+from orchestrator.engine.types import Block, Message, Opaque, Text, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import frame
 
 TARGET_SHARE = 0.75
@@ -39,15 +38,6 @@ class Omission(Struct, frozen=True):
 
     observations: tuple[str, ...] = ()
     exchanges: int = 0
-
-    def to_json(self) -> dict[str, Json]:
-        """The body of the journal's note."""
-        return {"observations": list(self.observations), "exchanges": self.exchanges}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Json]) -> Self:
-        """The inverse of ``to_json``."""
-        return cls(tuple(value["observations"]), value["exchanges"])
 
 
 def smallest_omission(

@@ -46,7 +46,7 @@ async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]])
     for key, (agent, question) in questions.items():
         request = {"agent": agent, "question": question}
         try:
-            value = await journal.effect(key.answer, request, nobody)
+            value = await journal.effect(key.at("answer"), request, nobody)
             answers[key] = value["answer"]
         except AnswerPending:
             pending[str(key)] = question
@@ -105,5 +105,5 @@ async def record_answer(
         return EffectResult({"answer": text, "who": who, "at": now})
 
     request = {"agent": found.agent, "question": found.question}
-    await journal.effect(Key.parse(found.name).answer, request, perform)
+    await journal.effect(Key.parse(found.name).at("answer"), request, perform)
     return found

@@ -19,7 +19,7 @@ tool called ``model`` is not ambiguous.
 
 import re
 from functools import lru_cache
-from typing import Self
+from typing import Literal, Self, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -59,19 +59,16 @@ TOPICS = (
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 
+Step = Literal["model", "left_out", "last_turn", "report", "loop", "answer"]
+
 _TASK = re.compile(
     rf"(?!(?:{'|'.join(TOPICS)})(?:/|$))"
     rf"(?:(?P<iteration>[1-9][0-9]*)/)?(?:(?P<named>{'|'.join(NAMED_PARTS)})/(?P<name>[^/]+)|(?P<part>[^/]+))"
     r"(?:/attempt(?P<attempt>[1-9][0-9]*))?(?:/question(?P<question>[1-9][0-9]*))?(?:/turn(?P<turn>[1-9][0-9]*))?"
-    r"(?:/tool(?P<position>[1-9][0-9]*)/(?P<tool>.*)|/(?P<step>model|left_out|last_turn|report|loop|answer))?",
+    rf"(?:/tool(?P<position>[1-9][0-9]*)/(?P<tool>.*)|/(?P<step>{'|'.join(get_args(Step))}))?",
     re.DOTALL,
 )
 _TOPIC = re.compile(r"(?P<part>[^/]*)(?:/(?P<number>[1-9][0-9]*))?(?:/(?P<subject>.*))?", re.DOTALL)
-
-
-def iteration_root(number: int) -> str:
-    """The key under which everything of one iteration is recorded."""
-    return str(number)
 
 
 class Key(Struct, frozen=True):
@@ -86,7 +83,7 @@ class Key(Struct, frozen=True):
         turn: of the agent, from 1.
         position: of a tool call in its turn, from 1.
         tool: the tool that is called.
-        step: ``model``, ``left_out``, ``last_turn``, ``report``, ``loop``, ``answer`` or empty.
+        step: a ``Step``, or empty.
         number: of numbered notes of one topic, from 1.
         subject: what a topic's key is about, such as the key of a call.
     """
@@ -138,57 +135,18 @@ class Key(Struct, frozen=True):
         """The text after the task or the topic; empty for these themselves."""
         return str(self).removeprefix(str(self.task)).removeprefix("/")
 
-    @property
-    def model_call(self) -> "Key":
-        """The model call of this turn."""
-        return replace(self, step="model")
-
-    @property
-    def left_out(self) -> "Key":
-        """The note of what compaction left out before this turn."""
-        return replace(self, step="left_out")
-
-    @property
-    def last_turn(self) -> "Key":
-        """The note of why the agent is told to report in this turn."""
-        return replace(self, step="last_turn")
-
-    @property
-    def report(self) -> "Key":
-        """The note of a report that was sent back in this attempt."""
-        return replace(self, step="report")
-
-    @property
-    def loop(self) -> "Key":
-        """The note of why loop detection ended this attempt."""
-        return replace(self, step="loop")
-
-    @property
-    def answer(self) -> "Key":
-        """A person's answer to the question at this key."""
-        return replace(self, step="answer")
-
-    @property
-    def is_model_call(self) -> bool:
-        """Whether it is the key of a model call."""
-        return self.step == "model"
+    def at(self, step: Step) -> Self:
+        """A step of this turn, of this attempt (``report``, ``loop``) or question (``answer``)."""
+        return replace(self, step=step)
 
     @property
     def is_escalation(self) -> bool:
         """Whether it is the key of an escalation's note."""
         return bool(self.attempt and not (self.turn or self.step))
 
-    def in_attempt(self, number: int) -> Self:
-        """An attempt at this task, from 1."""
-        return replace(self, attempt=number)
-
     def in_turn(self, number: int) -> Self:
         """A turn of this attempt, from 1."""
         return replace(self, turn=number)
-
-    def in_question(self, number: int) -> Self:
-        """A question that this task asks, from 1."""
-        return replace(self, question=number)
 
     def tool_call(self, position: int, tool: str) -> Self:
         """A tool call of this turn, from 1."""

@@ -104,7 +104,7 @@ class LoopDetector:
     def _cut(self, why: str) -> None:
         if not self.reason:
             self.reason = f"it went round in circles: {why}"
-            self._journal.note(self._key.loop, {"state": "cut", "why": why})
+            self._journal.note(self._key.at("loop"), {"state": "cut", "why": why})
 
 
 def _seen(result: ToolResult) -> str:

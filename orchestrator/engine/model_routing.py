@@ -52,16 +52,3 @@ def candidate_models(
         later = (stage for stage in first.next_stages if stage != HUMAN)
         found += [first, *(choose_model(replace(spec, model=stage)) for stage in later)]
     return found
-
-
-def at_another_vendor(
-    spec: AgentSpec, finder: AgentSpec, choose_model: Callable[[AgentSpec], ModelChoice]
-) -> AgentSpec:
-    """An agent, at another vendor than the finder if the run has one; else unchanged.
-
-    ``choose_model(finder).vendor`` is the finder's vendor.
-    """
-    own = choose_model(spec)
-    if own.vendor != choose_model(finder).vendor or not own.elsewhere:
-        return spec
-    return replace(spec, model=own.elsewhere[0])

@@ -72,11 +72,11 @@ class RecordedConversations:
         for number in range(1, call.turn + 1):
             turn = attempt.in_turn(number)
             self._add_texts(found, turn, results)
-            note = self._newest(Note, "note", str(turn.left_out))
+            note = self._newest(Note, "note", str(turn.at("left_out")))
             if note.exchanges is not UNSET:
                 omission = Omission(note.observations, note.exchanges)
                 self._leave_out(found, number, omission)
-            ended = self._newest(Outcome, "outcome", str(turn.model_call))
+            ended = self._newest(Outcome, "outcome", str(turn.at("model")))
             if number < call.turn and ended.value:
                 answer = decode(ended.value, type=Response)
                 found.messages.append(Message("assistant", answer.blocks))
@@ -86,7 +86,7 @@ class RecordedConversations:
 
     def _add_texts(self, found: Conversation, turn: Key, results: list[ToolResult]) -> None:
         """Append what was added between the last answer and a call."""
-        named = self._begun(str(turn.model_call)).request.texts
+        named = self._begun(str(turn.at("model"))).request.texts
         texts = [(kind, self.data(name)) for kind, name in named]
         blocks = compose_blocks(texts)
         if results or blocks:

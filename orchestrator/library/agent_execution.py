@@ -1,7 +1,6 @@
 """Runs one agent in a program's run: opens its model and registers its tools."""
 
 import os
-from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -124,25 +123,6 @@ def open_text_guards(journal: Journal, chosen: Mapping[str, Action]) -> TextGuar
             raise InputError(f"{name} may not {action}; allowed: {', '.join(allowed)}")
     own = {name: GuardActions(action, action) for name, action in chosen.items()}
     return Guards(replace(file, input={**file.input, **own}), "local", "", journal).texts("input")
-
-
-class WorkNumbers:
-    """Numbers an agent's runs: 1, 2, 3, ...; an interrupted one keeps its number."""
-
-    def __init__(self) -> None:
-        self._taken: defaultdict[str, set[int]] = defaultdict(set)
-
-    def begin(self, name: str) -> int:
-        """The lowest free number."""
-        number = 1
-        while number in self._taken[name]:
-            number += 1
-        self._taken[name].add(number)
-        return number
-
-    def interrupt(self, name: str, number: int) -> None:
-        """Free a number, so that the next run of the agent continues the interrupted one."""
-        self._taken[name].discard(number)
 
 
 async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -> AgentResult:

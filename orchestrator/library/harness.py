@@ -5,9 +5,11 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
     await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
@@ -43,7 +45,6 @@ from orchestrator.guards.prompt_injection import ArgumentAction, ArgumentGuard
 from orchestrator.library.agent_execution import (
     RunLocation,
     RunParts,
-    WorkNumbers,
     open_text_guards,
     run_agent_task,
 )
@@ -97,7 +98,8 @@ class Harness(ModelCalls):
     def __init__(self, parts: RunParts) -> None:
         super().__init__(parts)
         self._clock, self._world = parts.clock, parts.world
-        self._asked, self._numbers = 0, WorkNumbers()
+        self._asked = 0
+        self._numbers: defaultdict[str, set[int]] = defaultdict(set)  # taken, by agent
         self._latest: dict[str, str] = {}
 
     @classmethod
@@ -313,12 +315,14 @@ class Harness(ModelCalls):
         if call:
             work = Key("works", name=f"{agent.name}.{call}")
             return await run_agent_task(self._parts, agent, prompt, work)
-        number = self._numbers.begin(agent.name)
+        taken = self._numbers[agent.name]
+        number = next(number for number in count(1) if number not in taken)
+        taken.add(number)
         try:
             work = Key("agents", name=f"{agent.name}.{number}")
             return await run_agent_task(self._parts, agent, prompt, work)
         except BaseException:
-            self._numbers.interrupt(agent.name, number)
+            taken.discard(number)  # the agent's next run continues this one
             raise
 
     async def run_team(

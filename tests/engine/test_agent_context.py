@@ -61,7 +61,7 @@ def assert_recorded(rows: list[Row], requests: list[Request]) -> None:
     """The journal has what every turn of the agent was sent."""
     recorded = read_back(rows)
     for turn, request in enumerate(requests, 1):
-        found = recorded.sent(Key("w").in_turn(turn).model_call)
+        found = recorded.sent(Key("w").in_turn(turn).at("model"))
         assert found.messages == [as_seen(message) for message in request.messages]
         assert len(found.turns) == len(found.messages)
 
@@ -306,7 +306,7 @@ async def test_the_opening_is_on_record_once_for_all_agents_and_without_secrets(
     assert [json.loads(row.body) for row in kept] == [{"value": "The change: key [redacted]."}]
     recorded = read_back(rows)
     for name in names:
-        found = recorded.sent(Key("act", 1, name).in_turn(3).model_call)
+        found = recorded.sent(Key("act", 1, name).in_turn(3).at("model"))
         request = [one for one in model.requests if one.agent == name][-1]
         sent = [as_seen(message) for message in request.messages]
         assert found.messages[1:] == sent[1:]

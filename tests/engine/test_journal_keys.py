@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from orchestrator.engine.journal_keys import TOPICS, Key, iteration_root
+from orchestrator.engine.journal_keys import TOPICS, Key
 
 NAMES = st.one_of(
     st.sampled_from(
@@ -41,24 +42,22 @@ def test_a_key_is_readable_text_and_is_read_by_place(text: str, key: Key) -> Non
 
 
 def test_a_key_is_built_part_by_part() -> None:
-    work = Key("plan", 2).in_attempt(2)
-    assert iteration_root(2) == "2"
-    assert str(work.in_question(3).answer) == "2/plan/attempt2/question3/answer"
+    work = Key("plan", 2, attempt=2)
+    assert str(replace(work, question=3).at("answer")) == "2/plan/attempt2/question3/answer"
     assert str(work.in_turn(4).tool_call(5, "ruff")) == "2/plan/attempt2/turn4/tool5/ruff"
-    assert str(work.in_turn(4).model_call) == "2/plan/attempt2/turn4/model"
+    assert str(work.in_turn(4).at("model")) == "2/plan/attempt2/turn4/model"
 
 
 @given(NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.text(max_size=12))
 def test_calls_are_read_back_for_any_names_of_agents_and_tools(
     agent: str, iteration: int, attempt: int, turn: int, position: int, tool: str
 ) -> None:
-    work = Key("act", iteration, agent).in_attempt(attempt).in_turn(turn)
-    for key in (work.model_call, work.left_out, work.tool_call(position, tool)):
+    work = Key("act", iteration, agent, attempt=attempt).in_turn(turn)
+    for key in (work.at("model"), work.at("left_out"), work.tool_call(position, tool)):
         assert Key.parse(str(key)) == key
         assert Key.parse(str(key)).task == Key("act", iteration, agent)
-    assert work.model_call.is_model_call
-    assert not work.tool_call(position, "model").is_model_call
-    assert Key("act", iteration, agent).in_attempt(attempt).is_escalation
+    assert Key.parse(str(work.tool_call(position, "model"))).step == ""
+    assert Key("act", iteration, agent, attempt=attempt).is_escalation
     assert not work.is_escalation
 
 

@@ -14,7 +14,6 @@ from anyio.from_thread import BlockingPortal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
-from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy
 from orchestrator.app.run_review import resume_review
 from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
@@ -22,7 +21,6 @@ from orchestrator.catalog.prices import load_prices
 from orchestrator.cli.main import main
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.model_routing import at_another_vendor
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Usage
 from orchestrator.errors import ConfigError, InputError, ProviderRefused
@@ -372,19 +370,6 @@ def test_what_nobody_allowed_is_done_at_the_same_stage_of_the_runs_provider(
     assert (models_of(user)["qa"], user.notes) == (model, ())
     (note,) = policy(settings, allow_spending=True).notes
     assert "base gives qa to openai, but this run is offline" in note
-
-
-def test_a_verifier_is_at_another_vendor_than_the_finder_where_the_run_has_one() -> None:
-    def verifier(settings: str) -> str:
-        found = policy(settings, allow_spending=True, provider="anthropic")
-        agents = found.catalog.agents
-        choose, _, _ = route_agents(found.settings, found.catalog, {})
-        assert choose(agents["qa"]).vendor == "anthropic"
-        return at_another_vendor(agents["judge"], agents["qa"], choose).model
-
-    assert verifier("{}\n") == "strong"
-    assert verifier(AT_OPENAI) == "openai:strong"
-    assert verifier("agents: {judge: {model: 'openai:fast'}}\n") == "openai:fast"
 
 
 def test_doctor_says_which_key_is_missing_and_who_needs_it(

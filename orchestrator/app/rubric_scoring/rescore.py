@@ -209,7 +209,7 @@ async def _score_run(
 def _name_recorded_judge(state: ReviewState) -> str:
     """The judge of the recorded run; a verdict names only all models of its run."""
     calls = ((Key.parse(key), value) for key, value in state.journal.outcomes().items())
-    models = {v["model"] for key, v in calls if key.is_model_call and key.part == "judge"}
+    models = {v["model"] for key, v in calls if key.step == "model" and key.part == "judge"}
     return name_judge(sorted(models), state.policy_digests)
 
 

@@ -79,7 +79,7 @@ def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
     """The plan's questions that a person must answer: key → (agent, question)."""
     lead = state.given.settings.lead
     return {
-        state.round.key("plan").in_question(number): (lead, question.question)
+        replace(state.round.key("plan"), question=number): (lead, question.question)
         for number, question in enumerate(state.round.plan.open_questions, 1)
         if question.blocking
     }

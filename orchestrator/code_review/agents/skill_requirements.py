@@ -14,7 +14,6 @@ from orchestrator.code_review.findings.evidence_from_journal import BY_CODE
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.model import Cause, Finding
-from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import AgentSpec, Skill
@@ -33,7 +32,7 @@ def skill_requirements(state: ReviewState) -> Mapping[str, bool]:
     Of a finding that is reported again the last report counts.
     """
     idle = {call.ref for call in state.calls() if not call.did_its_work}
-    roots = [iteration_root(one.number) for one in state.rounds]  # a replay knows later calls
+    roots = [str(one.number) for one in state.rounds]  # a replay knows later calls
     made = (call for root in roots for call in calls_under(state.journal, root))
     done = [call for call in made if call.completed and call.key not in idle]
     ran, claims = {call.tool for call in done}, _unproved_claims(state)
