@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor

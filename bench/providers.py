@@ -28,7 +28,8 @@ import openai
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.engine.agent_loop import AgentRuntime, run_agent
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal

@@ -30,7 +30,7 @@ from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.code_review.tools.registry import build
 from orchestrator.code_review.tools.tool_inputs import NO_FILES, GivenFiles, ToolInputs
 from orchestrator.code_review.verdict.decision import excluded, required
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal

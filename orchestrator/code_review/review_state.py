@@ -39,7 +39,8 @@ from orchestrator.code_review.verdict.document_parts import (
     Proof,
 )
 from orchestrator.code_review.verdict.model import RequiredCheck
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import StageChange, Task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.journal import Journal

@@ -21,9 +21,14 @@ from diffchecks.file_patterns import file_names, matches
 from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.change.contents import SIDES, Contents, SideName, split_lines
+from orchestrator.code_review.change.contents import (
+    SIDES,
+    Contents,
+    FilePacking,
+    SideName,
+    split_lines,
+)
 from orchestrator.code_review.change.file_export import link_files
-from orchestrator.code_review.change.file_packing import FilePacking
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import (
     GENERATED,

@@ -8,10 +8,10 @@ A provider caches a prefix of equal bytes, and may sign its reasoning over that 
 compaction of a full window changes earlier messages, and the journal records it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.common_contract import common_contract, contract_name, describe_answer
@@ -24,7 +24,9 @@ from orchestrator.engine.context_compaction import (
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.model_routing import ModelChoice
+from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopPolicy
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import (
     AgentSpec,
@@ -45,8 +47,6 @@ LAST_TURN = """\
 Report now, without calling tools: {why}. Report what you have found so far; name what you did not
 get to as gaps.
 """
-
-NO_CONTRACTS: Mapping[str, Json] = {}
 
 TextKind = Literal["opening", "role", "brief", "correction", "last_turn"]
 """What a text is that code puts into a conversation: a report that is sent back is answered by a
@@ -78,46 +78,74 @@ def describe_bounds(bounds: Bounds) -> str:
     return f"You have at most {', '.join(shown)}."
 
 
+def report_unchanged(agent: str, report: Json) -> Json:
+    """Return an agent's report unchanged."""
+    return report
+
+
+async def nothing_to_correct(agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
+    """Find no error in an agent's report."""
+    return report, []
+
+
+class AgentRuntime(Struct, frozen=True):
+    """What the agents of a run share: model, executor, journal, policies.
+
+    Attributes:
+        opening: what an agent's first message begins with, in the same bytes, if its contract is
+            one of ``contracts``; others share no prefix.
+        common_tools: the tools that are shown together with an opening; the executor refuses a
+            call that an agent may not make.
+        contracts: of the agents that share the opening, by name; sent as one output schema.
+        outgoing: maps an agent's name and report to the report as output guards change it; raises
+            ``GuardRefused``.
+        check_report: maps an agent's name, its report and the report that was sent back before it,
+            if any, to the report that counts and the errors to send back.
+    """
+
+    model: Model
+    executor: Executor
+    journal: Journal
+    observer: Observer
+    rules: str = ""
+    opening: str = ""
+    common_tools: tuple[str, ...] = ()
+    contracts: Mapping[str, Json] = {}
+    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
+    loops: LoopPolicy = DEFAULT_LOOP_POLICY
+    outgoing: Callable[[str, Json], Json] = report_unchanged
+    check_report: Callable[[str, Json, Json], Awaitable[tuple[Json, list[str]]]] = (
+        nothing_to_correct
+    )
+
+
 class Context:
     """One agent's conversation.
 
+    With an opening the first message begins with the same bytes for all agents; the role follows
+    it, and the system prompt has only the rules. So agents of one model share a prefix that the
+    provider caches.
+
     Args:
         spec: the agent, equipped.
-        rules: what every agent of the run is told.
-        opening: begins the first message, with the same bytes for all agents; the role follows it,
-            and the system prompt has only the rules. So agents of one model share a prefix that
-            the provider caches.
-        common_tools: names of the tools that are shown together with an opening.
-        contracts: of all agents, by name; with an opening they are sent as one schema.
     """
 
-    def __init__(
-        self,
-        spec: AgentSpec,
-        brief: str,
-        choice: ModelChoice,
-        executor: Executor,
-        journal: Journal,
-        *,
-        rules: str,
-        opening: str = "",
-        common_tools: Sequence[str] = (),
-        contracts: Mapping[str, Json] = NO_CONTRACTS,
-    ) -> None:
-        self._journal = journal
-        self._spec, self._executor = spec, executor
+    def __init__(self, spec: AgentSpec, brief: str, runtime: AgentRuntime) -> None:
+        journal, executor, choice = runtime.journal, runtime.executor, runtime.choose_model(spec)
+        kind = contract_name(spec.contract, runtime.contracts)
+        opening = runtime.opening if kind else ""
+        self._journal, self._spec, self._executor = journal, spec, executor
         self._called: set[str] = set()
         self._chosen_for = -1
-        self._common_tools = common_tools if opening else ()
-        kind = contract_name(spec.contract, contracts) if opening else ""
-        system = _system(spec, choice, rules)
+        self._common_tools = runtime.common_tools if opening else ()
+        system = _system(spec, choice, runtime.rules)
         self._window, self._nonce = choice.window, executor.nonce
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
             system=system[-1:] if opening else system,
             messages=(),
-            output_schema=common_contract(contracts) if kind else spec.contract,
+            output_schema=common_contract(runtime.contracts) if opening else spec.contract,
             max_tokens=choice.max_tokens,
             effort=choice.effort,
             nonce=executor.nonce,
@@ -217,8 +245,7 @@ class Context:
         own = [name for name in self._common_tools if name in spec.tools]
         others = "" if len(own) == len(self._common_tools) else "; the others are other agents'"
         yours = f"{describe_bounds(spec.bounds)} Your tools: {', '.join(own) or 'none'}{others}."
-        form = [describe_answer(kind)] if kind else []
-        return "\n\n".join([f"Agent: {spec.name}", *texts, yours, *form])
+        return "\n\n".join([f"Agent: {spec.name}", *texts, yours, describe_answer(kind)])
 
     def _choose_tools(self) -> None:
         """The tools of the next turn."""

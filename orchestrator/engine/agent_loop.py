@@ -9,7 +9,6 @@ back with its errors at most twice, one that is the same again not even that, an
 contents once. Before turns, tokens, money or time run out, the agent is told to report what it has.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -18,18 +17,15 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_context import NO_CONTRACTS, Context
+from orchestrator.engine.agent_context import AgentRuntime, Context
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.common_contract import contract_name
-from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector, LoopPolicy
+from orchestrator.engine.loop_detection import LoopDetector
 from orchestrator.engine.model_call_events import reserve_retry
-from orchestrator.engine.model_routing import ModelChoice, choose_named_model
-from orchestrator.engine.observer_events import Event, Observer
-from orchestrator.engine.ports import Model
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.report_reading import read_report, text_of
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import validator
@@ -92,67 +88,9 @@ class LoopResult(Struct, frozen=True, omit_defaults=True):
     vendor_down: bool = False
 
 
-def report_unchanged(agent: str, report: Json) -> Json:
-    """Return an agent's report unchanged."""
-    return report
-
-
-async def nothing_to_correct(agent: str, report: Json, earlier: Json) -> tuple[Json, list[str]]:
-    """Find no error in an agent's report."""
-    return report, []
-
-
-class AgentRuntime(Struct, frozen=True):
-    """What the agents of a run share: model, executor, journal, policies.
-
-    Attributes:
-        opening: what an agent's first message begins with, in the same bytes, if its contract is
-            one of ``contracts``; others share no prefix.
-        common_tools: the tools that are shown together with an opening; the executor refuses a
-            call that an agent may not make.
-        contracts: of the agents that share the opening, by name; sent as one output schema.
-        outgoing: maps an agent's name and report to the report as output guards change it; raises
-            ``GuardRefused``.
-        check_report: maps an agent's name, its report and the report that was sent back before it,
-            if any, to the report that counts and the errors to send back.
-    """
-
-    model: Model
-    executor: Executor
-    journal: Journal
-    observer: Observer
-    rules: str = ""
-    opening: str = ""
-    common_tools: tuple[str, ...] = ()
-    contracts: Mapping[str, Json] = NO_CONTRACTS
-    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
-    loops: LoopPolicy = DEFAULT_LOOP_POLICY
-    outgoing: Callable[[str, Json], Json] = report_unchanged
-    check_report: Callable[[str, Json, Json], Awaitable[tuple[Json, list[str]]]] = (
-        nothing_to_correct
-    )
-
-
 def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request:
     """The first request of an agent's work on a brief."""
-    return _context(spec, brief, runtime).request()
-
-
-def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Context:
-    """The context of an agent's model."""
-    choice, executor = runtime.choose_model(spec), runtime.executor
-    opening = runtime.opening if contract_name(spec.contract, runtime.contracts) else ""
-    return Context(
-        spec,
-        brief,
-        choice,
-        executor,
-        runtime.journal,
-        rules=runtime.rules,
-        opening=opening,
-        common_tools=runtime.common_tools if opening else (),
-        contracts=runtime.contracts,
-    )
+    return Context(spec, brief, runtime).request()
 
 
 async def run_agent(
@@ -166,8 +104,7 @@ async def run_agent(
     Raises:
         ReplayMismatch, StoreError: the run itself cannot continue.
     """
-    context = _context(spec, brief, runtime)
-    work = _Work(spec, context, runtime, key, account)
+    work = _Work(spec, Context(spec, brief, runtime), runtime, key, account)
     result = await work.run()
     if result.status == "ok" or work.sent_back is None:
         return _apply_output_guards(result, runtime)

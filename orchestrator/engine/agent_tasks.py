@@ -17,7 +17,8 @@ import anyio
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.budget import NO_COST, Account
 from orchestrator.engine.human_questions import ask_person
 from orchestrator.engine.journal import EffectResult

@@ -1,9 +1,13 @@
-"""Runs one agent in a program's run: opens its model and registers its tools."""
+"""Runs one agent in a program's run: opens its model and registers its tools.
+
+Models are opened by name when an agent first needs one, and closed with the harness.
+"""
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,22 +17,27 @@ from orchestrator.app.types import PROGRAM
 from orchestrator.catalog.catalog import GUARDS as GUARDS_FILE
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.guard_policy import ALL_ACTIONS, GUARDS, GuardActions, GuardsFile
+from orchestrator.catalog.model_config import load_models
+from orchestrator.catalog.prices import load_prices
 from orchestrator.code_review.agents.guard_placement import Guards
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.model_call_events import call_listener
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Observer
-from orchestrator.engine.ports import Clock
+from orchestrator.engine.ports import Clock, Model
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardedModel, TextGuards
 from orchestrator.engine.tool_call_records import ended_calls
-from orchestrator.engine.types import Json
+from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.errors import InputError
 from orchestrator.library.agents import Agent, AgentResult
-from orchestrator.library.model_clients import Models
+from orchestrator.providers.factory import make_model
+from orchestrator.providers.model_selection import choose_model
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
@@ -86,6 +95,60 @@ class RunLocation:
                 yield store, journal
         finally:
             store.close()
+
+
+Opened = tuple[Model, str, Callable[[AgentSpec], ModelChoice]]
+"""A model, its name in an agent's spec, and the function that chooses its settings."""
+
+
+class Models:
+    """The models of one run, one client for each provider.
+
+    Args:
+        closing: closes the clients.
+        default: for agents that name none.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        observer: Observer,
+        closing: AsyncExitStack,
+        *,
+        default: str | Model | None,
+    ) -> None:
+        self._journal, self._observer, self._closing = journal, observer, closing
+        self._default = default
+        self._open: dict[str, Model] = {}
+
+    async def open(self, model: str | Model | None, agent: str) -> Opened:
+        """The model that an agent names.
+
+        Raises:
+            InputError: it names none, or the provider's key is missing.
+            ConfigError: there is no such provider, or it has no such model.
+        """
+        model = self._default if model is None else model
+        if model is None:
+            raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
+        if not isinstance(model, str):
+            return model, model.name, choose_named_model
+        sources = [read_shipped_layer()]
+        config = load_models(sources)
+        provider, name = config.split(model)
+        problem = config.name_error(model)
+        if problem or not provider:
+            form = f"a model is named provider:model, not {model!r}"
+            raise InputError(f"agent {agent}: {problem or form}")
+        config.resolve(provider, name, os.environ)
+        if provider not in self._open:
+            events = call_listener(self._journal, self._observer)
+            opening = make_model(
+                provider, config, load_prices(sources), env=os.environ, on_event=events
+            )
+            self._open[provider] = await self._closing.enter_async_context(opening)
+        choose = partial(choose_model, config, provider, os.environ)
+        return self._open[provider], name, choose
 
 
 @dataclass(frozen=True)

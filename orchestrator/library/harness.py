@@ -43,6 +43,7 @@ from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, GuardRefused, InputError, refused
 from orchestrator.guards.prompt_injection import ArgumentAction, ArgumentGuard
 from orchestrator.library.agent_execution import (
+    Models,
     RunLocation,
     RunParts,
     open_text_guards,
@@ -50,7 +51,6 @@ from orchestrator.library.agent_execution import (
 )
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.external_model_calls import ModelCalls
-from orchestrator.library.model_clients import Models
 from orchestrator.library.tools import Handler, HandlerTool, ToolOptions, make_spec
 from orchestrator.sandbox.file_rollback import Restored
 

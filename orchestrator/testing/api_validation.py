@@ -21,7 +21,7 @@ STRICT_KEYWORDS = frozenset(
 )
 
 
-class RequestRejectedError(Exception):
+class Rejected(Exception):
     """A request that the real service would refuse.
 
     Args:
@@ -70,22 +70,22 @@ def check_schema(value: Json, form: SchemaCheck, where: str) -> None:
     """Validate a value against a compiled schema.
 
     Raises:
-        RequestRejectedError: with the first error and its place.
+        Rejected: with the first error and its place.
     """
     errors = form(value)
     if errors:
-        raise RequestRejectedError(f"{where}: {errors[0]}")
+        raise Rejected(f"{where}: {errors[0]}")
 
 
 def check_typed_object(value: Json, forms: Mapping[str, SchemaCheck], where: str) -> str:
     """Validate a value against the schema that its ``type`` selects; returns the type.
 
     Raises:
-        RequestRejectedError: unknown type, or an invalid value of it.
+        Rejected: unknown type, or an invalid value of it.
     """
     kind = str(value.get("type")) if isinstance(value, dict) else ""
     if kind not in forms:
-        raise RequestRejectedError(f"{where}: type {kind!r} is none of {', '.join(sorted(forms))}")
+        raise Rejected(f"{where}: type {kind!r} is none of {', '.join(sorted(forms))}")
     check_schema(value, forms[kind], f"{where} ({kind})")
     return kind
 
@@ -94,16 +94,16 @@ def parse_body(headers: Mapping[str, str], body: bytes) -> dict[str, Json]:
     """Parse the body of a request.
 
     Raises:
-        RequestRejectedError: it is not a JSON object, or its content type is not JSON.
+        Rejected: it is not a JSON object, or its content type is not JSON.
     """
     if not headers.get("content-type", "").startswith("application/json"):
-        raise RequestRejectedError("content-type must be application/json", 415)
+        raise Rejected("content-type must be application/json", 415)
     try:
         value = json.loads(body)
     except ValueError:
-        raise RequestRejectedError("the request body is not valid JSON") from None
+        raise Rejected("the request body is not valid JSON") from None
     if not isinstance(value, dict):
-        raise RequestRejectedError("the request body is not an object")
+        raise Rejected("the request body is not an object")
     return value
 
 
@@ -111,49 +111,45 @@ def check_key(headers: Mapping[str, str], key: str, *, also: str = "") -> None:
     """Check the API key.
 
     Raises:
-        RequestRejectedError: status 401.
+        Rejected: status 401.
     """
     given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get(also, "")
     if given != key:
-        raise RequestRejectedError(
-            "invalid x-api-key" if also else "Incorrect API key provided", 401
-        )
+        raise Rejected("invalid x-api-key" if also else "Incorrect API key provided", 401)
 
 
 def check_tools(names: Iterable[str], schemas: Iterable[Json]) -> None:
     """Check the names and input schemas of tools.
 
     Raises:
-        RequestRejectedError: a duplicate name, or an invalid schema.
+        Rejected: a duplicate name, or an invalid schema.
     """
     seen = list(names)
     for name in seen:
         if seen.count(name) > 1:
-            raise RequestRejectedError(f"tools: Tool names must be unique ({name})")
+            raise Rejected(f"tools: Tool names must be unique ({name})")
     for name, schema in zip(seen, schemas, strict=True):
         if not jsonschema_rs.meta.is_valid(schema) or schema.get("type") != "object":
-            raise RequestRejectedError(
-                f"tools.{name}: input schema is not a valid JSON schema of an object"
-            )
+            raise Rejected(f"tools.{name}: input schema is not a valid JSON schema of an object")
 
 
 def check_strict_schema(schema: Json, where: str, *, all_required: bool) -> None:
     """Check a schema for strict structured output.
 
     Raises:
-        RequestRejectedError: an unsupported keyword, an open object, a missing type.
+        Rejected: an unsupported keyword, an open object, a missing type.
     """
     if not isinstance(schema, dict) or not jsonschema_rs.meta.is_valid(schema):
-        raise RequestRejectedError(f"{where}: not a valid JSON schema")
+        raise Rejected(f"{where}: not a valid JSON schema")
     unknown = sorted(schema.keys() - STRICT_KEYWORDS)
     if unknown:
-        raise RequestRejectedError(f"{where}: {unknown[0]!r} is not permitted")
+        raise Rejected(f"{where}: {unknown[0]!r} is not permitted")
     if not schema.keys() & {"type", "anyOf", "enum", "const", "$ref"}:
-        raise RequestRejectedError(f"{where}: schema must have a 'type'")
+        raise Rejected(f"{where}: schema must have a 'type'")
     if schema.get("type") == "object":
         _check_closed_object(schema, where, all_required=all_required)
     if schema.get("type") == "array" and "items" not in schema:
-        raise RequestRejectedError(f"{where}: array schema missing items")
+        raise Rejected(f"{where}: array schema missing items")
     for at, below in enumerate(schema.get("anyOf", [])):
         check_strict_schema(below, f"{where}.anyOf.{at}", all_required=all_required)
     if "items" in schema:
@@ -163,11 +159,9 @@ def check_strict_schema(schema: Json, where: str, *, all_required: bool) -> None
 def _check_closed_object(schema: dict[str, Json], where: str, *, all_required: bool) -> None:
     properties = schema.get("properties", {})
     if schema.get("additionalProperties") is not False:
-        raise RequestRejectedError(
-            f"{where}: 'additionalProperties' must be explicitly set to false"
-        )
+        raise Rejected(f"{where}: 'additionalProperties' must be explicitly set to false")
     if all_required and set(schema.get("required", ())) != set(properties):
-        raise RequestRejectedError(f"{where}: 'required' must include every key in properties")
+        raise Rejected(f"{where}: 'required' must include every key in properties")
     for name, below in properties.items():
         check_strict_schema(below, f"{where}.{name}", all_required=all_required)
 
@@ -179,12 +173,12 @@ def parse_agent_name(system: str, first_message: str) -> str:
     message, behind what they share.
 
     Raises:
-        RequestRejectedError: no line names an agent.
+        Rejected: no line names an agent.
     """
     found = _AGENT_LINE.match(system)
     names = [found[1]] if found else _AGENT_LINES.findall(first_message)
     if not names:
-        raise RequestRejectedError(
+        raise Rejected(
             "no line 'Agent: NAME' begins the system prompt or stands in the first message"
         )
     return str(names[-1])

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_validation
-from orchestrator.testing.api_validation import (
-    RequestRejectedError,
-    check_schema,
-    load_schemas,
-    split_in_half,
-)
+from orchestrator.testing.api_validation import Rejected, check_schema, load_schemas, split_in_half
 from orchestrator.testing.prompt_cache import Prompt
 
 PATH = "/v1/chat/completions"
@@ -38,21 +33,19 @@ class ChatApi:
         """Validate a request as such servers do.
 
         Raises:
-            RequestRejectedError: with the server's status and message.
+            Rejected: with the server's status and message.
         """
         api_validation.check_key(headers, self._key)
         check_schema(body, _SCHEMAS["body"], "request")
         missing = sorted(self._lacks & body.keys())
         if missing:
-            raise RequestRejectedError(f"Unsupported parameter: '{missing[0]}'")
+            raise Rejected(f"Unsupported parameter: '{missing[0]}'")
         tools = [tool["function"] for tool in body.get("tools", [])]
         api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "stream_options" in body and not body.get("stream"):
-            raise RequestRejectedError(
-                "The 'stream_options' parameter is only allowed when 'stream' is set."
-            )
+            raise Rejected("The 'stream_options' parameter is only allowed when 'stream' is set.")
         if "tool_choice" in body and not tools:
-            raise RequestRejectedError("When using `tool_choice`, `tools` must be set.")
+            raise Rejected("When using `tool_choice`, `tools` must be set.")
         self._check_format(body)
         self._check_talk(body["messages"])
 
@@ -61,7 +54,7 @@ class ChatApi:
         if form is None:
             return
         if "tools" in body and "schemas_with_tools" in self._lacks:
-            raise RequestRejectedError("Cannot use custom grammar constraints with tools.")
+            raise Rejected("Cannot use custom grammar constraints with tools.")
         if (
             api_validation.check_typed_object(form, _SCHEMAS["formats"], "response_format")
             == "json_schema"
@@ -78,34 +71,30 @@ class ChatApi:
         for at, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
             if role not in _SCHEMAS["roles"] or (role == "system") != (at == 0):
-                raise RequestRejectedError(f"messages[{at}]: role {role!r} cannot stand here")
+                raise Rejected(f"messages[{at}]: role {role!r} cannot stand here")
             check_schema(message, _SCHEMAS["roles"][role], f"messages[{at}]")
             if role == "tool":
                 if message["tool_call_id"] not in waiting:
-                    raise RequestRejectedError(
+                    raise Rejected(
                         "messages with role 'tool' must be a response to a preceding message "
                         "with 'tool_calls'"
                     )
                 waiting.remove(message["tool_call_id"])
                 continue
             if waiting:
-                raise RequestRejectedError(
-                    f"tool_call_ids did not have response messages: {waiting[0]}"
-                )
+                raise Rejected(f"tool_call_ids did not have response messages: {waiting[0]}")
             waiting = [call["id"] for call in message.get("tool_calls", [])]
             if len(waiting) > 1 and "parallel" in self._lacks:
-                raise RequestRejectedError("This model only supports single tool-calls at once!")
+                raise Rejected("This model only supports single tool-calls at once!")
             if seen & set(waiting) or len(set(waiting)) < len(waiting):
-                raise RequestRejectedError("tool call ids must be unique")
+                raise Rejected("tool call ids must be unique")
             seen.update(waiting)
             if role == "assistant" and not waiting and not message["content"]:
-                raise RequestRejectedError(
+                raise Rejected(
                     f"messages[{at}]: an assistant message must have content or tool_calls"
                 )
         if waiting:
-            raise RequestRejectedError(
-                f"tool_call_ids did not have response messages: {waiting[0]}"
-            )
+            raise Rejected(f"tool_call_ids did not have response messages: {waiting[0]}")
 
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""

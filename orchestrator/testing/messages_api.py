@@ -7,7 +7,7 @@ from itertools import pairwise
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_validation
 from orchestrator.testing.api_validation import (
-    RequestRejectedError,
+    Rejected,
     check_schema,
     check_typed_object,
     load_schemas,
@@ -36,18 +36,16 @@ class MessagesApi:
         """Validate a request as the service does.
 
         Raises:
-            RequestRejectedError: with the service's status and message.
+            Rejected: with the service's status and message.
         """
         api_validation.check_key(headers, self._key, also="x-api-key")
         if headers.get("anthropic-version") not in VERSIONS:
-            raise RequestRejectedError("anthropic-version: header is required")
+            raise Rejected("anthropic-version: header is required")
         check_schema(body, _SCHEMAS["body"], "request")
         if body.get("tool_choice", {}).get("type") == "any":
-            raise RequestRejectedError(
-                "tool_choice: forced tool use is not supported for this model"
-            )
+            raise Rejected("tool_choice: forced tool use is not supported for this model")
         if "tool_choice" in body and "tools" not in body:
-            raise RequestRejectedError("tool_choice: may only be specified while providing tools")
+            raise Rejected("tool_choice: may only be specified while providing tools")
         tools = body.get("tools", [])
         api_validation.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
         form = body.get("output_config", {}).get("format")
@@ -56,7 +54,7 @@ class MessagesApi:
                 form["schema"], "output_config.format.schema", all_required=False
             )
         if json.dumps(body).count('"cache_control"') > MAX_BREAKPOINTS:
-            raise RequestRejectedError(
+            raise Rejected(
                 f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided"
             )
         self._check_talk(body["messages"])
@@ -68,9 +66,7 @@ class MessagesApi:
             where = f"messages.{at}"
             check_schema(message, _SCHEMAS["message"], where)
             if message["role"] != ("assistant" if at % 2 else "user"):
-                raise RequestRejectedError(
-                    f'{where}: roles must alternate between "user" and "assistant"'
-                )
+                raise Rejected(f'{where}: roles must alternate between "user" and "assistant"')
             kinds = [
                 check_typed_object(
                     block, _SCHEMAS["blocks"][message["role"]], f"{where}.content.{place}"
@@ -78,20 +74,20 @@ class MessagesApi:
                 for place, block in enumerate(message["content"])
             ]
             if kinds[-1] == "thinking":
-                raise RequestRejectedError(
+                raise Rejected(
                     f"{where}: The final block in an assistant message cannot be thinking"
                 )
             if sorted(kinds, key=lambda kind: kind != "tool_result") != kinds and at % 2 == 0:
-                raise RequestRejectedError(f"{where}: tool_result blocks must come first")
+                raise Rejected(f"{where}: tool_result blocks must come first")
         if messages[-1]["role"] == "assistant":
-            raise RequestRejectedError("This model does not support assistant message prefill")
+            raise Rejected("This model does not support assistant message prefill")
         _check_tool_results(messages)
 
     def _check_seals(self, body: dict[str, Json], at: int, content: Json) -> None:
         thoughts = [b for b in content if isinstance(b, dict) and b["type"] == "thinking"]
         for block in thoughts:
             if block["signature"] != self._sign(block["thinking"], body, body["messages"][:at]):
-                raise RequestRejectedError(
+                raise Rejected(
                     f"messages.{at}: Invalid `signature` in `thinking` block. "
                     "The block is bound to a different conversation."
                 )
@@ -202,18 +198,16 @@ def _check_tool_results(messages: list[Json]) -> None:
         answered = [b["tool_use_id"] for b in right["content"] if b["type"] == "tool_result"]
         twice = {name for name in called if called.count(name) > 1 or name in seen}
         if twice:
-            raise RequestRejectedError(
-                f"messages.{at - 1}: `tool_use` ids must be unique ({min(twice)})"
-            )
+            raise Rejected(f"messages.{at - 1}: `tool_use` ids must be unique ({min(twice)})")
         seen.update(called)
         stray = [name for name in answered if name not in called or answered.count(name) > 1]
         if stray:
-            raise RequestRejectedError(
+            raise Rejected(
                 f"messages.{at}: unexpected `tool_use_id` found in `tool_result` blocks: {stray[0]}"
             )
         open_calls = set(called) - set(answered)
         if open_calls:
-            raise RequestRejectedError(
+            raise Rejected(
                 f"messages.{at - 1}: `tool_use` ids were found without `tool_result` blocks "
                 f"immediately after: {min(open_calls)}"
             )

@@ -31,22 +31,19 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
-from orchestrator.testing.api_validation import RequestRejectedError, parse_body
+from orchestrator.testing.api_validation import Rejected, parse_body
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.hand_written_replies import HandWrittenReplies
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.prompt_cache import BYTES_PER_TOKEN, PromptCache
 from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.server_script import (
-    Cut,
-    Garble,
-    Raw,
     Refuse,
+    Reshaped,
     ServerReply,
     ServerScript,
     Signer,
     Slow,
-    Trickle,
     parse_line,
 )
 
@@ -232,9 +229,9 @@ class ModelServer:
             agent = api.agent(body)
             line = await self._next_line(api, agent, body)
             reply = await self._reply(api, agent, line, body)
-        except (RequestRejectedError, ScriptError) as error:
+        except (Rejected, ScriptError) as error:
             self.rejected.append(str(error))
-            status = error.status if isinstance(error, RequestRejectedError) else 400
+            status = error.status if isinstance(error, Rejected) else 400
             reply = _json_reply(status, api.error(status, str(error)))
         self.requests.append(
             ReceivedRequest(
@@ -263,21 +260,9 @@ class ModelServer:
                 return await self._reply(api, agent, delayed, body)
             case Refuse(status, message, headers):
                 return _json_reply(status, api.error(status, message), headers)
-            case Raw(data, kind, status):
-                return HttpReply(status, {"content-type": kind}, (data,))
-            case Trickle(size, seconds, inner):
-                reply = await self._reply(api, agent, inner, body)
-                data = b"".join(reply.parts)
-                parts = tuple(data[at : at + size] for at in range(0, len(data), size))
-                return replace(reply, parts=parts, pause=seconds)
-            case Cut(after, inner):
-                reply = await self._reply(api, agent, inner, body)
-                return replace(reply, cut=after)
-            case Garble(every, inner):
-                reply = await self._reply(api, agent, inner, body)
-                numbered = (enumerate(part, 1) for part in reply.parts)
-                garbled = (bytes(byte if at % every else 0xC0 for at, byte in p) for p in numbered)
-                return replace(reply, parts=tuple(garbled))
+            case Reshaped(inner, change):
+                reply: HttpReply = change(await self._reply(api, agent, inner, body))
+                return reply
             case Response():
                 response = line
             case _:

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_validation
 from orchestrator.testing.api_validation import (
-    RequestRejectedError,
+    Rejected,
     check_schema,
     check_typed_object,
     load_schemas,
@@ -33,16 +33,14 @@ class ResponsesApi:
         """Validate a request as the service does.
 
         Raises:
-            RequestRejectedError: with the service's status and message.
+            Rejected: with the service's status and message.
         """
         api_validation.check_key(headers, self._key)
         check_schema(body, _SCHEMAS["body"], "request")
         tools = body.get("tools", [])
         api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "tool_choice" in body and not tools:
-            raise RequestRejectedError(
-                "Tool choice 'auto' must be specified with 'tools' parameter."
-            )
+            raise Rejected("Tool choice 'auto' must be specified with 'tools' parameter.")
         form = body.get("text", {}).get("format")
         if form and form["strict"]:
             api_validation.check_strict_schema(
@@ -59,13 +57,11 @@ class ResponsesApi:
                 _check_message(item, where)
             elif kind == "function_call":
                 if item["call_id"] in called:
-                    raise RequestRejectedError(
-                        f"{where}: Duplicate function call id {item['call_id']}."
-                    )
+                    raise Rejected(f"{where}: Duplicate function call id {item['call_id']}.")
                 called[item["call_id"]] = False
             elif kind == "function_call_output":
                 if called.get(item["call_id"]) is not False:
-                    raise RequestRejectedError(
+                    raise Rejected(
                         f"No tool call found for function call output with call_id "
                         f"{item['call_id']}."
                     )
@@ -74,18 +70,16 @@ class ResponsesApi:
                 self._check_reasoning(items, at)
         unanswered = [name for name, done in called.items() if not done]
         if unanswered:
-            raise RequestRejectedError(f"No tool output found for function call {unanswered[0]}.")
+            raise Rejected(f"No tool output found for function call {unanswered[0]}.")
 
     def _check_reasoning(self, items: list[Json], at: int) -> None:
         item = items[at]
         if item["encrypted_content"] != self._seals.sign(item["id"]):
-            raise RequestRejectedError(
-                f"The encrypted content for item {item['id']} could not be verified."
-            )
+            raise Rejected(f"The encrypted content for item {item['id']} could not be verified.")
         after = items[at + 1] if at + 1 < len(items) else {"type": "nothing"}
         own = after["type"] in {"function_call", "reasoning"} or after.get("role") == "assistant"
         if not own:
-            raise RequestRejectedError(
+            raise Rejected(
                 f"Item '{item['id']}' of type 'reasoning' was provided without its required "
                 "following item."
             )
@@ -219,13 +213,11 @@ def _check_message(item: dict[str, Json], where: str) -> None:
     if isinstance(content, str) and item["role"] == "assistant" and content.strip():
         return
     if not isinstance(content, list) or not content:
-        raise RequestRejectedError(f"{where}.content: expected an array of content parts")
+        raise Rejected(f"{where}.content: expected an array of content parts")
     kinds = {"output_text", "refusal"} if item["role"] == "assistant" else {"input_text"}
     for part in content:
         if not isinstance(part, dict) or part.get("type") not in kinds:
-            raise RequestRejectedError(
-                f"{where}.content: Supported values are: {', '.join(sorted(kinds))}"
-            )
+            raise Rejected(f"{where}.content: Supported values are: {', '.join(sorted(kinds))}")
         if "input_text" in kinds:
             check_schema(part, _SCHEMAS["part"], where)
 

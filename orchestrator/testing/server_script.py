@@ -22,14 +22,6 @@ class Refuse(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Raw(Struct, frozen=True):
-    """Replies with these bytes."""
-
-    body: bytes
-    kind: str = "application/json"
-    status: int = 200
-
-
 class Slow(Struct, frozen=True):
     """Delays a line by some seconds."""
 
@@ -37,31 +29,14 @@ class Slow(Struct, frozen=True):
     line: "ServerReply"
 
 
-class Trickle(Struct, frozen=True):
-    """Sends a line in chunks of ``size`` bytes, with a pause of ``seconds`` after each."""
+class Reshaped(Struct, frozen=True):
+    """Changes the HTTP reply of a line before it is sent, such as to cut it off."""
 
-    size: int
-    seconds: float
     line: "ServerReply"
+    change: Callable[[Any], Any]
 
 
-class Cut(Struct, frozen=True):
-    """Closes the connection after so many bytes of a line's body."""
-
-    after: int
-    line: "ServerReply"
-
-
-class Garble(Struct, frozen=True):
-    """Overwrites every n-th byte of a line's body; its length stays the same."""
-
-    every: int
-    line: "ServerReply"
-
-
-ServerReply = (
-    Response | Refuse | Raw | Slow | Trickle | Cut | Garble | Callable[[dict[str, Json]], Response]
-)
+ServerReply = Response | Refuse | Slow | Reshaped | Callable[[dict[str, Json]], Response]
 """The next reply to an agent. A function receives the request's body."""
 
 

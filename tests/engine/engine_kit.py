@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.runs.stored_runs import build_timeline
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, Row, always_retry

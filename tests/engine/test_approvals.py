@@ -9,7 +9,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_team
 from orchestrator.engine.approvals import (
     Decision,

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Capabilities, ModelsConfig, Provider, Stage
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import StageChange, Task, run_task, run_team
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal

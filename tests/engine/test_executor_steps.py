@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import GuardedCall, Ruling

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import ToolPolicy

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, run_agent
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal

@@ -8,7 +8,8 @@ from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.testing.server_script import Raw, ServerReply
+from orchestrator.testing.server_script import ServerReply
+from tests.broken_replies import raw
 from tests.providers.whole_kit import (
     FINDING,
     SUMMARY,
@@ -82,8 +83,8 @@ def test_a_malformed_first_reply_of_every_agent_loses_nothing(
     script: dict[str, list[ServerReply]] = {}
     for seed, (agent, lines) in enumerate(team().items()):
         kind = malformed_stream if seed % 2 else malformed
-        raw = Raw(kind(name, seed), "text/event-stream" if seed % 2 else "application/json")
-        script[agent] = [raw, *lines]
+        broken = raw(kind(name, seed), "text/event-stream" if seed % 2 else "application/json")
+        script[agent] = [broken, *lines]
     with serving(portal, monkeypatch, name, script):
         verdict = review(repo, name)
     failed = {step.agent: step.why for step in verdict.escalations}

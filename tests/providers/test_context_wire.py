@@ -6,7 +6,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent_loop import AgentRuntime, run_agent
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.server_script import Raw, thinking_block
+from orchestrator.testing.server_script import thinking_block
+from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,
@@ -265,7 +266,7 @@ async def test_a_model_without_a_price_counts_tokens_only():
 
 async def test_a_reply_without_usage_counts_at_its_worst_case_and_says_so():
     body = {"choices": [{"message": {"role": "assistant", "content": "done"}}]}
-    async with open_session("openai-compatible", [Raw(json.dumps(body).encode())] * 2) as used:
+    async with open_session("openai-compatible", [raw(json.dumps(body).encode())] * 2) as used:
         asked = request("openai-compatible")
         for _ in range(2):
             answer = await used.model.respond(asked)

@@ -17,7 +17,8 @@ from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.server_script import Cut, Refuse, ServerReply
+from orchestrator.testing.server_script import Refuse, ServerReply
+from tests.broken_replies import cut
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply
@@ -191,7 +192,7 @@ def test_events_around_calls_are_in_the_journal_and_not_in_the_digest(
 ) -> None:
     repo = change(tmp_path, {**BASE, **PATIENT}, HEAD).path
     asked = options(repo, provider=NAME, pattern="single")
-    down = Refuse(503, "down"), Cut(30, NOTHING)
+    down = Refuse(503, "down"), cut(30, NOTHING)
     with says(*WORK) as server:
         calm = run_review(asked, ignore_event, backend="trio")
         server.finish()
@@ -224,7 +225,7 @@ def test_a_last_try_that_was_lost_is_in_the_journal(
     repo: Path, says: Says, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = options(repo, provider=NAME, pattern="single")
-    with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
+    with says(*[cut(30, NOTHING)] * 3, *WORK) as server:
         verdict = run_review(asked, ignore_event, backend="trio")
         server.finish()
     assert [step.to_stage for step in verdict.escalations] == ["strongest"]

@@ -8,7 +8,8 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Usage
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.server_script import Cut, Garble, Refuse
+from orchestrator.testing.server_script import Refuse
+from tests.broken_replies import cut, garble
 from tests.providers.provider_kit import (
     PROVIDERS,
     Search,
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.either_loop
 
 USED = Usage(1000, 100)
 DONE = text_reply(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
-LOST = Cut(20, DONE)
+LOST = cut(20, DONE)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ LOST = Cut(20, DONE)
         ("openai-compatible", [Refuse(500), Refuse(503), DONE], 0, "ok"),
         ("anthropic", [LOST, LOST, LOST], 3, "failed"),
         ("openai", [LOST, Refuse(422)], 1, "failed"),
-        ("anthropic", [LOST, Garble(7, DONE)], 2, "failed"),
+        ("anthropic", [LOST, garble(7, DONE)], 2, "failed"),
     ],
 )
 async def test_a_lost_attempt_is_booked_at_its_worst_case(monkeypatch, name, lines, lost, status):

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
 from orchestrator.testing.model_server import ModelServer, start_server
-from orchestrator.testing.server_script import Raw, thinking_block
+from orchestrator.testing.server_script import thinking_block
+from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     FULL,
     NONCE,
@@ -32,7 +33,7 @@ TEXT_CALLS = replace(FULL, tool_calls="text", schemas="none")
 
 
 def message(**members):
-    return Raw(json.dumps({"choices": [{"message": members, "finish_reason": "stop"}]}).encode())
+    return raw(json.dumps({"choices": [{"message": members, "finish_reason": "stop"}]}).encode())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from orchestrator.engine.types import Text
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
 from orchestrator.providers.retry import PROBE_POLL_SECONDS, CircuitBreaker, Retrier
-from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, ServerReply, Slow
+from orchestrator.testing.server_script import Refuse, ServerReply, Slow
+from tests.broken_replies import cut, garble, raw
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 from tests.scripted_model import text_reply
 
@@ -43,7 +44,7 @@ async def test_transient_statuses_are_reattempted_and_reported(name):
 async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(name):
     policy = replace(QUICK, timeout=1.0)
     lines: list[ServerReply] = [
-        Cut(20, text_reply("lost")),
+        cut(20, text_reply("lost")),
         Slow(5, text_reply("late")),
         text_reply("done"),
     ]
@@ -94,12 +95,12 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
 def failure(message, status=200, **kinds):
     """An error in a vendor's form, in a reply of that status."""
     body = json.dumps({"error": {"message": message, **kinds}}).encode()
-    return Raw(body, "application/json", status=status)
+    return raw(body, "application/json", status=status)
 
 
 def gateway(body, status=200):
     """An error in another form than a vendor's."""
-    return Raw(json.dumps(body).encode(), "application/json", status=status)
+    return raw(json.dumps(body).encode(), "application/json", status=status)
 
 
 QUOTED = {"raw": '{"error": {"code": "insufficient_quota"}}', "provider_name": "o"}
@@ -161,15 +162,15 @@ TYPED = b'{"type": "error", "error": {"type": "overloaded_error", "message": "fu
         failure("full", code=503),
         failure("full", code="429"),
         failure("full"),
-        Raw(b'{"error": "full", "choices": null}', "application/json"),
+        raw(b'{"error": "full", "choices": null}', "application/json"),
         gateway({"object": "error", "message": "full", "type": "InternalServerError"}),
         gateway({"detail": [{"loc": ["body"], "msg": "full", "type": "missing"}]}),
         gateway({"success": False, "errors": [{"code": 7, "message": "full"}], "result": None}),
         gateway({"fault": {"faultstring": "full", "detail": {"errorcode": "a.b"}}}),
         gateway({"statusCode": 429, "message": "full"}),
         gateway({"a": [], "choices": None, "base_resp": {"status_code": 1, "status_msg": "full"}}),
-        Raw(TYPED, "application/json"),
-        Raw(json.dumps({"choices": [IN_CHOICE]}).encode(), "application/json"),
+        raw(TYPED, "application/json"),
+        raw(json.dumps({"choices": [IN_CHOICE]}).encode(), "application/json"),
     ],
 )
 async def test_a_passing_error_in_a_reply_is_retried_and_its_message_shown(name, line):
@@ -184,7 +185,7 @@ async def test_a_passing_error_in_a_reply_is_retried_and_its_message_shown(name,
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_page_of_a_proxy_is_named_by_its_title(name):
     page = b"<!DOCTYPE html><html><head><title>Sign in\nhere</title></head></html>"
-    lines = [Raw(page, "text/html", status=502), Raw(page, "text/html")]
+    lines = [raw(page, "text/html", status=502), raw(page, "text/html")]
     async with open_session(name, lines) as used:
         with pytest.raises(ModelError, match="not JSON, but an HTML page: Sign in here"):
             await used.model.respond(request(name))
@@ -216,7 +217,7 @@ async def test_a_redirect_is_not_followed(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
-    async with open_session(name, [Garble(7, text_reply("done"))]) as used:
+    async with open_session(name, [garble(7, text_reply("done"))]) as used:
         with pytest.raises(ModelError, match="invalid reply"):
             await used.model.respond(request(name))
         used.server.finish()
@@ -226,7 +227,7 @@ async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_a_reply_above_the_size_limit_is_rejected():
-    async with open_session("anthropic", [Raw(b" " * 9_000_000)]) as used:
+    async with open_session("anthropic", [raw(b" " * 9_000_000)]) as used:
         with pytest.raises(ModelError, match="larger than the limit"):
             await used.model.respond(request("anthropic"))
 

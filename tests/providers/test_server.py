@@ -14,13 +14,13 @@ from orchestrator.engine.types import Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
 from orchestrator.testing.server_script import (
-    Cut,
     Refuse,
     ServerReply,
     Slow,
     smallest_value,
     thinking_block,
 )
+from tests.broken_replies import cut
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 from tests.scripted_model import text_reply, tool_call_reply
@@ -83,7 +83,7 @@ async def test_the_server_delays_cuts_and_limits_rates():
     lines: list[ServerReply] = [
         Slow(0.2, text_reply("late")),
         Refuse(429, headers={"retry-after": "3"}),
-        Cut(9, text_reply("x")),
+        cut(9, text_reply("x")),
     ]
     async with served(ModelServer({"qa": lines})) as post:
         started = anyio.current_time()

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking_block
+from orchestrator.testing.server_script import Refuse, thinking_block
+from tests.broken_replies import cut, garble, raw
 from tests.providers.provider_kit import (
     PROVIDERS,
     Search,
@@ -82,7 +83,7 @@ async def test_a_report_that_breaks_its_contract_is_answered_with_the_errors(nam
 
 async def test_a_paused_turn_goes_on_where_it_stopped():
     body = {"content": [{"type": "text", "text": "half"}], "stop_reason": "pause_turn"}
-    async with open_session("anthropic", [Raw(json.dumps(body).encode())]) as used:
+    async with open_session("anthropic", [raw(json.dumps(body).encode())]) as used:
         answer = await used.model.respond(request("anthropic"))
         assert answer.stop == "paused"
         sent = used.model.build_body(append_answer(request("anthropic"), answer.blocks))
@@ -122,7 +123,7 @@ async def test_unreadable_arguments_are_an_observation_and_never_a_call(name):
             ]
         },
     }[name]
-    result, asked, bodies = await outcome(name, [Raw(json.dumps(strange).encode()), GOOD])
+    result, asked, bodies = await outcome(name, [raw(json.dumps(strange).encode()), GOOD])
     assert (result.status, asked) == ("ok", [])
     assert "unreadable_arguments" in json.dumps(bodies[-1])
     assert "refused" in json.dumps(bodies[-1])
@@ -161,9 +162,9 @@ async def test_unknown_blocks_are_carried_along():
     [
         ([Refuse(422)], False),
         ([Refuse(429)] * 3, False),
-        ([Cut(5, text_reply("done")), Refuse(422)], True),
-        ([Refuse(503), Refuse(503), Cut(5, text_reply("done"))], True),
-        ([Garble(7, text_reply("done"))], True),
+        ([cut(5, text_reply("done")), Refuse(422)], True),
+        ([Refuse(503), Refuse(503), cut(5, text_reply("done"))], True),
+        ([garble(7, text_reply("done"))], True),
     ],
 )
 async def test_a_call_that_was_rejected_costs_nothing(lines, billed):

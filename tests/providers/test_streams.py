@@ -15,7 +15,8 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import ReportedError, TransientError
 from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
-from orchestrator.testing.server_script import Cut, Raw, ServerReply, Trickle, thinking_block
+from orchestrator.testing.server_script import ServerReply, thinking_block
+from tests.broken_replies import cut, raw, trickle
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
@@ -96,7 +97,7 @@ async def test_streamed_and_plain_replies_end_the_same(name, stop):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_is_cut_is_lost_wherever_that_is(name):
     for after in (0, 40, 400, 1200):
-        async with open_session(name, [Cut(after, LINE), text_reply("done")], can=STREAMED) as used:
+        async with open_session(name, [cut(after, LINE), text_reply("done")], can=STREAMED) as used:
             answer = await used.model.respond(request(name))
             used.server.finish()
         assert answer.blocks[-1] == Text("done")
@@ -113,7 +114,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     failed = b": ping\r\n\r\n" + told(BROKEN[name]).replace(b"\n", b"\r\n")
-    lines: list[ServerReply] = [Raw(b"", EVENTS), Raw(failed, EVENTS), text_reply("done")]
+    lines: list[ServerReply] = [raw(b"", EVENTS), raw(failed, EVENTS), text_reply("done")]
     async with open_session(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
@@ -127,7 +128,7 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
 @pytest.mark.parametrize(("code", "tries"), [("server_error", 2), ("invalid_prompt", 1)])
 async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, tries):
     failed = {"status": "failed", "error": {"code": code, "message": "no"}, "output": []}
-    told_failed = Raw(told({"type": "response.failed", "response": failed}), EVENTS)
+    told_failed = raw(told({"type": "response.failed", "response": failed}), EVENTS)
     lines: list[ServerReply] = [told_failed, text_reply("done")]
     async with open_session("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
@@ -141,7 +142,7 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
 async def test_a_stream_may_be_slow_but_not_silent():
     name = "anthropic"
     policy = replace(QUICK, timeout=1.0)
-    slow, silent = Trickle(60, 0.08, text_reply("done")), Trickle(200, 3, text_reply("late"))
+    slow, silent = trickle(60, 0.08, text_reply("done")), trickle(200, 3, text_reply("late"))
     async with open_session(name, [slow], can=STREAMED, policy=policy) as used:
         started = anyio.current_time()
         await used.model.respond(request(name))
@@ -160,7 +161,7 @@ async def test_a_server_that_does_not_stream_though_asked_is_understood():
         "content": [{"type": "text", "text": "done"}], "usage": {},
     }  # fmt: skip
     async with open_session(
-        "anthropic", [Raw(json.dumps(document).encode())], can=STREAMED
+        "anthropic", [raw(json.dumps(document).encode())], can=STREAMED
     ) as used:
         assert (await used.model.respond(request("anthropic"))).blocks == (Text("done"),)
 
@@ -200,7 +201,7 @@ def change(**delta):
     ],
 )
 async def test_a_stream_that_does_not_fit_is_an_invalid_reply(body, why):
-    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [raw(body, EVENTS)], can=STREAMED) as used:
         with pytest.raises(ModelError, match=f"invalid reply: .*{why}"):
             await used.model.respond(request("anthropic"))
         used.server.finish()
@@ -217,7 +218,7 @@ async def test_events_that_are_not_known_and_missing_counts_are_accepted():
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         {"type": "message_stop"},
     )
-    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [raw(body, EVENTS)], can=STREAMED) as used:
         answer = await used.model.respond(request("anthropic"))
     assert (answer.blocks, answer.stop) == ((Text("done"),), "end")
     assert answer.usage.estimated
@@ -231,7 +232,7 @@ async def test_arguments_that_were_cut_off_are_not_completed_by_guessing():
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
         {"type": "message_stop"},
     )
-    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [raw(body, EVENTS)], can=STREAMED) as used:
         (call,) = (await used.model.respond(request("anthropic"))).blocks
     assert isinstance(call, ToolCall)
     assert call.arguments == {UNREADABLE: '{"text": "a", "mo'}
@@ -265,7 +266,7 @@ async def test_calls_are_understood_however_a_server_numbers_them(chunks):
     usage = {"usage": {"prompt_tokens": 11, "completion_tokens": 3}}
     end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
     name = "openai-compatible"
-    async with open_session(name, [Raw(told(usage, *chunks, end), EVENTS)], can=STREAMED) as used:
+    async with open_session(name, [raw(told(usage, *chunks, end), EVENTS)], can=STREAMED) as used:
         answer = await used.model.respond(request(name))
     assert answer.blocks == (ToolCall("a", "search", {"text": "x"}), ToolCall("b", "search", {}))
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (11, 3)

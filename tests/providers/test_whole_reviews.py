@@ -18,7 +18,8 @@ from orchestrator.errors import ScriptError
 from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.server_script import Cut, Garble, Refuse, ServerReply, Slow, Trickle
+from orchestrator.testing.server_script import Refuse, ServerReply, Slow
+from tests.broken_replies import cut, garble, trickle
 from tests.providers.whole_kit import (
     FINDING,
     POLICY,
@@ -94,9 +95,9 @@ def test_network_errors_are_retried_and_unusable_replies_escalate(
         usual = team()
         script = team(
             lead=[Refuse(429, headers={"retry-after": "0.01"}), *usual["lead"]],
-            security=[Cut(30, usual["security"][0]), *usual["security"]],
-            qa=[Slow(0.05, usual["qa"][0]), Trickle(50, 0.001, usual["qa"][1])],
-            architecture=[Garble(3, usual["architecture"][0]), *usual["architecture"]],
+            security=[cut(30, usual["security"][0]), *usual["security"]],
+            qa=[Slow(0.05, usual["qa"][0]), trickle(50, 0.001, usual["qa"][1])],
+            architecture=[garble(3, usual["architecture"][0]), *usual["architecture"]],
         )
         told: list[Event] = []
         with serving(portal, monkeypatch, name, script) as server:

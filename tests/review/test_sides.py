@@ -14,7 +14,8 @@ from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.change import file_packing
+from orchestrator.code_review.change import contents as contents_module
+from orchestrator.code_review.change.git import objects
 from orchestrator.code_review.findings.analyzer_findings import MAX_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool, make_observation
@@ -178,7 +179,7 @@ async def test_packing_goes_on_where_a_cancelled_check_left_it(
 ) -> None:
     files = {f"m{n}.py": f"x = {n}\n" for n in range(300)}
     repo = change(tmp_path / "repo", files, {"m0.py": "x = 'new'\n"})
-    monkeypatch.setattr(file_packing, "_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(objects, "_BYTES_AT_ONCE", 100)
     async with workspace_of(repo) as workspace:
         append = packed_files.append_contents
         with anyio.CancelScope() as scope:
@@ -189,10 +190,10 @@ async def test_packing_goes_on_where_a_cancelled_check_left_it(
                     anyio.from_thread.run_sync(scope.cancel)
                 return start
 
-            monkeypatch.setattr(file_packing, "append_contents", last)
+            monkeypatch.setattr(contents_module, "append_contents", last)
             await workspace.packing.add("base", files)
         assert scope.cancelled_caught
-        monkeypatch.setattr(file_packing, "append_contents", append)
+        monkeypatch.setattr(contents_module, "append_contents", append)
         await workspace.packing.add("base", files)
         base = workspace.root / "base"
         assert {path: read_file(base, path).decode() for path in files} == files

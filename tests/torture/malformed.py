@@ -12,7 +12,8 @@ import anyio
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
-from orchestrator.testing.server_script import Raw, ServerReply
+from orchestrator.testing.server_script import Reshaped, ServerReply
+from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     PROVIDERS,
     SEARCH,
@@ -60,11 +61,11 @@ async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) 
     return failed
 
 
-def _reply(name: str, seed: int) -> Raw:
+def _reply(name: str, seed: int) -> Reshaped:
     """Every second reply is a stream."""
     if seed % 2:
-        return Raw(malformed_stream(name, seed), "text/event-stream")
-    return Raw(malformed(name, seed))
+        return raw(malformed_stream(name, seed), "text/event-stream")
+    return raw(malformed(name, seed))
 
 
 async def _one(used: ProviderSession, journal: Journal, seed: int) -> None:

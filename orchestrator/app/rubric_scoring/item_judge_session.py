@@ -38,7 +38,8 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.prices import Price, price_of
 from orchestrator.code_review.agents.guard_placement import Guards
-from orchestrator.engine.agent_loop import AgentRuntime, LoopResult, first_request
+from orchestrator.engine.agent_context import AgentRuntime
+from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest

@@ -22,7 +22,7 @@ from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.findings.evidence_from_journal import answers
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.engine.agent_loop import AgentRuntime
+from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest

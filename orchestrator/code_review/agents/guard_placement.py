@@ -19,7 +19,7 @@ from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE, Environment
 from orchestrator.code_review.verdict.document_parts import GuardRuling
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.agent_loop import report_unchanged
+from orchestrator.engine.agent_context import report_unchanged
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import GUARDS, Key

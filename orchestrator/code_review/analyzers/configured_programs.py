@@ -69,8 +69,8 @@ async def analyzed_tree(
     Raises:
         OSError: it cannot be written.
     """
-    head = _regular(await workspace.contents.paths("head"))
-    base = _regular(await workspace.contents.paths("base"))
+    head = await workspace.contents.regular("head")
+    base = await workspace.contents.regular("base")
     if side == "base":
         differ = frozenset(path for path in base if head.get(path) != base[path])
         paths, from_base = set(base), differ
@@ -89,11 +89,6 @@ async def analyzed_tree(
     await anyio.to_thread.run_sync(_link, sources, links, target)
     as_in_base = differ if side == "head" else frozenset[str]()
     return AnalyzedTree(target.resolve(), paths, as_in_base, links.values())
-
-
-def _regular(listed: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Path → blob of the regular files of a tree."""
-    return {path: blob for path, (mode, blob) in listed.items() if mode.startswith("100")}
 
 
 def _link(sources: Mapping[str, Path], links: Mapping[str, Path], target: Path) -> None:

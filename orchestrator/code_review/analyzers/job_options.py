@@ -29,10 +29,10 @@ async def dependencies(inputs: ToolInputs, change: Change, files: Sequence[Chang
     members: list[str] = []
     if names:
         await inputs.workspace.pack_matching("head", names)
-        tree = await inputs.workspace.contents.paths("head")
-        regular = (path for path, (mode, _) in tree.items() if mode.startswith("100"))
         members = [
-            path for path in regular if PurePath(path).name in names and "node_modules/" not in path
+            path
+            for path in await inputs.workspace.contents.regular("head")
+            if PurePath(path).name in names and "node_modules/" not in path
         ][:MOST_MEMBERS]
     given = inputs.given.advisories
     if given is None:
@@ -51,8 +51,7 @@ async def executed_files(
     if not is_any_unusual:
         return {"texts": texts, "programs": []}
     await inputs.workspace.pack_matching("head", PROGRAMS.names)
-    tree = await inputs.workspace.contents.paths("head")
-    regular = (path for path, (mode, _) in tree.items() if mode.startswith("100"))
+    regular = await inputs.workspace.contents.regular("head")
     return {"texts": texts, "programs": [path for path in regular if path in PROGRAMS]}
 
 
@@ -110,10 +109,9 @@ def _copy(workspace: ReviewWorkspace, reports: Sequence[GivenReport | GivenCover
 async def layering(inputs: ToolInputs, change: Change, files: Sequence[ChangedFile]) -> Options:
     """Nothing more, where base declares contracts; None where it does not."""
     workspace = inputs.workspace
-    tree = await workspace.contents.paths("base")
-    regular = [path for path, (mode, _) in tree.items() if mode.startswith("100")]
-    found = find_config_files(regular, [file.path for file in files])
-    if not any([MARK in await workspace.contents.read(tree[path][1]) for path in found]):
+    blobs = await workspace.contents.regular("base")
+    found = find_config_files(list(blobs), [file.path for file in files])
+    if not any([MARK in await workspace.contents.read(blobs[path]) for path in found]):
         return None
     await workspace.side("base", found)
     for side in SIDES:  # the library that builds the graph looks into directories

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.git.commands import LIMITS, Git, shorten
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES, PLAIN_DIFF
 from orchestrator.code_review.change.git.objects import (
     GitObject,
     Objects,

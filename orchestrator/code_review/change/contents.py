@@ -1,12 +1,13 @@
 """What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import anyio
 from anyio import to_thread
 
+from diffchecks.packed_files import Place, append_contents, write_index
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import write_files, writing
 from orchestrator.code_review.change.git.commands import Git
@@ -58,6 +59,11 @@ class Contents:
                 self._listings[side] = await list_tree(self.objects, self._trees[side])
             return self._listings[side]
 
+    async def regular(self, side: SideName) -> dict[str, str]:
+        """Path → blob of the regular files of a side."""
+        listed = await self.paths(side)
+        return {path: blob for path, (mode, blob) in listed.items() if mode.startswith("100")}
+
     async def export(
         self, side: SideName, entries: Mapping[str, str], root: Path
     ) -> dict[str, str]:
@@ -90,3 +96,53 @@ class Contents:
 
         await self.objects.in_batches(list(paths_of_blob), write)
         return refused
+
+
+class FilePacking:
+    """Packs files beside the directories of the sides; see ``diffchecks/packed_files.py``.
+
+    Args:
+        root: holds a directory for each side.
+    """
+
+    def __init__(self, contents: Contents, root: Path) -> None:
+        self._contents, self._root = contents, root
+        self._lock = anyio.Lock()
+        self._of_blob: dict[str, Place] = {}
+        self._of_path: dict[SideName, dict[str, Place]] = {side: {} for side in SIDES}
+
+    async def add(self, side: SideName, paths: Iterable[str]) -> None:
+        """Pack files of a side; what is no regular file, or must not be written, is left out.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        async with self._lock:
+            tree, places = await self._contents.paths(side), self._of_path[side]
+            blobs = {
+                path: tree[path][1]
+                for path in paths
+                if path not in places and tree.get(path, ("",))[0].startswith("100")
+                if unsafe_path_reason(path) is None
+            }
+            if not blobs:
+                return
+            await self._write(dict.fromkeys(blobs.values()))
+            places.update((path, self._of_blob[blob]) for path, blob in blobs.items())
+            with writing(self._root):
+                await to_thread.run_sync(write_index, self._root / side, places)
+
+    async def _write(self, blobs: Iterable[str]) -> None:
+        """Append the contents of what is not packed yet."""
+
+        async def append(files: Sequence[tuple[str, bytes]]) -> None:
+            contents = [data for _, data in files]
+            with writing(self._root):
+                at = await to_thread.run_sync(append_contents, self._root / SIDES[0], contents)
+            for blob, data in files:
+                self._of_blob[blob] = (at, len(data))
+                at += len(data)
+
+        await self._contents.objects.in_batches(
+            [b for b in blobs if b not in self._of_blob], append
+        )

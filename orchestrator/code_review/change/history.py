@@ -4,11 +4,13 @@ import re
 from collections import Counter
 
 from orchestrator.code_review.change.changed_files import RENAME_LIMIT
-from orchestrator.code_review.change.git.commands import OID, PLAIN_DIFF, Git
+from orchestrator.code_review.change.git.commands import OID, Git
+from orchestrator.code_review.change.git.hardening import OPTIONS, PLAIN_DIFF
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, number_lines
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 
+_LOG = OPTIONS["log"]
 _IDENTITY = "not committed <> 0 +0000"
 _MAX_COMMITS = 1000  # commits
 _MESSAGE_AT_MOST = 3000  # characters
@@ -51,18 +53,6 @@ async def _head(git: Git, change: Change) -> str:
     body = f"tree {change.head_tree}\n{parent}author {_IDENTITY}\ncommitter {_IDENTITY}\n\n"
     text = f"{body}not committed yet\n".encode()
     return (await git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text)).decode()[:-1]
-
-
-_LOG = (
-    "log",
-    "--no-show-signature",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-mailmap",
-    "--no-decorate",
-    "--no-color",
-    "--date=short",
-)
 
 
 async def log(change: Change, path: str, limit: int = 20) -> str:
@@ -143,14 +133,6 @@ async def blame(change: Change, path: str, start: int, end: int) -> str:
         raise InputError(f"lines {start} to {end} are not a range; both count from 1")
     git = Git.of(change)
     output = await git.run(
-        "blame",
-        "--no-textconv",
-        "--ignore-revs-file=",
-        "--no-progress",
-        "--date=short",
-        f"-L{start},{end}",
-        await _head(git, change),
-        "--",
-        path,
+        *OPTIONS["blame"], f"-L{start},{end}", await _head(git, change), "--", path
     )
     return output.decode("utf-8", "replace")

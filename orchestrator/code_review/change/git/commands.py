@@ -42,20 +42,6 @@ _NO_REPOSITORY = "is not a git repository, or may not be read"
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
-PLAIN_DIFF = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--no-relative",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-    "--submodule=short",
-    "--ignore-submodules=none",
-    "--diff-algorithm=histogram",
-    "--indent-heuristic",
-    "--inter-hunk-context=0",
-)
-
 
 def shorten(text: str, width: int = 200) -> str:
     """The text on one line, with nothing in it that a terminal would act on."""
