@@ -192,6 +192,13 @@ def join_texts(content: Json) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
 
 
+def without_marks(value: Json, name: str) -> Json:
+    """JSON without the member that marks a cache breakpoint."""
+    if isinstance(value, dict):
+        return {key: without_marks(below, name) for key, below in value.items() if key != name}
+    return [without_marks(below, name) for below in value] if isinstance(value, list) else value
+
+
 def split_in_half(text: str) -> tuple[str, str]:
     """Split a text in two."""
     at = len(text) // 2

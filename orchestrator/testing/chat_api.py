@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_validation
 from orchestrator.testing.api_validation import Rejected, check_schema, load_schemas, split_in_half
-from orchestrator.testing.prompt_cache import Prompt
 
 PATH = "/v1/chat/completions"
 
@@ -115,10 +114,6 @@ class ChatApi:
             "under this JSON Schema:\n"
         )
         return json.JSONDecoder().raw_decode(schema_text)[0] if schema_text else None
-
-    def prompt(self, body: dict[str, Json]) -> Prompt:
-        """Return the prompt in reading order; such a server caches nothing."""
-        return Prompt("", [json.dumps([body.get("tools"), body["messages"]])], (), 0)
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0

@@ -12,15 +12,13 @@ from orchestrator.testing.api_validation import (
     check_typed_object,
     load_schemas,
     split_in_half,
+    without_marks,
 )
-from orchestrator.testing.prompt_cache import Prompt, without_marks
 from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
 MAX_BREAKPOINTS = 4
-LOOKBACK = 20
-"""Blocks before a breakpoint in which an entry of the cache is looked for."""
 
 _SCHEMAS = load_schemas("messages")
 _STOPS = {"end": "end_turn", "paused": "pause_turn", "refused": "refusal", "filtered": "refusal"}
@@ -108,18 +106,6 @@ class MessagesApi:
         """Return the output schema of a request, None without one."""
         form = body.get("output_config", {}).get("format")
         return form["schema"] if form else None
-
-    def prompt(self, body: dict[str, Json]) -> Prompt:
-        """Return the prompt in reading order, with its cache breakpoints."""
-        # Another output format is another prompt from its beginning.
-        form = body.get("output_config", {}).get("format")
-        parts: list[Json] = [[body["model"], body.get("tools"), form], *body.get("system", [])]
-        for message in body["messages"]:
-            content = message["content"]
-            parts += content if isinstance(content, list) else [message]
-        breakpoints = [at for at, part in enumerate(parts, 1) if "cache_control" in part]
-        bare = [json.dumps(without_marks(part, "cache_control")) for part in parts]
-        return Prompt("", bare, breakpoints, LOOKBACK)
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0

@@ -35,7 +35,6 @@ from orchestrator.testing.api_validation import Rejected, parse_body
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.hand_written_replies import HandWrittenReplies
 from orchestrator.testing.messages_api import MessagesApi
-from orchestrator.testing.prompt_cache import BYTES_PER_TOKEN, PromptCache
 from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.server_script import (
     Refuse,
@@ -170,6 +169,22 @@ class ReceivedRequest(Struct, frozen=True):
     usage: Usage | None = None
 
 
+BYTES_PER_TOKEN = 4
+
+
+class Counted(Struct, frozen=True):
+    """Input tokens: all of them, those read from a cache, and those written to it."""
+
+    input: int
+    read: int = 0
+    written: int = 0
+
+
+def count_by_length(path: str, body: dict[str, Json]) -> Counted:
+    """Count the input tokens of a request to a path; nothing is cached."""
+    return Counted(len(json.dumps(body)) // BYTES_PER_TOKEN)
+
+
 class ModelServer:
     """A scripted model server; ``start_server`` makes it listen.
 
@@ -178,6 +193,7 @@ class ModelServer:
         key: the only accepted API key.
         lacks: missing features of Chat Completions, see ``ChatApi``.
         by_hand: folder where a person reads requests and writes replies, instead of a script.
+        count: counts the input tokens of a request.
 
     Attributes:
         url: base URL, without the API's path.
@@ -190,6 +206,7 @@ class ModelServer:
         key: str = KEY,
         lacks: frozenset[str] = frozenset(),
         by_hand: Path | None = None,
+        count: Callable[[str, dict[str, Json]], Counted] = count_by_length,
     ) -> None:
         seals = Signer()
         self._script = ServerScript(script)
@@ -199,7 +216,7 @@ class ModelServer:
             responses_api.PATH: ResponsesApi(key, seals),
             chat_api.PATH: ChatApi(key, lacks),
         }
-        self._cache = PromptCache()
+        self._count_input = count
         self._counted: dict[int, Usage] = {}
         self.url = ""
         self.requests: list[ReceivedRequest] = []
@@ -217,7 +234,8 @@ class ModelServer:
 
     async def handle(self, request: HttpRequest) -> HttpReply:
         """Answer one request."""
-        api = self._apis.get(request.path.partition("?")[0])
+        path = request.path.partition("?")[0]
+        api = self._apis.get(path)
         if api is None or request.method != "POST":
             return _json_reply(
                 404, {"error": {"message": f"no route {request.method} {request.path}"}}
@@ -228,7 +246,7 @@ class ModelServer:
             api.check(request.headers, body)
             agent = api.agent(body)
             line = await self._next_line(api, agent, body)
-            reply = await self._reply(api, agent, line, body)
+            reply = await self._reply(path, agent, line, body)
         except (Rejected, ScriptError) as error:
             self.rejected.append(str(error))
             status = error.status if isinstance(error, Rejected) else 400
@@ -252,16 +270,17 @@ class ModelServer:
         return self._script.next(agent, schema)
 
     async def _reply(
-        self, api: Api, agent: str, line: ServerReply, body: dict[str, Json]
+        self, path: str, agent: str, line: ServerReply, body: dict[str, Json]
     ) -> HttpReply:
+        api = self._apis[path]
         match line:
             case Slow(seconds, delayed):
                 await anyio.sleep(seconds)
-                return await self._reply(api, agent, delayed, body)
+                return await self._reply(path, agent, delayed, body)
             case Refuse(status, message, headers):
                 return _json_reply(status, api.error(status, message), headers)
             case Reshaped(inner, change):
-                reply: HttpReply = change(await self._reply(api, agent, inner, body))
+                reply: HttpReply = change(await self._reply(path, agent, inner, body))
                 return reply
             case Response():
                 response = line
@@ -270,15 +289,15 @@ class ModelServer:
         response = enforce_answer(response, api.schema(body), body)
         usage, written = response.usage, 0
         if usage == Usage():
-            usage, written = self._count(api, response, body)
+            usage, written = self._count(path, response, body)
         document = api.document(response, usage, len(self.requests) + 1, body, written)
         if body.get("stream"):
             return _stream_reply(api.events(document, body))
         return _json_reply(200, document)
 
-    def _count(self, api: Api, response: Response, body: dict[str, Json]) -> tuple[Usage, int]:
+    def _count(self, path: str, response: Response, body: dict[str, Json]) -> tuple[Usage, int]:
         """Count tokens by length; those that are written to the cache besides."""
-        counted = self._cache.count(api.prompt(body))
+        counted = self._count_input(path, body)
         text = "".join(repr(block) for block in response.blocks)
         used = Usage(counted.input, len(text) // BYTES_PER_TOKEN + 1, counted.read)
         self._counted[id(body)] = used

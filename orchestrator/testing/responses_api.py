@@ -13,11 +13,9 @@ from orchestrator.testing.api_validation import (
     check_typed_object,
     load_schemas,
 )
-from orchestrator.testing.prompt_cache import Prompt, without_marks
 from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/responses"
-BREAKPOINT = "prompt_cache_breakpoint"
 
 _SCHEMAS = load_schemas("responses")
 _INCOMPLETE = {"max_tokens": "max_output_tokens", "filtered": "content_filter"}
@@ -94,22 +92,6 @@ class ResponsesApi:
         """Return the output schema of a request, None without one."""
         form = body.get("text", {}).get("format")
         return form["schema"] if form else None
-
-    def prompt(self, body: dict[str, Json]) -> Prompt:
-        """Return the prompt in reading order, with its cache breakpoints.
-
-        The output schema stands in front of all. One breakpoint is at the end of the newest
-        message, unless the request has explicit ones only; a part can set others. Requests are
-        routed by their cache key.
-        """
-        first = [body["model"], body.get("text"), body.get("tools"), body.get("instructions")]
-        parts = [first, *body["input"]]
-        breakpoints = [at for at, part in enumerate(parts, 1) if BREAKPOINT in json.dumps(part)]
-        bare = [json.dumps(without_marks(part, BREAKPOINT)) for part in parts]
-        scope = str(body.get("prompt_cache_key", ""))
-        if body.get("prompt_cache_options", {}).get("mode") != "explicit":
-            breakpoints.append(len(parts))
-        return Prompt(scope, bare, breakpoints, len(parts))
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json], written: int = 0

@@ -15,6 +15,7 @@ from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply
+from tests.prompt_cache import PromptCache
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply
 
@@ -111,7 +112,7 @@ def serving(
     local: str = "local-model",
 ) -> Iterator[ModelServer]:
     """A server with a script, which a provider is pointed at."""
-    server, (prefix, path) = ModelServer(script), ADDRESS[name]
+    server, (prefix, path) = ModelServer(script, count=PromptCache()), ADDRESS[name]
     with portal.wrap_async_context_manager(start_server(server)), patch.context() as env:
         env.setenv(f"{prefix}_BASE_URL", server.url + path)
         env.setenv(f"{prefix}_API_KEY", KEY)

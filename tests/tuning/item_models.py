@@ -12,6 +12,7 @@ from anyio.from_thread import start_blocking_portal
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply
+from tests.prompt_cache import PromptCache
 from tests.tuning.recorded_runs import says
 
 PROVIDER = "openai-compatible"
@@ -64,7 +65,7 @@ def serving(
     patch: pytest.MonkeyPatch, script: Mapping[str, Sequence[ServerReply]]
 ) -> Iterator[ModelServer]:
     """A provider on loopback with this script."""
-    server = ModelServer(script)
+    server = ModelServer(script, count=PromptCache())
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(start_server(server)),

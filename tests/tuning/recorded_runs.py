@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import ModelServer, start_server
+from tests.prompt_cache import PromptCache
 from tests.review.review_kit import change, options
 
 PROVIDER = "openai-compatible"
@@ -51,7 +52,7 @@ def answered(
 ) -> Iterator[ModelServer]:
     """A provider whose judge has these lines, and whose generalist finds nothing, once."""
     nothing = says({"summary": "Nothing found.", "findings": [], "checked": ["app.py"]})
-    server = ModelServer({"generalist": [nothing], "judge": list(judge)})
+    server = ModelServer({"generalist": [nothing], "judge": list(judge)}, count=PromptCache())
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(start_server(server)),
