@@ -3,6 +3,9 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from diffchecks.data_files import parse_yaml
 
 OVERLAY = ".diffcourt"
 """The directory of a repository that holds its policy and, in ``state``, its runs."""
@@ -22,6 +25,11 @@ FAILURES = f"{MEMORY}/failures.md"
 MEMORY_FILES = (CONVENTIONS, PREFERENCES, FAILURES, DISMISSED)
 
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
+
+
+def read_table(module: str, name: str) -> Any:
+    """A YAML file of ours beside a module, which gives its ``__file__``."""
+    return parse_yaml(Path(module).with_name(name).read_bytes())
 
 
 def data_root() -> Path:

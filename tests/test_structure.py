@@ -37,7 +37,7 @@ MAY_OPEN_PATHS = {
     "app/audit/verification.py": "the verdict that a person names",
     "app/review_inputs/given_files.py": "reports that a person names; copies under our own names",
     "cli/arguments.py": "our own data",
-    "guards/__init__.py": "our own data",
+    "data_directories.py": "our own data",
     "report/rules_page.py": "our own data",
     "app/runs/forking.py": "the run's own directory, copied to a new one",
     "app/policy_sources.py": "lists `.diffcourt/`",

@@ -5,13 +5,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.text_guards import Detection, Place
-from orchestrator.guards import read_data
 
 MIN_WORDS = 40
 """Words, or letters of another script, below which no language is detected."""
 
-_DATA = read_data("language_words.yaml")
+_DATA = read_table(__file__, "language_words.yaml")
 _SCRIPTS: dict[str, str] = _DATA["scripts"]
 # Without single letters, which are frequent in code.
 _FREQUENT = {

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import phonenumbers
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.text_guards import Detection, Place
-from orchestrator.guards import read_data
 
-_DATA = read_data("personal_data.yaml")
+_DATA = read_table(__file__, "personal_data.yaml")
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
 _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")

@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
-from diffchecks.data_files import parse_yaml
+from orchestrator.data_directories import read_table
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json
 
@@ -39,8 +38,8 @@ SchemaCheck = Callable[[Json], list[str]]
 
 def load_schemas(api: str) -> dict[str, Any]:
     """What ``api_schemas.yaml`` says of an API: name → ``SchemaCheck``, or such a mapping."""
-    text = Path(__file__).with_name("api_schemas.yaml").read_bytes()
-    return {name: _compile(form) for name, form in parse_yaml(text)[api].items()}
+    forms = read_table(__file__, "api_schemas.yaml")[api]
+    return {name: _compile(form) for name, form in forms.items()}
 
 
 def _compile(form: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall
+from orchestrator.engine.types import Json, Response, Text, ToolCall
 from orchestrator.errors import ScriptError
 
 
@@ -38,11 +38,6 @@ class Reshaped(Struct, frozen=True):
 
 ServerReply = Response | Refuse | Slow | Reshaped | Callable[[dict[str, Json]], Response]
 """The next reply to an agent. A function receives the request's body."""
-
-
-def thinking_block(text: str) -> Opaque:
-    """Return reasoning for a reply; the server signs it and accepts it back only unmodified."""
-    return Opaque("server", {"type": "thinking", "thinking": text})
 
 
 class ServerScript:

@@ -9,7 +9,6 @@ from anyio.from_thread import BlockingPortal
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.server_script import ServerReply
-from tests.broken_replies import raw
 from tests.providers.whole_kit import (
     FINDING,
     SUMMARY,
@@ -20,6 +19,7 @@ from tests.providers.whole_kit import (
     serving,
     team,
 )
+from tests.server_replies import raw
 from tests.torture.malformed_replies import malformed, malformed_stream
 
 pytestmark = pytest.mark.attack("hostile replies of a model's server")

@@ -16,7 +16,6 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from orchestrator.testing.messages_api import MAX_BREAKPOINTS
-from orchestrator.testing.server_script import thinking_block
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,
@@ -28,6 +27,7 @@ from tests.providers.provider_kit import (
     unmarked,
 )
 from tests.scripted_model import text_reply, tool_call_reply
+from tests.server_replies import thinking_block
 
 pytestmark = pytest.mark.either_loop
 

@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.server_script import thinking_block
-from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,
@@ -26,6 +24,7 @@ from tests.providers.provider_kit import (
     unmarked,
 )
 from tests.scripted_model import text_reply, tool_call_reply
+from tests.server_replies import raw, thinking_block
 
 pytestmark = pytest.mark.either_loop
 

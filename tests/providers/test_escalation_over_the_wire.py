@@ -18,10 +18,10 @@ from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.server_script import Refuse, ServerReply
-from tests.broken_replies import cut
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply
+from tests.server_replies import cut
 
 NAME = "openai-compatible"
 REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1", "--quiet")

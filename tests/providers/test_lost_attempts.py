@@ -9,7 +9,6 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Usage
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.server_script import Refuse
-from tests.broken_replies import cut, garble
 from tests.providers.provider_kit import (
     PROVIDERS,
     Search,
@@ -18,6 +17,7 @@ from tests.providers.provider_kit import (
     run_test_agent,
 )
 from tests.scripted_model import text_reply
+from tests.server_replies import cut, garble
 
 pytestmark = pytest.mark.either_loop
 

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
 from orchestrator.testing.model_server import ModelServer, start_server
-from orchestrator.testing.server_script import thinking_block
-from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     FULL,
     NONCE,
@@ -24,6 +22,7 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 from tests.scripted_model import text_reply, tool_call_reply
+from tests.server_replies import raw, thinking_block
 
 pytestmark = pytest.mark.either_loop
 

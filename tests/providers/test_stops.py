@@ -5,8 +5,7 @@ import json
 import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.server_script import Refuse, thinking_block
-from tests.broken_replies import cut, garble, raw
+from orchestrator.testing.server_script import Refuse
 from tests.providers.provider_kit import (
     PROVIDERS,
     Search,
@@ -17,6 +16,7 @@ from tests.providers.provider_kit import (
     run_test_agent,
 )
 from tests.scripted_model import text_reply, tool_call_reply
+from tests.server_replies import cut, garble, raw, thinking_block
 
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 GOOD = text_reply(REPORTED)

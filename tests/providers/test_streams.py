@@ -15,8 +15,7 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import ReportedError, TransientError
 from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
-from orchestrator.testing.server_script import ServerReply, thinking_block
-from tests.broken_replies import cut, raw, trickle
+from orchestrator.testing.server_script import ServerReply
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
@@ -27,6 +26,7 @@ from tests.providers.provider_kit import (
     shipped_models,
 )
 from tests.scripted_model import text_reply, tool_call_reply
+from tests.server_replies import cut, raw, thinking_block, trickle
 
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)

@@ -19,7 +19,6 @@ from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.model_server import KEY
 from orchestrator.testing.server_script import Refuse, ServerReply, Slow
-from tests.broken_replies import cut, garble, trickle
 from tests.providers.whole_kit import (
     FINDING,
     POLICY,
@@ -36,6 +35,7 @@ from tests.providers.whole_kit import (
 )
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply
+from tests.server_replies import cut, garble, trickle
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
 

@@ -13,7 +13,6 @@ import anyio
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.testing.server_script import Reshaped, ServerReply
-from tests.broken_replies import raw
 from tests.providers.provider_kit import (
     PROVIDERS,
     SEARCH,
@@ -24,6 +23,7 @@ from tests.providers.provider_kit import (
     run_test_agent,
 )
 from tests.scripted_model import text_reply
+from tests.server_replies import raw
 from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000

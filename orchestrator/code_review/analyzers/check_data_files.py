@@ -187,13 +187,9 @@ def digests(sources: Sequence[Layer]) -> dict[str, str]:
     }
 
 
-def contents_digest(paths: Sequence[str]) -> str:
-    """SHA-256 of the files that ``write`` returned, by name and content, in hex."""
-    return _contents_digest(tuple(paths))
-
-
 @lru_cache(maxsize=8)  # several tools of a review ask for the same files
-def _contents_digest(paths: tuple[str, ...]) -> str:
+def contents_digest(paths: tuple[str, ...]) -> str:
+    """SHA-256 of the files that ``write`` returned, by name and content, in hex."""
     return digest({Path(path).name: Path(path).read_text("utf-8", "replace") for path in paths})
 
 

@@ -112,13 +112,6 @@ def _line_end(data: bytes) -> str | None:
     return "\r\n" if returns == data.count(b"\n") else None
 
 
-class ProgramReport(Struct, frozen=True):
-    """What a program reported: findings, and path → why it could not analyze the file."""
-
-    findings: Sequence[RawFinding]
-    gaps: Mapping[str, str]
-
-
 class ProgramAnalyzer(SideAnalyzer):
     """A `SideAnalyzer` around one program.
 
@@ -170,7 +163,11 @@ class ProgramAnalyzer(SideAnalyzer):
         """The file that the program cannot parse, and why, if it reports that."""
         return None
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
+    def select(self, findings: list[RawFinding]) -> list[RawFinding]:
+        """The findings that count beside the others."""
+        return findings
+
+    async def _analyze(self, copies: FileCopies) -> tuple[list[RawFinding], dict[str, str]]:
         """Run the program; a file that it cannot parse is a gap, and its findings are dropped."""
         found: list[RawFinding] = []
         gaps: dict[str, str] = {}
@@ -179,7 +176,7 @@ class ProgramAnalyzer(SideAnalyzer):
                 gaps.setdefault(problem[0], one_line(f"{self.name} cannot parse it{problem[1]}"))
             elif finding := self.finding(result, copies):
                 found.append(finding)
-        return ProgramReport([each for each in found if each.path not in gaps], gaps)
+        return self.select([each for each in found if each.path not in gaps]), gaps
 
     async def documents(
         self, options: Sequence[str], copies: FileCopies, ok: Collection[int] = (0,)
@@ -206,8 +203,7 @@ class ProgramAnalyzer(SideAnalyzer):
                 copies = await anyio.to_thread.run_sync(
                     self._copy, side.root, Path(directory), paths
                 )
-                empty = ProgramReport((), {})
-                report = await self.analyze(copies) if copies.paths else empty
+                findings, gaps = await self._analyze(copies) if copies.paths else ([], {})
         except SandboxError as error:
             return AnalyzerReport(self.name, version, error=str(error))
         except (LookupError, TypeError, AttributeError):
@@ -219,9 +215,9 @@ class ProgramAnalyzer(SideAnalyzer):
         return AnalyzerReport(
             tool=self.name,
             version=version,
-            findings=self._enabled(report.findings),
-            examined=frozenset(copies.paths.values()) - report.gaps.keys(),
-            gaps={**copies.gaps, **report.gaps},
+            findings=self._enabled(findings),
+            examined=frozenset(copies.paths.values()) - gaps.keys(),
+            gaps={**copies.gaps, **gaps},
         )
 
     def _enabled(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:

@@ -231,11 +231,6 @@ MakesOptions = Callable[[Change, Sequence[ChangedFile]], Awaitable[Mapping[str, 
 """The further parts of a check's job; None where there is nothing to check."""
 
 
-async def no_options(change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
-    """The further parts of a check's job that has none."""
-    return {}
-
-
 class ComparisonCheck(ChangeAnalyzer):
     """One of our checks that compare two sides."""
 
@@ -244,7 +239,7 @@ class ComparisonCheck(ChangeAnalyzer):
         check: Check,
         pool: WorkerPool,
         workspace: ReviewWorkspace,
-        options: MakesOptions = no_options,
+        options: MakesOptions | None = None,
         *,
         seconds: float | None = None,
     ) -> None:
@@ -270,7 +265,9 @@ class ComparisonCheck(ChangeAnalyzer):
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
     ) -> AnalyzerReport:
         """Run the check over the changed files."""
-        options = await self._options(change, files) if files else None
+        options: Mapping[str, Any] | None = {} if files else None
+        if files and self._options is not None:
+            options = await self._options(change, files)
         if options is None:
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self.needs == "tree" else ():

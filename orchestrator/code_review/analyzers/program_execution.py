@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from diffchecks.data_files import parse_yaml
+from orchestrator.data_directories import read_table
 from orchestrator.errors import SandboxError
 from orchestrator.optional_dependencies import ANALYZERS, NOT_INSTALLED, install_command
 from orchestrator.program_search import find_program
@@ -28,7 +28,7 @@ _MAX_LINE = 200
 OWN_DIRECTORIES = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
 """The directories of the programs that were installed with this package."""
 
-TABLES: Mapping[str, Any] = parse_yaml(Path(__file__).with_name("programs.yaml").read_bytes())
+TABLES: Mapping[str, Any] = read_table(__file__, "programs.yaml")
 """What ``programs.yaml`` says of each program."""
 
 _LIBRARY = sysconfig.get_path("purelib")

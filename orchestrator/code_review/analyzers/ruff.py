@@ -17,7 +17,6 @@ from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
-    ProgramReport,
 )
 from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 
@@ -102,12 +101,11 @@ class Ruff(ProgramAnalyzer):
         where = f"line {result['location']['row']}"
         return copies.path_of(result["filename"]), f": {where}: {result['message']}"
 
-    async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run ruff, without imports of a module that re-exports, and each undefined name once."""
-        report = await super().analyze(copies)
-        imports = Counter(f.path for f in report.findings if f.code == "F401")
-        kept = [f for f in report.findings if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS]
-        return replace(report, findings=list(_one_per_name(kept)))
+    def select(self, findings: list[RawFinding]) -> list[RawFinding]:
+        """Without imports of a module that re-exports, and each undefined name once."""
+        imports = Counter(f.path for f in findings if f.code == "F401")
+        kept = (f for f in findings if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS)
+        return list(_one_per_name(kept))
 
     def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
         """A finding, unless it is of a kind that is harmless there."""

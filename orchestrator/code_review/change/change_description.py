@@ -60,8 +60,8 @@ def describe_change(
     if title is None or text is None:
         found = _read_event(environment) or _read_gitlab_variables(environment)
     return ChangeDescription(
-        _clean_title(found.title if title is None else title),
-        _clean_text(found.text if text is None else text),
+        _cut(" ".join(storable(found.title if title is None else title).split()), MAX_TITLE),
+        _cut(storable(found.text if text is None else text).strip(), MAX_DESCRIPTION),
         found.notes,
     )
 
@@ -103,14 +103,6 @@ def _read_gitlab_variables(environment: Mapping[str, str]) -> ChangeDescription:
     if environment.get(f"{GITLAB_DESCRIPTION}_IS_TRUNCATED") == "true":
         text += "\n[cut by GitLab]"
     return ChangeDescription(environment.get(GITLAB_TITLE, ""), text)
-
-
-def _clean_title(text: str) -> str:
-    return _cut(" ".join(storable(text).split()), MAX_TITLE)
-
-
-def _clean_text(text: str) -> str:
-    return _cut(storable(text).strip(), MAX_DESCRIPTION)
 
 
 def storable(text: str) -> str:

@@ -23,6 +23,12 @@ def writing(place: Path) -> Iterator[None]:
         raise StoreError(f"{place} cannot be written: {refused.strerror}") from None
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
     """A directory that is gone afterwards."""

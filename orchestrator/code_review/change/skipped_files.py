@@ -10,17 +10,18 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from diffchecks.data_files import parse_yaml, read_names
+from diffchecks.data_files import read_names
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.data_directories import read_table
 
 LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
@@ -30,7 +31,7 @@ LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
-_KINDS = parse_yaml(Path(__file__).with_name("file_kinds.yaml").read_bytes())
+_KINDS = read_table(__file__, "file_kinds.yaml")
 
 
 def _named(kind: str) -> re.Pattern[str]:

@@ -180,7 +180,7 @@ def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
     depends = ""
     if check.data:
         options["data"] = list(inputs.data[check.data])
-        depends = contents_digest(inputs.data[check.data])
+        depends = contents_digest((*inputs.data[check.data],))
     if issubclass(check.job, PatternsJob):
         options["codes"] = codes = sorted(inputs.codes(check.reporter, check.topic))
         depends = f"{codes} {depends}"

@@ -1,9 +1,8 @@
 """Options and environment of every git call: no repository configuration can start a program."""
 
 import os
-from pathlib import Path
 
-from diffchecks.data_files import parse_yaml
+from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 from orchestrator.program_search import SAFE_PATH, find_program
 
@@ -12,7 +11,7 @@ MINIMUM = (2, 31)
 
 BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
-OPTIONS = parse_yaml(Path(__file__).with_name("options.yaml").read_bytes())
+OPTIONS = read_table(__file__, "options.yaml")
 """What ``options.yaml`` says of git's configuration, environment and commands."""
 ENVIRONMENT: dict[str, str] = OPTIONS["environment"]
 PLAIN_DIFF: tuple[str, ...] = tuple(OPTIONS["diff"])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.changed_files import describe
-from orchestrator.code_review.change.file_export import writing
+from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
@@ -107,8 +107,7 @@ async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: P
     """
     files = _join_parts(files, name)
     git = Git(resolve_path(scratch) / "store", ours=True)
-    with writing(git.git_dir):
-        git.git_dir.mkdir(parents=True, exist_ok=True)
+    make_directory(git.git_dir)
     await git.run("init", "--quiet", "--bare", "--template=", str(git.git_dir))
     stream = b"".join([*_fast_import_commit(files, "base"), *_fast_import_commit(files, "head")])
     await git.run("fast-import", "--quiet", "--force", stdin=stream)

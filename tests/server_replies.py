@@ -1,7 +1,8 @@
-"""Replies that no scripted line gives: bytes as they are, cut off, overwritten or trickling."""
+"""Parts of scripts that no file has: reasoning, and replies cut off, overwritten or trickling."""
 
 from msgspec.structs import replace
 
+from orchestrator.engine.types import Opaque
 from orchestrator.testing.model_server import HttpReply
 from orchestrator.testing.server_script import Refuse, Reshaped, ServerReply
 
@@ -37,3 +38,8 @@ def garble(every: int, line: ServerReply) -> Reshaped:
         return replace(reply, parts=tuple(garbled))
 
     return Reshaped(line, change)
+
+
+def thinking_block(text: str) -> Opaque:
+    """Reasoning for a reply; the server signs it and accepts it back only unmodified."""
+    return Opaque("server", {"type": "thinking", "thinking": text})
