@@ -13,8 +13,8 @@ from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
 from orchestrator.app.single_tests import project_tests
+from orchestrator.code_review.analyzers.configured_programs import find_installed
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.installed_programs import find_installed
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck

@@ -5,19 +5,12 @@ from collections.abc import Callable, Sequence, Set
 
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.text_guards import Detection, Place
 
-_WELL = (
-    r"(?:(?:all|now|still|both|currently|successfully|locally)\s+){0,2}"
-    r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|(?:is|are|was|were|came\s+back|runs?|ran|stays?)\s+"
-    r"(?:all\s+|now\s+|still\s+)?(?:green|clean|successful|passing|ok|fine))\b"
-)
-_DENIED = re.compile(
-    r"\b(?:not|no|never|cannot|can't|don't|doesn't|didn't|isn't|aren't|wasn't|weren't|without|whether"
-    r"|if|unless|until|when|once|should|must|may|might|could|would|need|needs|ensure|verify|check"
-    r"|make\s+sure|assum\w+|claims?|says?)\b",
-    re.IGNORECASE,
-)
+_PHRASES = read_table(__file__, "claim_phrases.yaml")
+_WELL = _PHRASES["well"]
+_DENIED = re.compile(_PHRASES["denied"], re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.;!?\n]+(?:\.(?=\w)[^.;!?\n]*)*[.;!?]*")
 
 
@@ -64,7 +57,7 @@ class ClaimGuard:
 def _pattern(words: Sequence[str]) -> re.Pattern[str]:
     listed = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in words)
     return re.compile(
-        rf"\b(?:{listed})\b(?:\s+\w+){{0,3}}?\s+{_WELL}"
+        rf"\b(?:{listed})\b(?:\s+\w+){{0,3}}?\s+{_PHRASES['well']}"
         rf"|\b(?:passes|passed|passing)\s+(?:\w+\s+){{0,2}}(?:{listed})\b"
         rf"|\b(?:i|we)\s+(?:have\s+)?(?:ran|run|executed)\s+(?:\w+\s+){{0,2}}(?:{listed})\b",
         re.IGNORECASE,

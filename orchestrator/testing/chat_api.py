@@ -1,7 +1,6 @@
 """The Chat Completions API: strict request validation, replies and streams."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
@@ -12,21 +11,13 @@ PATH = "/v1/chat/completions"
 
 _SCHEMAS = load_schemas("chat")
 _STOPS = {"end": "stop", "max_tokens": "length", "filtered": "content_filter", "refused": "stop"}
-_MARK = re.compile(r"<(tool_call[^>]*)>")
 
 
 class ChatApi:
-    """Validates requests and builds replies of the API.
+    """Validates requests and builds replies of the API."""
 
-    Args:
-        lacks: missing features: names of request fields that the server rejects, and
-            ``parallel`` (one call per message), ``schemas_with_tools``, ``text`` (tool calls are
-            delimited text).
-    """
-
-    def __init__(self, key: str, lacks: frozenset[str]) -> None:
-        self._key, self._lacks = key, lacks
-        self._mark = "tool_call"
+    def __init__(self, key: str) -> None:
+        self._key = key
 
     def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
         """Validate a request as such servers do.
@@ -36,33 +27,19 @@ class ChatApi:
         """
         api_validation.check_key(headers, self._key)
         check_schema(body, _SCHEMAS["body"], "request")
-        missing = sorted(self._lacks & body.keys())
-        if missing:
-            raise Rejected(f"Unsupported parameter: '{missing[0]}'")
         tools = [tool["function"] for tool in body.get("tools", [])]
         api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "stream_options" in body and not body.get("stream"):
             raise Rejected("The 'stream_options' parameter is only allowed when 'stream' is set.")
         if "tool_choice" in body and not tools:
             raise Rejected("When using `tool_choice`, `tools` must be set.")
-        self._check_format(body)
-        self._check_talk(body["messages"])
-
-    def _check_format(self, body: dict[str, Json]) -> None:
-        form = body.get("response_format")
-        if form is None:
-            return
-        if "tools" in body and "schemas_with_tools" in self._lacks:
-            raise Rejected("Cannot use custom grammar constraints with tools.")
-        if (
-            api_validation.check_typed_object(form, _SCHEMAS["formats"], "response_format")
-            == "json_schema"
-        ):
-            given = form["json_schema"]
+        if form := body.get("response_format"):
+            where = "response_format"
+            api_validation.check_typed_object(form, _SCHEMAS["formats"], where)
+            given = form.get("json_schema", {})
             if given.get("strict"):
-                api_validation.check_strict_schema(
-                    given["schema"], "response_format", all_required=True
-                )
+                api_validation.check_strict_schema(given["schema"], where, all_required=True)
+        self._check_talk(body["messages"])
 
     def _check_talk(self, messages: list[Json]) -> None:
         waiting: list[str] = []
@@ -83,8 +60,6 @@ class ChatApi:
             if waiting:
                 raise Rejected(f"tool_call_ids did not have response messages: {waiting[0]}")
             waiting = [call["id"] for call in message.get("tool_calls", [])]
-            if len(waiting) > 1 and "parallel" in self._lacks:
-                raise Rejected("This model only supports single tool-calls at once!")
             if seen & set(waiting) or len(set(waiting)) < len(waiting):
                 raise Rejected("tool call ids must be unique")
             seen.update(waiting)
@@ -97,12 +72,8 @@ class ChatApi:
 
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""
-        system = str(body["messages"][0].get("content"))
-        marks = _MARK.findall(system)
-        self._mark = marks[-1] if marks else "tool_call"
-        return api_validation.parse_agent_name(
-            system, api_validation.join_texts(body["messages"][1].get("content"))
-        )
+        system, first = (message.get("content") for message in body["messages"][:2])
+        return api_validation.parse_agent_name(str(system), api_validation.join_texts(first))
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema, from the parameter or the system prompt; None without one."""
@@ -128,9 +99,7 @@ class ChatApi:
             if isinstance(block, Opaque):
                 message["reasoning_content"] = block.payload.get("thinking", "")
         stop = _STOPS.get(line.stop, "stop")
-        if calls and "text" in self._lacks:
-            message["content"] = text + "".join(map(self._as_text, calls))
-        elif calls:
+        if calls:
             message["tool_calls"] = [_render_call(call) for call in calls]
             stop = "tool_calls" if line.stop in {"end", "tool_use"} else stop
         return {
@@ -147,10 +116,6 @@ class ChatApi:
                 "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
             },
         }
-
-    def _as_text(self, call: ToolCall) -> str:
-        written = json.dumps({"name": call.name, "arguments": dict(call.arguments)})
-        return f"\n<{self._mark}>\n{written}\n</{self._mark}>"
 
     def events(
         self, document: dict[str, Json], body: dict[str, Json]

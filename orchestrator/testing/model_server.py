@@ -191,7 +191,7 @@ class ModelServer:
     Args:
         script: agent → its lines; None: each agent returns the smallest valid report.
         key: the only accepted API key.
-        lacks: missing features of Chat Completions, see ``ChatApi``.
+        chat: makes the API of Chat Completions for the key.
         by_hand: folder where a person reads requests and writes replies, instead of a script.
         count: counts the input tokens of a request.
 
@@ -204,7 +204,7 @@ class ModelServer:
         script: Mapping[str, Sequence[ServerReply]] | None = None,
         *,
         key: str = KEY,
-        lacks: frozenset[str] = frozenset(),
+        chat: Callable[[str], ChatApi] = ChatApi,
         by_hand: Path | None = None,
         count: Callable[[str, dict[str, Json]], Counted] = count_by_length,
     ) -> None:
@@ -214,7 +214,7 @@ class ModelServer:
         self._apis: dict[str, Api] = {
             messages_api.PATH: MessagesApi(key, seals),
             responses_api.PATH: ResponsesApi(key, seals),
-            chat_api.PATH: ChatApi(key, lacks),
+            chat_api.PATH: chat(key),
         }
         self._count_input = count
         self._counted: dict[int, Usage] = {}
@@ -305,12 +305,10 @@ class ModelServer:
 
 
 @asynccontextmanager
-async def start_server(
-    server: ModelServer, *, host: str = "127.0.0.1", port: int = 0
-) -> AsyncIterator[ModelServer]:
+async def start_server(server: ModelServer, *, port: int = 0) -> AsyncIterator[ModelServer]:
     """Let a server listen while the context is open; ``server.url`` is its address."""
-    async with serve_http(server.handle, host, port) as chosen:
-        server.url = f"http://{host}:{chosen}"
+    async with serve_http(server.handle, "127.0.0.1", port) as chosen:
+        server.url = f"http://127.0.0.1:{chosen}"
         yield server
 
 

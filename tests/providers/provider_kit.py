@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply
+from tests.limited_chat import LimitedChatApi
 from tests.prompt_cache import PromptCache
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
@@ -118,7 +119,8 @@ async def open_session(
     script = lines if isinstance(lines, Mapping) else {"qa": lines}
     config, (_, prices) = override_config(can, policy), shipped_models()
     events: list[CallEvent] = []
-    async with start_server(ModelServer(script, lacks=lacks, count=PromptCache())) as server:
+    chat = partial(LimitedChatApi, lacks=lacks)
+    async with start_server(ModelServer(script, chat=chat, count=PromptCache())) as server:
         url = server.url if name == "anthropic" else f"{server.url}/v1"
         env = {config.provider(name).key_env: key}
         opened = make_model(name, config, prices, env=env, base_url=url, on_event=events.append)

@@ -208,7 +208,7 @@ def malformed(name: str, seed: int) -> bytes:
 APIS: dict[str, Any] = {
     "anthropic": MessagesApi("", Signer()),
     "openai": ResponsesApi("", Signer()),
-    "openai-compatible": ChatApi("", frozenset()),
+    "openai-compatible": ChatApi(""),
 }
 USAGE = {"stream_options": {"include_usage": True}}
 

@@ -212,18 +212,14 @@ class ProgramAnalyzer(SideAnalyzer):
         except OSError as error:
             why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"
             return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
+        enabled = {finding for finding in findings if finding.code in self.codes}
         return AnalyzerReport(
             tool=self.name,
             version=version,
-            findings=self._enabled(findings),
+            findings=tuple(sorted(enabled, key=lambda f: (f.path, f.line, f.code, f.message))),
             examined=frozenset(copies.paths.values()) - gaps.keys(),
             gaps={**copies.gaps, **gaps},
         )
-
-    def _enabled(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:
-        """The findings whose codes are on, without duplicates, in order."""
-        enabled = {f for f in findings if f.code in self.codes}
-        return tuple(sorted(enabled, key=lambda f: (f.path, f.line, f.code, f.message)))
 
     def _copy(self, root: Path, directory: Path, paths: Sequence[str]) -> FileCopies:
         directory = directory.resolve()  # programs report paths without symbolic links

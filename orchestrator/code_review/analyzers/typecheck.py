@@ -42,27 +42,27 @@ class TypeCheckRuns:
     async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The output of the runs; it runs once per side, however often the check is called."""
         if self._job is None:
-            self._job = await self._run_both(self._settings, self._confined)
+            self._job = await self._run_both()
         return self._job
 
-    async def _run_both(self, settings: TypeCheck, confined: ConfinedProgram) -> Mapping[str, Any]:
-        job: dict[str, Any] = {"checker": settings.checker}
+    async def _run_both(self) -> Mapping[str, Any]:
+        job: dict[str, Any] = {"checker": self._settings.checker}
         try:
-            job["head_run"] = await self._run(confined, "head")
+            job["head_run"] = await self._run("head")
         except (SandboxError, OSError) as error:
             return job | {"refused": _why(error)}
         if job["head_run"]["code"]:
             try:
-                job["base_run"] = await self._run(confined, "base")
+                job["base_run"] = await self._run("base")
             except (SandboxError, OSError) as error:
                 job["base_refused"] = _why(error)
         return job
 
-    async def _run(self, confined: ConfinedProgram, side: SideName) -> Mapping[str, Any]:
+    async def _run(self, side: SideName) -> Mapping[str, Any]:
         """Run it on a side; returns its exit code and the file with its output."""
-        prepared = await confined.prepare(side)
+        prepared = await self._confined.prepare(side)
         with scratch_directory.temporary_directory() as directory:
-            done = await confined.execute(prepared, directory, env=_NO_CACHE)
+            done = await self._confined.execute(prepared, directory, env=_NO_CACHE)
         output = self._workspace.root / f"typecheck-{side}.txt"
         await anyio.to_thread.run_sync(output.write_bytes, done.stdout)
         return {

@@ -77,7 +77,8 @@ async def ignore_base(objects: Objects, policy: str | None) -> None:
 
 
 async def _empty_base(git: Git, why: str) -> Base:
-    return Base(None, await git.empty_tree(), (f"{why}; the whole tree is reviewed as one change",))
+    tree = await git.line("hash-object", "-t", "tree", "--stdin")  # without files
+    return Base(None, tree, (f"{why}; the whole tree is reviewed as one change",))
 
 
 async def _parent_base(commits: Commits, head: str, why: str) -> Base:

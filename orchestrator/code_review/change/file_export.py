@@ -42,8 +42,7 @@ def temporary_directory() -> Iterator[Path]:
 
 def _write_file(folder: SafeDirectory, path: str, data: bytes) -> str | None:
     """Write one file; returns why it could not be written, None when it was."""
-    why = unsafe_path_reason(path)
-    if why:
+    if why := unsafe_path_reason(path):
         return why
     try:
         folder.write(path, data)

@@ -240,19 +240,19 @@ def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> 
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
     skip, gap = now.binary or "", now.binary == _WIDE
     if file.only_moved:
-        return replace(file, kind="binary", size=now.size, skip=_ONLY_MOVED)
+        return replace(file, kind="binary", skip=_ONLY_MOVED)
     if now.published:  # as little to read in it as in an image
-        return replace(file, kind="media", size=now.size, skip=_WRAPPER)
+        return replace(file, kind="media", skip=_WRAPPER)
     if file.new_blob and was and not was.binary and was.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
     elif now.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
         skip = "media: an image, font or sound"
-        return replace(file, kind="media", size=now.size, skip=skip)
+        return replace(file, kind="media", skip=skip)
     elif now.binary == "binary" and (hidden := _what_it_hides(file, now)):
         skip, gap = hidden, True
-    return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
+    return replace(file, kind="binary", skip=skip, gap=gap and bool(file.new_blob))
 
 
 def classify_unseen(file: ChangedFile, has_data: bool) -> ChangedFile:
@@ -285,22 +285,21 @@ def classify(
     mode = file.new_mode or file.old_mode
     if mode in {LINK, SUBMODULE} or now is None:
         return _link_or_submodule(replace(file, size=now.size if now else 0), now)
+    file = replace(file, size=now.size)
     if now.binary:
         return _as_binary(file, was, now)
     if _LFS_POINTER.fullmatch(now.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
-        return replace(file, kind="binary", size=now.size, skip=_IN_LFS, gap=gap)
+        return replace(file, kind="binary", skip=_IN_LFS, gap=gap)
     if bomb := now.bomb or (was and was.bomb):
-        return replace(file, size=now.size, skip=bomb, gap=True)
+        return replace(file, skip=bomb, gap=True)
     by_policy = _by_policy(file, was, now, policy)
     if by_policy == _NEWLY_MINIFIED and file.new_blob:
-        return replace(file, size=now.size, skip=by_policy, gap=True)
+        return replace(file, skip=by_policy, gap=True)
     if by_policy is None and now.size > BIG_FILE_BYTES:
-        return replace(
-            file, size=now.size, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True
-        )
+        return replace(file, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True)
     script = now.target.startswith(b"#!")
-    return replace(file, kind="text", size=now.size, skip=by_policy, script=script)
+    return replace(file, kind="text", skip=by_policy, script=script)
 
 
 def describe_modes(files: Sequence[ChangedFile]) -> tuple[str, ...]:

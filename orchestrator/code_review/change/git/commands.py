@@ -268,7 +268,3 @@ class Git(Struct, frozen=True):
     def is_shallow(self) -> bool:
         """Whether the clone's history was cut off."""
         return is_shallow_clone(self.git_dir)
-
-    async def empty_tree(self) -> str:
-        """The id of the tree without files, in this repository's hash."""
-        return await self.line("hash-object", "-t", "tree", "--stdin")

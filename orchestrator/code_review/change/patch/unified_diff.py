@@ -18,25 +18,12 @@ Names = tuple[bytes | None, bytes | None]  # old and new, None for /dev/null
 
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"t": b"\t",
-    b"n": b"\n",
-    b"v": b"\v",
-    b"f": b"\f",
-    b"r": b"\r",
+    bytes([name]): bytes([code]) for name, code in zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True)
 }
 _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 _QUOTED = rb'"(?:[^"\\]|\\.)*"'
 _PAIR = re.compile(rb"(%s|\S+) (%s|\S+)" % (_QUOTED, _QUOTED))
-_PREFIXES = (
-    (b"a/", b"b/"),
-    (b"i/", b"w/"),
-    (b"c/", b"i/"),
-    (b"c/", b"w/"),
-    (b"o/", b"w/"),
-    (b"1/", b"2/"),
-)
+_PREFIXES = [pair.split() for pair in (b"a/ b/", b"i/ w/", b"c/ i/", b"c/ w/", b"o/ w/", b"1/ 2/")]
 
 
 def unquote(name: bytes) -> bytes:
