@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.change.lines_changed_since import ChangedSince
+from orchestrator.code_review.change.changed_files import ChangedSince
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.settled_places import SettledPlaces

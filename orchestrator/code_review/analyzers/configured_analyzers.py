@@ -4,7 +4,6 @@ Each runs confined in a read-only tree, with base's version of its configuration
 like an imported report; findings that base has too are not reported.
 """
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from orchestrator.code_review.analyzers.configured_programs import (
     ConfinedProgram,
     PreparedRun,
     error_of,
+    why_not_run,
 )
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.analyzers.program_execution import batches
@@ -69,10 +69,8 @@ class ConfiguredAnalyzer(SideAnalyzer):
             return AnalyzerReport(self.name, "")
         try:
             return await self._run(side.name, paths)
-        except SandboxError as error:
-            why = str(error)
-        except OSError as error:
-            why = f"not run: cannot write to {tempfile.gettempdir()}: {error.strerror}"
+        except (SandboxError, OSError) as error:
+            why = why_not_run(error)
         if side.name == "head":
             return AnalyzerReport(self.name, "", gaps={self._name: why})
         why = f"on base: {why}; so only results at added lines count"

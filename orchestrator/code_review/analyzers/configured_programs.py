@@ -6,6 +6,7 @@ base: a file that base does not have is left out.
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -368,6 +369,13 @@ def error_of(done: CompletedProgram) -> str:
     lines = printed[-_ERROR_BYTES:].decode(errors="replace").splitlines()
     named = [line for line in lines if _NAMED_ERROR.search(line)]
     return one_line((named or lines or ["it printed no error"])[-1])
+
+
+def why_not_run(error: SandboxError | OSError) -> str:
+    """Why a program did not run."""
+    if isinstance(error, SandboxError):
+        return str(error)
+    return f"not run: cannot write to {tempfile.gettempdir()}: {error.strerror}"
 
 
 def check_programs(programs: Mapping[str, ConfiguredProgram], layers: Sequence[Layer]) -> None:

@@ -87,10 +87,11 @@ class TestRuns:
     async def options(self, change: Change, files: Sequence[ChangedFile]) -> Mapping[str, Any]:
         """The outcomes of the runs; the tests run once, however often the check is called."""
         if self._job is None:
-            self._job = await self._run_all(self._tests, change)
+            self._job = await self._run_all(change)
         return self._job
 
-    async def _run_all(self, tests: Tests, change: Change) -> Mapping[str, Any]:
+    async def _run_all(self, change: Change) -> Mapping[str, Any]:
+        tests = self._tests
         if not self._inputs.run_tests:
             return {"refused": NOT_ALLOWED}
         runs: list[dict[str, Any]] = []
@@ -101,7 +102,7 @@ class TestRuns:
             await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
             for side in ORDER:
                 whole = await side_files(self._workspace, side, unwritten)
-                runs.append(await self._run(tests, [whole], len(runs)))
+                runs.append(await self._run([whole], len(runs)))
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
@@ -111,12 +112,10 @@ class TestRuns:
         own = find_test_setup_files(changed, tests.command, before)
         if len(runs) < len(ORDER) and own:
             job["infrastructure"] = find_test_infrastructure(changed, tests.command, before)
-            job |= {"own_tests": own, **await self._run_tests_of_base(tests, own, len(runs))}
+            job |= {"own_tests": own, **await self._run_tests_of_base(own, len(runs))}
         return job
 
-    async def _run_tests_of_base(
-        self, tests: Tests, own: Collection[str], number: int
-    ) -> Mapping[str, Any]:
+    async def _run_tests_of_base(self, own: Collection[str], number: int) -> Mapping[str, Any]:
         """Run base's tests over head's code and, where they fail, over base's.
 
         Args:
@@ -128,15 +127,16 @@ class TestRuns:
             await side_files(self._workspace, "base", {}, lambda path: path in own),
         ]
         try:
-            runs.append(await self._run(tests, mixed, number))
+            runs.append(await self._run(mixed, number))
             if runs[0]["code"] != 0:
                 whole = await side_files(self._workspace, "base", {})
-                runs.append(await self._run(tests, [whole], number + 1))
+                runs.append(await self._run([whole], number + 1))
         except SandboxError as error:
             return {"base_refused": f"{NOT_RUN}{error}"}
         return {"base_runs": runs}
 
-    async def _run(self, tests: Tests, parts: Sequence[SideFiles], number: int) -> dict[str, Any]:
+    async def _run(self, parts: Sequence[SideFiles], number: int) -> dict[str, Any]:
+        tests = self._tests
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
             await anyio.to_thread.run_sync(partial(copy_files, parts, tree, tests.report))

@@ -1,14 +1,17 @@
 """The type checker that base configures, run over both sides of the change."""
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio.to_thread
 
 from orchestrator.catalog.settings import TypeCheck
-from orchestrator.code_review.analyzers.configured_programs import ConfinedProgram, error_of
+from orchestrator.code_review.analyzers.configured_programs import (
+    ConfinedProgram,
+    error_of,
+    why_not_run,
+)
 from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
@@ -50,12 +53,12 @@ class TypeCheckRuns:
         try:
             job["head_run"] = await self._run("head")
         except (SandboxError, OSError) as error:
-            return job | {"refused": _why(error)}
+            return job | {"refused": why_not_run(error)}
         if job["head_run"]["code"]:
             try:
                 job["base_run"] = await self._run("base")
             except (SandboxError, OSError) as error:
-                job["base_refused"] = _why(error)
+                job["base_refused"] = why_not_run(error)
         return job
 
     async def _run(self, side: SideName) -> Mapping[str, Any]:
@@ -72,9 +75,3 @@ class TypeCheckRuns:
             "root": str(prepared.tree.root),
             "tree": sorted(prepared.tree.paths),
         }
-
-
-def _why(error: SandboxError | OSError) -> str:
-    if isinstance(error, OSError):
-        return f"not run: cannot write to {tempfile.gettempdir()}: {error.strerror}"
-    return str(error)

@@ -1,4 +1,7 @@
-"""The files between two trees: how each changed, its kind, and the numbers of the changed lines."""
+"""The files between two trees: how each changed, its kind, and the numbers of the changed lines.
+
+Also what changed between the head that an earlier review read and the head of a change.
+"""
 
 import io
 import os
@@ -7,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.git.commands import LIMITS, Git, shorten
+from orchestrator.code_review.change.git.commands import LIMITS, OID, Git, shorten
+from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES, PLAIN_DIFF
 from orchestrator.code_review.change.git.objects import (
     GitObject,
@@ -30,7 +35,7 @@ from orchestrator.code_review.change.skipped_files import (
     classify,
     inspect_content,
 )
-from orchestrator.code_review.change.types import ChangedFile, Status
+from orchestrator.code_review.change.types import Change, ChangedFile, Status, to_ranges
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 
@@ -276,3 +281,49 @@ def _with_line_numbers(
     if _is_text(file.old_blob, file.old_mode, looks):
         removed = looks[file.old_blob or ""].lines
     return replace(file, added=tuple(range(1, added + 1)), removed=tuple(range(1, removed + 1)))
+
+
+OTHER_BASE = "it began at another base"
+NO_COMMIT = "its head is no commit"
+NOT_HERE = "its head is not in this clone"
+
+
+class ChangedSince(Struct, frozen=True):
+    """A file that differs from what the earlier review read.
+
+    Attributes:
+        path: in head; of a file that was deleted since, as it was.
+        old_path: as it was then; None where it was not there.
+        added: first and last line, in head, of what was added or altered since.
+    """
+
+    path: str
+    old_path: str | None
+    added: tuple[tuple[int, int], ...]
+
+
+async def find_changed_since(
+    change: Change, base: str, head: str
+) -> tuple[tuple[ChangedSince, ...], str]:
+    """The files that changed since an earlier review of the same change, or why nobody knows.
+
+    Args:
+        base, head: the commits that the earlier review compared.
+
+    Returns:
+        The files, by path, and an empty text; or none, and why what changed cannot be told.
+    """
+    if not change.has_tree or not OID.fullmatch(head):
+        return (), NO_COMMIT
+    try:
+        async with Objects(Git.of(change)) as objects:
+            commits = Commits(objects)
+            if base != change.base and await commits.tree(base) != change.base_tree:
+                return (), OTHER_BASE
+            found = await changed_files(objects, await commits.tree(head), change.head_tree)
+    except InputError:
+        return (), NOT_HERE
+    return tuple(
+        ChangedSince(file.path, file.old_path, tuple((a, b) for a, b in to_ranges(file.added)))
+        for file in found
+    ), ""

@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES
+from orchestrator.code_review.change.changed_files import ChangedSince, find_changed_since
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.lines_changed_since import ChangedSince, find_changed_since
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.agent_reports import (
     MAX_DETAIL,

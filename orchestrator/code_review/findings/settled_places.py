@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, is_as_severe
-from orchestrator.code_review.change.lines_changed_since import ChangedSince
+from orchestrator.code_review.change.changed_files import ChangedSince
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import FindingReport, MergedFinding
