@@ -40,10 +40,10 @@ from orchestrator.testing.server_script import (
     Refuse,
     Reshaped,
     ServerReply,
-    ServerScript,
     Signer,
     Slow,
     parse_line,
+    smallest_report,
 )
 
 KEY = "test-key"
@@ -209,7 +209,7 @@ class ModelServer:
         count: Callable[[str, dict[str, Json]], Counted] = count_by_length,
     ) -> None:
         seals = Signer()
-        self._script = ServerScript(script)
+        self._script = None if script is None else {name: [*own] for name, own in script.items()}
         self._by_hand = HandWrittenReplies(by_hand) if by_hand else None
         self._apis: dict[str, Api] = {
             messages_api.PATH: MessagesApi(key, seals),
@@ -230,7 +230,8 @@ class ModelServer:
         """
         if self.rejected:
             raise ScriptError(f"a request was rejected: {self.rejected[0]}")
-        self._script.finish()
+        if unused := {agent: len(own) for agent, own in (self._script or {}).items() if own}:
+            raise ScriptError(f"unused lines in the script: {unused}")
 
     async def handle(self, request: HttpRequest) -> HttpReply:
         """Answer one request."""
@@ -267,7 +268,11 @@ class ModelServer:
         schema = own_contract(api.schema(body), body)
         if self._by_hand:
             return await self._by_hand.next(agent, body, schema)
-        return self._script.next(agent, schema)
+        if self._script is None:
+            return smallest_report(schema)
+        if not (lines := self._script.get(agent)):
+            raise ScriptError(f"the script has no line left for {agent}")
+        return lines.pop(0)
 
     async def _reply(
         self, path: str, agent: str, line: ServerReply, body: dict[str, Json]

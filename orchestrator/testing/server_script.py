@@ -4,14 +4,13 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.types import Json, Response, Text, ToolCall
-from orchestrator.errors import ScriptError
 
 
 class Refuse(Struct, frozen=True):
@@ -40,35 +39,10 @@ ServerReply = Response | Refuse | Slow | Reshaped | Callable[[dict[str, Json]], 
 """The next reply to an agent. A function receives the request's body."""
 
 
-class ServerScript:
-    """Lines per agent; without lines, each agent returns the smallest valid report."""
-
-    def __init__(self, lines: Mapping[str, Sequence[ServerReply]] | None) -> None:
-        self._lines = None if lines is None else {name: list(own) for name, own in lines.items()}
-
-    def next(self, agent: str, schema: Mapping[str, Json] | None) -> ServerReply:
-        """Take an agent's next line.
-
-        Raises:
-            ScriptError: the agent has no line left.
-        """
-        if self._lines is None:
-            text = canonical(smallest_value(schema)).decode() if schema else "Nothing to report."
-            return Response((Text(text),), "end")
-        own = self._lines.get(agent)
-        if not own:
-            raise ScriptError(f"the script has no line left for {agent}")
-        return own.pop(0)
-
-    def finish(self) -> None:
-        """Check that all lines were used.
-
-        Raises:
-            ScriptError: names the agents and the number of their unused lines.
-        """
-        unused = {agent: len(own) for agent, own in (self._lines or {}).items() if own}
-        if unused:
-            raise ScriptError(f"unused lines in the script: {unused}")
+def smallest_report(schema: Mapping[str, Json] | None) -> Response:
+    """The smallest valid report under an output schema."""
+    text = canonical(smallest_value(schema)).decode() if schema else "Nothing to report."
+    return Response((Text(text),), "end")
 
 
 def parse_line(line: Any, name: str) -> ServerReply:

@@ -19,7 +19,8 @@ from diffchecks.safe_paths import SafeDirectory, unsafe_path_reason
 from orchestrator.catalog.catalog import SETTINGS
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
-from orchestrator.code_review.analyzers.program_execution import OWN_DIRECTORIES, TABLES, one_line
+from orchestrator.code_review.analyzers import program_execution
+from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.path_globs import path_matcher
@@ -73,7 +74,7 @@ def find_installed(
     """
     entries = [os.path.dirname(name)]
     if not os.path.isabs(name):
-        entries = [*given_path().split(os.pathsep), *OWN_DIRECTORIES]
+        entries = [*given_path().split(os.pathsep), *program_execution.OWN_DIRECTORIES]
     found = (find_program(os.path.basename(name), it, in_checkout=True) for it in entries)
     candidates = [program for program in found if program]
     for program in candidates:
