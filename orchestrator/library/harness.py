@@ -26,6 +26,7 @@ from orchestrator.engine.approvals import (
 )
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.model_call_events import note_once
@@ -64,6 +65,13 @@ EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
 
 async def _same(world: str) -> str:
     return world
+
+
+def _announcing(observer: Observer, journal: Journal) -> Observer:
+    """The observer, told first that rulings only are recorded."""
+    note_once(journal, OBSERVE_ONLY)
+    observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
+    return observer
 
 
 class Harness(ModelCalls):
@@ -140,15 +148,12 @@ class Harness(ModelCalls):
             run = RunLocation.of(path, root, run_id)
             opened = run.open_journal(run_id, clock, Redactor(secrets))
             store, journal = await closing.enter_async_context(opened)
-            if observe_only:
-                note_once(journal, OBSERVE_ONLY)
-                observer(Event("note", journal.elapsed(), detail=OBSERVE_ONLY))
             executor = Executor(
                 Registry(tools), policy, journal,
                 guards=(ArgumentGuard(suspicious), SensitiveGuard(policy.sensitive), *guards),
                 approver=RecordedApprovals(journal, clock, partial(_same, world), run.used),
                 rollback=run.files, nonce=await run_nonce(journal), observe_only=observe_only,
-                observer=observer,
+                observer=_announcing(observer, journal) if observe_only else observer,
             )  # fmt: skip
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             harness = cls(RunParts(
