@@ -90,6 +90,11 @@ class Account:
         """What settled calls used."""
         return Cost(**self._used)
 
+    @property
+    def held(self) -> Cost:
+        """What is reserved for calls under way."""
+        return Cost(**self._held)
+
     def seconds_left(self) -> float:
         """Wall time left in this account and those above it; ``inf`` without a limit."""
         return min(

@@ -67,7 +67,7 @@ class Desk:
             try:
                 return await runtime.executor.call(spec("a", "deploy"), wish, key, budget)
             finally:
-                assert budget.left("tool_calls") + budget.used.tool_calls == 3  # none is held
+                assert budget.held.tool_calls == 0
 
     async def say(self, *, approved: bool, seconds: float = 60, reason: str = "") -> None:
         async with self.sit() as (journal, _):

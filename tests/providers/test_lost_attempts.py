@@ -71,7 +71,7 @@ async def test_no_attempt_follows_a_lost_one_that_leaves_no_budget(name):
             await run_test_agent(used, journal, Search(), usd=1)
             whole = journal.unseen().usd
         async with open_memory_run() as journal:
-            used.server._script = type(used.server._script)({"qa": [LOST, DONE]})
+            used.server._script = {"qa": [LOST, DONE]}
             result = await run_test_agent(used, journal, Search(), usd=1.5 * whole)
             assert len(used.server.requests) == 3
             assert "does not cover another attempt" in result.detail

@@ -402,7 +402,7 @@ async def test_agents_share_the_breaker_and_its_changes_are_reported():
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_cancelled_call_leaves_the_model_usable(name):
     async with open_session(name, [Slow(5, text_reply("late")), text_reply("done")]) as used:
-        script = used.server._script._lines
+        script = used.server._script
         assert script is not None
         (lines,) = script.values()
         async with anyio.create_task_group() as group:
