@@ -21,11 +21,13 @@ from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import AnswerPending
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.web.access import Access, _digest
-from orchestrator.web.memory import make_memory_part
+from orchestrator.web.repository_pages import (
+    make_memory_part,
+    make_statistics_part,
+    make_tuning_part,
+)
 from orchestrator.web.runs import make_runs_part
 from orchestrator.web.site import Site, running
-from orchestrator.web.statistics import make_statistics_part
-from orchestrator.web.tuning import make_tuning_part
 from tests.cli.test_approve import Waiting
 from tests.plain_http import PLAIN, press_sign_in
 from tests.review.review_kit import change

@@ -33,10 +33,12 @@ def run(args: argparse.Namespace) -> int:
         return _write_bundle(args.repos or [Path()], *args.bundle)
 
     def make_parts(access: Access) -> Sequence[SitePart]:
-        from orchestrator.web.memory import make_memory_part
+        from orchestrator.web.repository_pages import (
+            make_memory_part,
+            make_statistics_part,
+            make_tuning_part,
+        )
         from orchestrator.web.runs import make_runs_part
-        from orchestrator.web.statistics import make_statistics_part
-        from orchestrator.web.tuning import make_tuning_part
 
         makers = (make_runs_part, make_statistics_part, make_memory_part, make_tuning_part)
         return [make(args.repos or [Path()]) for make in makers]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.report.ranking import name_outcome
 from orchestrator.report.text_layout import format_duration
-from orchestrator.web.runs.comparison import Comparison
+from orchestrator.web.runs.comparison import show_comparison
 from orchestrator.web.runs.decisions import Decisions, FindingActions
 from orchestrator.web.runs.run_list import RunListPage
 from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
@@ -79,7 +80,7 @@ def make_runs_part(repos: Sequence[Path]) -> SitePart:
         [
             SitePage("/", listed.show),
             Stream("/events", listed.changes),
-            SitePage("/compare", Comparison(one.load).show),
+            SitePage("/compare", partial(show_comparison, one.load)),
             SitePage("/runs/{run}", one.overview),
             SitePage("/runs/{run}/findings", one.findings),
             SitePage("/runs/{run}/change", one.change),

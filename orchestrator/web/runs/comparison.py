@@ -31,40 +31,34 @@ class ValuePair(Struct, frozen=True):
         return None if self.left is None or self.right is None else self.right - self.left
 
 
-class Comparison:
-    """Compares two runs of an index."""
-
-    def __init__(self, load: Callable[[str], RunDetails]) -> None:
-        self._load = load
-
-    def show(self, visit: Visit) -> Response:
-        """The two runs that the URL names."""
-        names = visit.query.getlist("run")
-        if len(names) != 2:
-            raise InputError(f"choose two runs to compare, not {len(names)}")
-        left, right = (self._load(name) for name in names)
-        if left.summary.started > right.summary.started:
-            left, right = right, left
-        for one in (left, right):
-            if one.verdict is None:
-                raise InputError(f"{one.summary.run_id} has no verdict yet")
-        before, after = left.verdict, right.verdict
-        assert before is not None
-        assert after is not None
-        meters = zip(meters_of(left), meters_of(right), strict=True)
-        return visit.render(
-            "runs/compare.html",
-            title="Two runs",
-            left=left,
-            right=right,
-            only_left=_only(before, after),
-            only_right=_only(after, before),
-            both=_moved(before, after),
-            same_change=before.change == after.change,
-            scores=_scores(before, after),
-            costs=[ValuePair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
-            provenance=_provenance(before, after),
-        )
+def show_comparison(load: Callable[[str], RunDetails], visit: Visit) -> Response:
+    """The two runs that the URL names, as ``load`` reads them."""
+    names = visit.query.getlist("run")
+    if len(names) != 2:
+        raise InputError(f"choose two runs to compare, not {len(names)}")
+    left, right = (load(name) for name in names)
+    if left.summary.started > right.summary.started:
+        left, right = right, left
+    for one in (left, right):
+        if one.verdict is None:
+            raise InputError(f"{one.summary.run_id} has no verdict yet")
+    before, after = left.verdict, right.verdict
+    assert before is not None
+    assert after is not None
+    meters = zip(meters_of(left), meters_of(right), strict=True)
+    return visit.render(
+        "runs/compare.html",
+        title="Two runs",
+        left=left,
+        right=right,
+        only_left=_only(before, after),
+        only_right=_only(after, before),
+        both=_moved(before, after),
+        same_change=before.change == after.change,
+        scores=_scores(before, after),
+        costs=[ValuePair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
+        provenance=_provenance(before, after),
+    )
 
 
 def _only(one: Verdict, other: Verdict) -> list[Finding]:
