@@ -137,11 +137,11 @@ class Answering(Struct, frozen=True):
 
 
 class _Request(Struct, frozen=True):
-    """A comment to answer."""
+    """A command to answer, of a person who may give it."""
 
     comment_id: int
     author: str
-    body: str
+    command: CommentCommand
     head: str
 
 
@@ -151,18 +151,13 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
     Raises:
         ForgeError: the forge refused a call or gave no usable answer.
     """
-    request = _read_request(event, answering.forge)
+    request = _read_request(event, answering)
     if isinstance(request, Handled):
         return request
-    try:
-        command = parse_command(request.body, of_service=answering.of_service)
-    except WrongCommand as error:
-        usage = SERVICE_USAGE if answering.of_service else USAGE
-        _answer(answering, request, f"{error}. {usage}")
-        return Handled("nothing", f"answered how commands are written: {error}")
+    command = request.command
     if command.name == "pause":
         text = f"No further push is reviewed until somebody asks for it: `{WORD} review`"
-        _answer(answering, request, text)
+        _answer(answering, request.comment_id, text)
         return Handled("pause", "later pushes are not reviewed", request.head)
     run = answering.forge.find_review(request.head)
     if run is None:
@@ -170,16 +165,16 @@ def start_command(event: CommentEvent, answering: Answering) -> Handled:
             f"There is no review of {code(request.head[:12])} yet. Each push starts one; if "
             "none starts, check that the workflow runs for this pull request."
         )
-        _answer(answering, request, text)
+        _answer(answering, request.comment_id, text)
         return Handled("nothing", f"there is no review of {request.head[:12]}")
     if command.name not in {"review", "full"}:
         return Handled(command.name, f"{command.name} needs the verdict", request.head, run.id)
     if not run.is_over:
         text = "A review of this head is running, or waits for a person to approve its run."
-        _answer(answering, request, text)
+        _answer(answering, request.comment_id, text)
         return Handled("nothing", "a review is running")
     answering.forge.run_again(run)
-    _answer(answering, request, f"The review of {code(request.head[:12])} runs again.")
+    _answer(answering, request.comment_id, f"The review of {code(request.head[:12])} runs again.")
     return Handled(command.name, f"run {run.id} runs again", request.head)
 
 
@@ -192,41 +187,42 @@ def finish_command(event: CommentEvent, answering: Answering, verdict: Verdict |
     Raises:
         ForgeError: the forge refused a call or gave no usable answer.
     """
-    request = _read_request(event, answering.forge)
+    request = _read_request(event, answering)
     if isinstance(request, Handled):
         return request
-    try:
-        command = parse_command(request.body, of_service=answering.of_service)
-    except WrongCommand as error:
-        return Handled("nothing", str(error))
+    command = request.command
     if verdict is None or verdict.change.head != request.head:
         text = (
             f"There is no verdict of {code(request.head[:12])} yet. If no review of it is "
             f"running, request one: `{WORD} review`"
         )
-        _answer(answering, request, text)
+        _answer(answering, request.comment_id, text)
         return Handled("nothing", f"there is no verdict of {request.head[:12]}")
     asked = command.identity
     found = [one for one in verdict.findings if asked in {one.identity, one.fingerprint}]
     if len(found) != 1 or (command.name == "dismiss" and found[0].state != "open"):
-        _answer(answering, request, _describe_unknown(command, found, verdict))
+        _answer(answering, request.comment_id, _describe_unknown(command, found, verdict))
         return Handled("nothing", f"there is no open finding {command.identity}")
     if command.name == "explain":
-        _answer(answering, request, explain_finding(found[0], answering.rules))
+        _answer(answering, request.comment_id, explain_finding(found[0], answering.rules))
     elif command.name == "dismiss":
         text = _describe_dismissal(found[0], request.author, command.reason)
-        _answer(answering, request, text, dismissed=True)
+        _answer(answering, request.comment_id, text, dismissed=True)
     line = f"{command.name}: {found[0].rule} at {found[0].path}, asked by {request.author}"
     return Handled(command.name, escape_line(line), request.head)
 
 
-def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handled:
-    """The comment, read from the forge, if it is a command that may be carried out."""
-    number, comment_id = event.issue.number, event.comment.id
-    if event.action != "created" or event.issue.pull_request is None:
-        return Handled("nothing", "only new comments on a pull request are commands")
-    if not is_command(event.comment.body or ""):
-        return Handled("nothing", "the comment is no command")
+def _read_request(event: CommentEvent, answering: Answering) -> _Request | Handled:
+    """The command, read from the forge, if it may be carried out."""
+    number, comment_id, forge = event.issue.number, event.comment.id, answering.forge
+    is_new = event.action == "created" and event.issue.pull_request is not None
+    if not (is_new and is_command(event.comment.body or "")):
+        why = (
+            "the comment is no command"
+            if is_new
+            else "only new comments on a pull request are commands"
+        )
+        return Handled("nothing", why)
     comment = forge.read_comment(comment_id)
     if comment is None or not comment.is_here:
         return Handled("nothing", f"request {number} has no comment {comment_id}")
@@ -240,15 +236,21 @@ def _read_request(event: CommentEvent, forge: CommandForge) -> _Request | Handle
         return Handled("nothing", f"there is no open pull request {number}")
     if forge.is_answered(comment_id):
         return Handled("nothing", "the comment is answered already")
-    return _Request(comment_id, comment.author, comment.body, state.head)
+    try:
+        command = parse_command(comment.body, of_service=answering.of_service)
+    except WrongCommand as error:
+        usage = SERVICE_USAGE if answering.of_service else USAGE
+        _answer(answering, comment_id, f"{error}. {usage}")
+        return Handled("nothing", f"answered how commands are written: {error}")
+    return _Request(comment_id, comment.author, command, state.head)
 
 
-def _answer(answering: Answering, request: _Request, text: str, *, dismissed: bool = False) -> None:
+def _answer(answering: Answering, comment_id: int, text: str, *, dismissed: bool = False) -> None:
     """Write an answer; its last line marks the comment that it answers."""
     text = answering.clean(text)
     if len(text) > MAX_CHARACTERS:
         text = "The answer is too long for a comment; the verdict's file has the finding."
-    mark = answer_marker(request.comment_id, dismissed=dismissed)
+    mark = answer_marker(comment_id, dismissed=dismissed)
     answering.forge.write_answer(f"{text}\n\n{mark}")
 
 

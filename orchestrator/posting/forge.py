@@ -198,6 +198,22 @@ class PostingTarget(Struct, frozen=True):
             raise InputError(f"give {option}, or set {name}")
         return found
 
+    def repository(self) -> str:
+        """The repository as ``OWNER/NAME``, given or of GitHub's variable.
+
+        Raises:
+            InputError: it is missing, or of another form.
+        """
+        project = self.variable(self.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
+            raise InputError(f"--project: {project} is not OWNER/NAME")
+        return project
+
+    def number(self) -> int:
+        """The number of the pull request, given or of GitHub's variable; 0: neither names one."""
+        found = re.fullmatch(r"refs/pull/(\d+)/\w+", self.environment.get("GITHUB_REF", ""))
+        return self.request or (int(found[1]) if found else 0)
+
     def token(self, name: str) -> str:
         """The token of a variable.
 

@@ -6,9 +6,8 @@ not support suggestions, so a patch is shown as a diff.
 Source: https://codeberg.org/api/swagger
 """
 
-import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from time import sleep
 from typing import Any
 
 import httpx2
@@ -27,7 +26,7 @@ from orchestrator.posting.forge import (
     lines_of_diff,
     write_acceptable,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
+from orchestrator.posting.posting_plan import comment_text, identity_of, own_posts
 
 TRIES = 5
 """Of a call that is refused by a rate limit."""
@@ -53,15 +52,9 @@ def open_forge(target: PostingTarget) -> "Forgejo":
         InputError: the token, the project, the number or the address is missing.
     """
     token = target.token("FORGEJO_TOKEN")
-    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
-        raise InputError(f"--project: {project} is not OWNER/NAME")
-    number = target.request
+    project, number = target.repository(), target.number()
     if not number:
-        found = re.fullmatch(r"refs/pull/(\d+)/\w+", target.environment.get("GITHUB_REF", ""))
-        if not found:
-            raise InputError("give --request N; GITHUB_REF names no pull request")
-        number = int(found[1])
+        raise InputError("give --request N; GITHUB_REF names no pull request")
     url = target.variable(target.url, "GITHUB_SERVER_URL", "--url URL")
     return Forgejo(token, url, project, number)
 
@@ -72,25 +65,16 @@ class Forgejo:
     Args:
         url: address of the server, without ``/api``.
         project: ``OWNER/NAME``.
-        sleep: waits a number of seconds.
     """
 
-    def __init__(
-        self,
-        token: str,
-        url: str,
-        project: str,
-        number: int,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, token: str, url: str, project: str, number: int) -> None:
         self._api = f"{url.rstrip('/').removesuffix('/api/v1')}/api/v1"
         self._client = httpx2.Client(
             base_url=f"{self._api}/repos/{project}/",
             headers={"Authorization": f"token {token}"},
             timeout=60,
         )
-        self._number, self._sleep = number, sleep
+        self._number = number
 
     def read_pull_request(self) -> PullRequest:
         """Head, state and the lines of the diff."""
@@ -102,11 +86,11 @@ class Forgejo:
     def read_posted(self) -> Posted:
         """The summary and the review comments of this token's user."""
         me = self._call("read the token's user", "GET", f"{self._api}/user").json()["id"]
-        summaries = [
-            comment
+        ours = (
+            (comment["id"], comment["body"])
             for comment in self._pages(f"issues/{self._number}/comments")
-            if comment["user"]["id"] == me and comment["body"].rstrip().endswith(SUMMARY_MARKER)
-        ]
+            if comment["user"]["id"] == me
+        )
         threads = [
             Thread(str(comment["id"]), identity, comment.get("resolver") is not None)
             for review in self._pages(f"pulls/{self._number}/reviews")
@@ -114,9 +98,7 @@ class Forgejo:
             for comment in self._pages(f"pulls/{self._number}/reviews/{review['id']}/comments")
             if (identity := identity_of(comment["body"]))
         ]
-        if not summaries:
-            return Posted(threads=threads)
-        return Posted(str(summaries[0]["id"]), summaries[0]["body"], threads)
+        return own_posts(ours, threads)
 
     def _pages(self, path: str) -> Iterator[dict[str, Any]]:
         """The entries of a list, which ends with a page without new entries."""
@@ -145,12 +127,9 @@ class Forgejo:
 
     def write_summary(self, body: str, summary_id: str) -> None:
         """Write the summary as a comment of the conversation."""
-        if summary_id:
-            place = f"issues/comments/{summary_id}"
-            self._call("write the summary", "PATCH", place, json={"body": body})
-        else:
-            place = f"issues/{self._number}/comments"
-            self._call("write the summary", "POST", place, json={"body": body})
+        new = "POST", f"issues/{self._number}/comments"
+        place = ("PATCH", f"issues/comments/{summary_id}") if summary_id else new
+        self._call("write the summary", *place, json={"body": body})
 
     def write_comments(self, head: str, comments: Sequence[Comment]) -> Sequence[Comment]:
         """Post the comments as one review."""
@@ -184,7 +163,7 @@ class Forgejo:
             if response.status_code != TOO_MANY:
                 break
             asked = response.headers.get("Retry-After", "")
-            self._sleep(min(float(asked) if asked.isdigit() else 10.0, MAX_WAIT))
+            sleep(min(float(asked) if asked.isdigit() else 10.0, MAX_WAIT))
         if response.status_code >= ERROR or response.is_redirect:
             why = _message(response)
             status = response.status_code

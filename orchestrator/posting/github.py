@@ -36,7 +36,7 @@ from orchestrator.posting.forge import (
     lines_of_patch,
     write_acceptable,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
+from orchestrator.posting.posting_plan import comment_text, identity_of, own_posts
 
 try:
     import github
@@ -66,7 +66,6 @@ _CONCLUSIONS: Mapping[Conclusion, str] = {
 }
 MAY_WRITE = frozenset({"admin", "maintain", "write"})
 _LOGIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
-_PULL_REQUEST = re.compile(r"refs/pull/(\d+)/\w+")
 
 _THREADS = """
 query($owner: String!, $name: String!, $number: Int!, $after: String) {
@@ -138,28 +137,17 @@ def open_forge(target: PostingTarget) -> "GitHub":
         InputError: the token, the project or the number is missing.
     """
     token = target.token("GITHUB_TOKEN")
-    project = project_of(target)
-    url = target.url or target.environment.get("GITHUB_API_URL") or DEFAULT_URL
-    number = target.request
-    if not number and (found := _PULL_REQUEST.fullmatch(target.environment.get("GITHUB_REF", ""))):
-        number = int(found[1])
-    if number:
+    project, url = target.repository(), address_of(target)
+    if number := target.number():
         return GitHub(token, url, project, number)
     if run := _read_workflow_run(target.environment.get("GITHUB_EVENT_PATH", "")):
         return GitHub(token, url, project, _find_request(connect(token, url), project, run))
     raise InputError("give --request N; neither GITHUB_REF nor the event names a pull request")
 
 
-def project_of(target: PostingTarget) -> str:
-    """The repository of a target, as ``OWNER/NAME``.
-
-    Raises:
-        InputError: it is missing, or of another form.
-    """
-    project = target.variable(target.project, "GITHUB_REPOSITORY", "--project OWNER/NAME")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", project):
-        raise InputError(f"--project: {project} is not OWNER/NAME")
-    return project
+def address_of(target: PostingTarget) -> str:
+    """The address of the API: given, of GitHub's variable, or the public one."""
+    return target.url or target.environment.get("GITHUB_API_URL") or DEFAULT_URL
 
 
 class _Owner(Struct, frozen=True):
@@ -205,7 +193,7 @@ def _find_request(client: "github.Github", project: str, run: WorkflowRun) -> in
     raise HeadMoved(f"no open pull request has the head {run.head_sha[:12]}; nothing was posted")
 
 
-def connect(token: str, url: str, seconds_between_writes: float | None = None) -> "github.Github":
+def connect(token: str, url: str) -> "github.Github":
     """A client that waits out rate limits and repeats nothing else.
 
     Args:
@@ -215,14 +203,12 @@ def connect(token: str, url: str, seconds_between_writes: float | None = None) -
     retry = github.GithubRetry(
         total=6, read=0, status_forcelist=[429], max_rate_limit_wait=MAX_WAIT
     )
-    if seconds_between_writes is None:
-        seconds_between_writes = SECONDS_BETWEEN_WRITES
     return github.Github(
         auth=github.Auth.Token(token),
         base_url=url.rstrip("/"),
         retry=retry,
         seconds_between_requests=None,
-        seconds_between_writes=seconds_between_writes,
+        seconds_between_writes=SECONDS_BETWEEN_WRITES,
         per_page=100,
         lazy=True,
     )
@@ -236,16 +222,8 @@ class GitHub:
         project: ``OWNER/NAME``.
     """
 
-    def __init__(
-        self,
-        token: str,
-        url: str,
-        project: str,
-        number: int,
-        *,
-        seconds_between_writes: float | None = None,
-    ) -> None:
-        self._client = connect(token, url, seconds_between_writes)
+    def __init__(self, token: str, url: str, project: str, number: int) -> None:
+        self._client = connect(token, url)
         self._project, self._number = project, number
         self._repo = self._client.get_repo(project)
         self._permissions: dict[str, str | None] = {}
@@ -264,22 +242,14 @@ class GitHub:
     def read_posted(self) -> Posted:
         """The summary comment and the review threads of this token's user."""
         comments = list(self._pages(COMMENTS))
-        summaries = [
-            node
-            for node in comments
-            if node["viewerDidAuthor"] and node["body"].rstrip().endswith(SUMMARY_MARKER)
-        ]
-        dismissals = tuple(self._dismissals(comments))
         threads = [
             Thread(node["id"], identity, bool(node["isResolved"]), *_count_thumbs(first))
             for node in self._pages(_THREADS)
             for first in node["comments"]["nodes"]
             if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
         ]
-        if not summaries:
-            return Posted(threads=threads, dismissals=dismissals)
-        first = summaries[0]
-        return Posted(str(_number_of(first)), first["body"], threads, dismissals)
+        ours = ((_number_of(node), node["body"]) for node in comments if node["viewerDidAuthor"])
+        return own_posts(ours, threads, tuple(self._dismissals(comments)))
 
     def may_write(self, login: str) -> bool:
         """Whether a person has write permission to the repository, asked of the API.

@@ -10,14 +10,7 @@ from orchestrator.errors import InputError
 from orchestrator.posting.answer_command import ForgeComment, RequestState, ReviewRun
 from orchestrator.posting.comment_commands import answered_comment
 from orchestrator.posting.forge import ForgeError, PostingTarget
-from orchestrator.posting.github import (
-    COMMENTS,
-    DEFAULT_URL,
-    GitHub,
-    calling_github,
-    project_of,
-    unless_missing,
-)
+from orchestrator.posting.github import COMMENTS, GitHub, address_of, calling_github, unless_missing
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""
@@ -35,8 +28,7 @@ def open_commands(target: PostingTarget, workflow: str) -> "GitHubCommands":
     token = target.token("GITHUB_TOKEN")
     if not re.fullmatch(r"[\w.-]+\.ya?ml", workflow):
         raise InputError(f"--workflow: {workflow} is not the name of a workflow file")
-    url = target.url or target.environment.get("GITHUB_API_URL") or DEFAULT_URL
-    return GitHubCommands(token, url, project_of(target), target.request, workflow)
+    return GitHubCommands(token, address_of(target), target.repository(), target.request, workflow)
 
 
 class GitHubCommands(GitHub):

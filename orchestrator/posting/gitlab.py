@@ -21,7 +21,7 @@ from orchestrator.posting.forge import (
     added_lines_of_patch,
     write_acceptable,
 )
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, comment_text, identity_of
+from orchestrator.posting.posting_plan import comment_text, identity_of, own_posts
 
 try:
     import gitlab
@@ -119,18 +119,16 @@ class GitLab:
         self._client.auth()
         assert self._client.user is not None
         me = self._client.user.id
-        posted = Posted()
-        threads: list[Thread] = []
         request = self._project.mergerequests.get(self._number, lazy=True)
-        for discussion in request.discussions.list(iterator=True):
-            note = discussion.attributes["notes"][0]
-            if note["author"]["id"] != me:
-                continue
-            if identity := identity_of(note["body"]):
-                threads.append(Thread(discussion.id, identity, bool(note.get("resolved", False))))
-            elif note["body"].rstrip().endswith(SUMMARY_MARKER) and not posted.summary_id:
-                posted = Posted(str(note["id"]), note["body"])
-        return Posted(posted.summary_id, posted.summary, threads)
+        discussions = request.discussions.list(iterator=True)
+        first = ((one.id, one.attributes["notes"][0]) for one in discussions)
+        notes = [(name, note) for name, note in first if note["author"]["id"] == me]
+        threads = [
+            Thread(name, identity, bool(note.get("resolved", False)))
+            for name, note in notes
+            if (identity := identity_of(note["body"]))
+        ]
+        return own_posts(((note["id"], note["body"]) for _, note in notes), threads)
 
     @_calling_gitlab("write the commit status (the token needs the scope api)")
     def write_check(self, head: str, check: ForgeCheck) -> None:

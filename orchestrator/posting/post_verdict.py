@@ -1,13 +1,21 @@
 """Posts a verdict to a pull request; posting it again, or after a crash, changes nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.secrets.live_secrets import redact_live_secrets
+from orchestrator.app.process_secrets import make_redactor
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.posting.forge import Comment, Forge, ForgeError, HeadMoved, PullRequest
 from orchestrator.posting.posting_plan import INLINE, PostingPlan, plan_posting
+
+
+def make_cleaner(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces the process's secrets and everything in the format of a token."""
+    redact = make_redactor(environment)
+    return lambda text: redact_live_secrets(redact(text))
 
 
 class Receipt(Struct, frozen=True):

@@ -207,6 +207,22 @@ def identity_of(body: str) -> str:
     return found[1] if found else ""
 
 
+def own_posts(
+    comments: Iterable[tuple[object, str]],
+    threads: Sequence[Thread],
+    dismissals: Sequence[PostedDismissal] = (),
+) -> Posted:
+    """What is posted already.
+
+    Args:
+        comments: id and text of all our comments; the first with the summary's marker is it.
+    """
+    for number, body in comments:
+        if body.rstrip().endswith(SUMMARY_MARKER):
+            return Posted(str(number), body, threads, dismissals)
+    return Posted(threads=threads, dismissals=dismissals)
+
+
 def render_summary(verdict: Verdict) -> str:
     """The summary comment."""
     answers = ANSWERS if any(one.state == "open" for one in verdict.findings) else ""

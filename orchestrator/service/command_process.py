@@ -13,23 +13,17 @@ from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.posting.answer_command import (
-    Answering,
-    Handled,
-    ReviewRun,
-    finish_command,
-    start_command,
-)
+from orchestrator.posting.answer_command import Answering, ReviewRun, finish_command, start_command
 from orchestrator.posting.comment_commands import CommentEvent, EventComment, EventIssue
-from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.posting.post_verdict import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import CommandRequest, Left, run_as_child
 
 _LEFT = {"review": Left.REVIEW, "full": Left.FULL, "pause": Left.PAUSE, "dismiss": Left.POST}
 
 
-def answer(request: CommandRequest) -> Handled:
-    """Answer the command; the worker must do the ``command`` of the result.
+def main(request: CommandRequest) -> int:
+    """Answer the command; returns the exit code.
 
     Raises:
         DiffcourtError: the forge did not answer or refused; the exit code says whether to retry.
@@ -62,8 +56,9 @@ def answer(request: CommandRequest) -> Handled:
     )
     handled = start_command(event, answering)
     if handled.run_id:
-        return finish_command(event, answering, _verdict(request))
-    return handled
+        handled = finish_command(event, answering, _verdict(request))
+    emit_line(handled.line, sys.stderr)
+    return _LEFT.get(handled.command, EXIT_OK)
 
 
 def _verdict(request: CommandRequest) -> Verdict | None:
@@ -71,13 +66,6 @@ def _verdict(request: CommandRequest) -> Verdict | None:
         return load_verdict(Path(request.repo), request.run_id)
     except InputError:
         return None
-
-
-def main(request: CommandRequest) -> int:
-    """Answer; returns the exit code."""
-    handled = answer(request)
-    emit_line(handled.line, sys.stderr)
-    return _LEFT.get(handled.command, EXIT_OK)
 
 
 if __name__ == "__main__":

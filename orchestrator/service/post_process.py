@@ -13,21 +13,19 @@ from orchestrator.app.runs.stored_runs import load_verdict, show_run
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError, RunNotFound
 from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarget
-from orchestrator.posting.post_verdict import post_verdict
-from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.posting.post_verdict import make_cleaner, post_verdict
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import MOVED, PostRequest, run_as_child
 
 TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN", "forgejo": "FORGEJO_TOKEN"}
 
 
-def post(request: PostRequest) -> str:
-    """Post the verdict, or the check that says why there is none; returns what was posted.
+def main(request: PostRequest) -> int:
+    """Post the verdict, or the check that says why there is none; returns the exit code.
 
     A finished verdict is posted whatever became of the job that reached it.
 
     Raises:
-        HeadMoved: the request has moved on; nothing was written.
         DiffcourtError: it could not be posted; the exit code says whether to try again.
     """
     environment = {TOKENS[request.kind]: request.token}
@@ -36,14 +34,19 @@ def post(request: PostRequest) -> str:
     clean = make_cleaner({**os.environ, **environment})
     verdict = _find_verdict(request)
     if verdict is not None:
-        post_verdict(verdict, forge, clean)
-        return f"posted {verdict.verdict}, {verdict.status}"
+        try:
+            post_verdict(verdict, forge, clean)
+        except HeadMoved:
+            return MOVED
+        emit_line(f"posted {verdict.verdict}, {verdict.status}", sys.stderr)
+        return EXIT_OK
     now = forge.read_pull_request()
     if not now.is_open or now.head != request.head:
-        raise HeadMoved("the request is closed or has a newer head; nothing was posted")
+        return MOVED
     title = "Incomplete: this change was not reviewed"
     forge.write_check(now.head, ForgeCheck("incomplete", title, clean(request.problem)))
-    return "posted that it was not reviewed"
+    emit_line("posted that it was not reviewed", sys.stderr)
+    return EXIT_OK
 
 
 def _find_verdict(request: PostRequest) -> Verdict | None:
@@ -56,15 +59,6 @@ def _find_verdict(request: PostRequest) -> Verdict | None:
     except (InputError, RunNotFound):
         return None
     return found.verdict if found is not None and found.info.state == "finished" else None
-
-
-def main(request: PostRequest) -> int:
-    """Post; returns the exit code."""
-    try:
-        emit_line(post(request), sys.stderr)
-    except HeadMoved:
-        return MOVED
-    return EXIT_OK
 
 
 if __name__ == "__main__":

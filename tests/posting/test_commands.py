@@ -40,7 +40,6 @@ def server() -> Iterator[GitHubServer]:
 @pytest.fixture
 def job(server: GitHubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The variables of a job, whose event and outputs are files."""
-    monkeypatch.setattr(github, "SECONDS_BETWEEN_WRITES", 0)
     (tmp_path / "output").touch()
     variables = {
         "GITHUB_TOKEN": TOKEN,

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
-from orchestrator.posting import github
 from orchestrator.posting.forge import ForgeError, HeadMoved, PostingTarget
 from orchestrator.posting.github import GitHub, open_forge
 from orchestrator.posting.post_verdict import Receipt, post_verdict
@@ -37,7 +36,7 @@ def blocked(*findings: Finding, **changed: object) -> Verdict:
 
 
 def post(server: GitHubServer, given: Verdict) -> Receipt:
-    forge = GitHub(TOKEN, server.url, "acme/shop", 12, seconds_between_writes=0)
+    forge = GitHub(TOKEN, server.url, "acme/shop", 12)
     return post_verdict(given, forge, lambda text: text)
 
 
@@ -157,7 +156,7 @@ def test_a_call_that_is_refused_is_one_line(status: int, server: GitHubServer) -
 
 
 def test_a_forge_that_cannot_be_reached_is_one_line(server: GitHubServer) -> None:
-    forge = GitHub(TOKEN, "http://127.0.0.1:1", "acme/shop", 12, seconds_between_writes=0)
+    forge = GitHub(TOKEN, "http://127.0.0.1:1", "acme/shop", 12)
     with pytest.raises(ForgeError, match="GitHub did not read the pull request: ConnectionError"):
         post_verdict(verdict(), forge, lambda text: text)
 
@@ -168,7 +167,6 @@ def test_the_command_posts_with_the_variables_of_the_job(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(github, "SECONDS_BETWEEN_WRITES", 0)
     for name, value in {
         "GITHUB_TOKEN": TOKEN,
         "GITHUB_REPOSITORY": "acme/shop",

@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[ForgeServer]:
 def open_forge(server: ForgeServer) -> Forge:
     if isinstance(server, GitLabServer):
         return gitlab.GitLab(TOKEN, server.url, "acme/shop", 12)
-    return forgejo.Forgejo(TOKEN, server.url, "acme/shop", 12, sleep=lambda seconds: None)
+    return forgejo.Forgejo(TOKEN, server.url, "acme/shop", 12)
 
 
 def post(server: ForgeServer, given: Verdict) -> Receipt:

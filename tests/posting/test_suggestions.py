@@ -15,8 +15,7 @@ from orchestrator.code_review.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting import forgejo, github, gitlab
 from orchestrator.posting.forge import Forge
-from orchestrator.posting.post_verdict import post_verdict
-from orchestrator.posting.posted_text import make_cleaner
+from orchestrator.posting.post_verdict import make_cleaner, post_verdict
 from orchestrator.posting.posting_plan import identity_of
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
@@ -38,10 +37,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[ForgeServer]:
 
 def open_forge(server: ForgeServer) -> Forge:
     if isinstance(server, GitHubServer):
-        return github.GitHub(TOKEN, server.url, "acme/shop", 12, seconds_between_writes=0)
+        return github.GitHub(TOKEN, server.url, "acme/shop", 12)
     if isinstance(server, GitLabServer):
         return gitlab.GitLab(TOKEN, server.url, "acme/shop", 12)
-    return forgejo.Forgejo(TOKEN, server.url, "acme/shop", 12, sleep=lambda seconds: None)
+    return forgejo.Forgejo(TOKEN, server.url, "acme/shop", 12)
 
 
 def patched(first: int, last: int, *new: str) -> tuple[str, str]:
@@ -181,7 +180,6 @@ def test_the_command_suggests_only_when_it_is_told_to(
     file.write_text(json.dumps(to_builtins(given)))
     name = "github" if isinstance(server, GitHubServer) else "gitlab"
     monkeypatch.setenv(f"{name.upper()}_TOKEN", TOKEN)
-    monkeypatch.setattr(github, "SECONDS_BETWEEN_WRITES", 0)
     where = ["--to", name, "--project", "acme/shop", "--request", "12", "--url", server.url]
     assert main(["post", str(file), *where, "--suggest-fixes"]) == 0
     body, start, end = comment_of(server)

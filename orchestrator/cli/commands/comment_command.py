@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.posting.comment_commands import read_comment_event
     from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.github_commands import open_commands
-    from orchestrator.posting.posted_text import make_cleaner
+    from orchestrator.posting.post_verdict import make_cleaner
 
     name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
     if not name:

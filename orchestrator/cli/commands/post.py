@@ -45,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     from orchestrator.app.runs.verdict_files import read_verdict
     from orchestrator.posting.forge import PostingTarget
-    from orchestrator.posting.post_verdict import post_verdict
-    from orchestrator.posting.posted_text import make_cleaner
+    from orchestrator.posting.post_verdict import make_cleaner, post_verdict
     from orchestrator.posting.posting_plan import INLINE
 
     verdict = read_verdict(Path(args.verdict))
