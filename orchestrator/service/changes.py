@@ -13,6 +13,8 @@ import procrastinate
 import psycopg
 from msgspec import Meta, Struct, to_builtins
 from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.jobs import JobDeferrer
+from psycopg import sql
 from psycopg.rows import class_row, scalar_row
 
 from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
@@ -54,12 +56,6 @@ UPDATE procrastinate_jobs j SET scheduled_at = least(
 WHERE queueing_lock = %(place)s AND status = 'todo'
 """
 
-_COLUMNS = (
-    "change, forge, installation, repository, number, clone_url, base, head, title, description,"
-    " lines, run, run_base, run_head, base_commit, crashes, failures, is_paused, is_full,"
-    " posted_head, problem"
-)
-
 
 class Push(Struct, frozen=True):
     """A push to a pull or merge request, as reported by a forge.
@@ -91,8 +87,8 @@ class Push(Struct, frozen=True):
         return f"{self.forge}:{self.repository}#{self.number}"
 
 
-class StoredChange(Struct, frozen=True):
-    """A row of a change.
+class StoredChange(Push, frozen=True, kw_only=True):
+    """A row of a change: its newest push, and what became of it.
 
     Attributes:
         run, run_base, run_head: the newest run and its base and head; empty before the first.
@@ -105,17 +101,6 @@ class StoredChange(Struct, frozen=True):
         problem: why there can be no verdict for the head; empty if there can.
     """
 
-    change: str
-    forge: str
-    installation: str
-    repository: str
-    number: int
-    clone_url: str
-    base: str
-    head: str
-    title: str
-    description: str
-    lines: int | None
     run: str
     run_base: str
     run_head: str
@@ -192,42 +177,38 @@ def _values(push: Push) -> dict[str, Any]:
 
 
 async def enqueue_review(
-    db: psycopg.AsyncConnection,
-    queue: procrastinate.App,
-    change: Push | StoredChange,
-    how: Enqueuing,
+    db: psycopg.AsyncConnection, queue: procrastinate.App, change: Push, how: Enqueuing
 ) -> bool:
     """Enqueue a review; False if one waits already, which will review the newest head."""
-    slot = zlib.crc32(change.change.encode()) % how.slots
+    slot, place = zlib.crc32(change.change.encode()) % how.slots, f"review {change.change}"
     task = queue.configure_task(
         REVIEW_TASK,
         queue=REVIEWS,
         # One running for each change, and as many as there are slots for each repository.
         lock=f"{change.forge}:{change.repository}/{slot}",
-        queueing_lock=f"review {change.change}",
+        queueing_lock=place,
         priority=0 if (change.lines or 0) > SMALL_CHANGE else 1,
         schedule_in={"milliseconds": int(how.debounce * 1000)} if how.debounce else None,
         connection=db,
     )
-    try:
-        async with db.transaction():
-            await task.defer_async(change=change.change)
-    except AlreadyEnqueued:
-        await db.execute(_WAIT_ON, {**to_builtins(how), "place": f"review {change.change}"})
-        return False
-    return True
+    is_new = await _defer_unless_waiting(db, task, change.change)
+    if not is_new:
+        await db.execute(_WAIT_ON, {**to_builtins(how), "place": place})
+    return is_new
 
 
-async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, change: str) -> bool:
-    """Enqueue the posting of a change's newest verdict; False if one waits already."""
+async def enqueue_post(db: psycopg.AsyncConnection, queue: procrastinate.App, change: str) -> None:
+    """Enqueue the posting of a change's newest verdict, unless one waits already."""
+    place = f"post {change}"
     task = queue.configure_task(
-        POST_TASK,
-        queue=POSTS,
-        lock=f"post {change}",
-        queueing_lock=f"post {change}",
-        priority=2,
-        connection=db,
+        POST_TASK, queue=POSTS, lock=place, queueing_lock=place, priority=2, connection=db
     )
+    await _defer_unless_waiting(db, task, change)
+
+
+async def _defer_unless_waiting(
+    db: psycopg.AsyncConnection, task: JobDeferrer, change: str
+) -> bool:
     try:
         async with db.transaction():
             await task.defer_async(change=change)
@@ -246,8 +227,8 @@ async def enqueue_command(
 
 async def review_again(
     db: psycopg.AsyncConnection, queue: procrastinate.App, change: str, *, full: bool = False
-) -> bool:
-    """Review a change's head in a new run immediately; False if there is no such change.
+) -> None:
+    """Review a known change's head in a new run immediately.
 
     Args:
         full: as if it were the first review of the change.
@@ -259,11 +240,9 @@ async def review_again(
         (full, change),
     )
     row = await load_change(db, change)
-    if row is None:
-        return False
-    await cancel_begun_jobs(db, change)
-    await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
-    return True
+    if row is not None:
+        await cancel_begun_jobs(db, change)
+        await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
 
 
 async def pause(db: psycopg.AsyncConnection, change: str) -> None:
@@ -352,11 +331,10 @@ async def _cancel_jobs(
 
 async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange | None:
     """The row of a change; None if there is none."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, StoredChange.__struct_fields__))
+    query = sql.SQL("SELECT {} FROM service_changes WHERE change = %s").format(columns)
     async with db.cursor(row_factory=class_row(StoredChange)) as cursor:
-        await cursor.execute(
-            f"SELECT {_COLUMNS} FROM service_changes WHERE change = %s",  # noqa: S608
-            (change,),
-        )
+        await cursor.execute(query, (change,))
         return await cursor.fetchone()
 
 

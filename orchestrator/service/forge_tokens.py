@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 
 import httpx2
-from msgspec import Struct
 
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.optional_dependencies import install_command
@@ -30,16 +29,12 @@ class NoToken(DiffcourtError):
     exit_code = 3
 
 
-class _Token(Struct, frozen=True):
-    token: str
-    until: float
-
-
 class ForgeTokens:
     """Tokens, cached while they are valid; of an App, one for each repository and purpose."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], _Token] = {}
+        # By forge, installation, repository and purpose: the token, and until when it is valid.
+        self._kept: dict[tuple[object, ...], tuple[str, float]] = {}
 
     def get(
         self, forge: ForgeSettings, change: StoredChange, permissions: Mapping[str, str]
@@ -56,11 +51,12 @@ class ForgeTokens:
         if forge.app_id is None:
             return forge.token.read() if forge.token else ""
         name = (change.forge, change.installation, change.repository, tuple(permissions.items()))
-        kept = self._kept.get(name)
-        if kept is None or kept.until < time.monotonic() + MARGIN_SECONDS:
+        token, until = self._kept.get(name, ("", 0.0))
+        if until < time.monotonic() + MARGIN_SECONDS:
             until = time.monotonic() + VALID_SECONDS
-            kept = self._kept[name] = _Token(_ask(forge, change, permissions), until)
-        return kept.token
+            token = _ask(forge, change, permissions)
+            self._kept[name] = token, until
+        return token
 
 
 def _ask(forge: ForgeSettings, change: StoredChange, permissions: Mapping[str, str]) -> str:
@@ -97,8 +93,8 @@ def _app_token(forge: ForgeSettings) -> str:
     except ImportError:
         why = f"a GitHub App needs PyGithub; run: {install_command('github')}"
         raise InputError(why) from None
-    if forge.private_key is None or forge.app_id is None:
-        raise InputError("a GitHub App needs app_id and private_key; set both for the forge")
+    assert forge.private_key is not None  # as the settings require
+    assert forge.app_id is not None
     try:
         return Auth.AppAuth(forge.app_id, forge.private_key.read()).token
     except (ValueError, TypeError) as error:

@@ -24,7 +24,13 @@ from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.queue_state import KNOWN_DAYS
 from orchestrator.service.settings import ForgeSettings, ServiceSettings
-from orchestrator.service.webhooks import EventPullRequest, checked_push, push_of
+from orchestrator.service.webhooks import (
+    EventMergeRequest,
+    EventPullRequest,
+    checked_push,
+    push_of,
+    push_of_merge_request,
+)
 
 EVERY_SECONDS = 600.0
 SECONDS_FOR_EACH = 3.6
@@ -77,14 +83,10 @@ class _PullRequest(EventPullRequest, frozen=True):
     created_at: Time | None = None
 
 
-class _MergeRequest(Struct, frozen=True):
+class _MergeRequest(EventMergeRequest, frozen=True, kw_only=True):
     """An entry of GitLab's list of merge requests."""
 
-    iid: int
     sha: str
-    target_branch: str
-    title: str = ""
-    description: str | None = None
     created_at: Time | None = None
 
 
@@ -200,8 +202,12 @@ def _read_page(
     forge: ForgeSettings, repository: KnownRepository, installation: str, content: bytes
 ) -> list[tuple[Push, datetime | None]]:
     if forge.kind == "gitlab":
-        listed = parse_json(content, list[_MergeRequest])
-        return [(_of_merge_request(repository, request), request.created_at) for request in listed]
+        names = ("forge", "installation", "repository", "clone_url")
+        of = {name: getattr(repository, name) for name in names}
+        return [
+            (push_of_merge_request(request, head=request.sha, **of), request.created_at)
+            for request in parse_json(content, list[_MergeRequest])
+        ]
     requests = parse_json(content, list[_PullRequest])
     return [
         (push_of(repository.forge, installation, request), request.created_at)
@@ -222,17 +228,3 @@ def _listing(forge: ForgeSettings, repository: str, token: str) -> tuple[str, Ma
         return f"{url}/repos/{repository}/pulls?{query}", {"Authorization": f"Bearer {token}"}
     address = f"{url}/api/v1/repos/{repository}/pulls?state=open&sort=recentupdate&limit=50"
     return address, {"Authorization": f"token {token}"}
-
-
-def _of_merge_request(repository: KnownRepository, request: _MergeRequest) -> Push:
-    return Push(
-        forge=repository.forge,
-        installation=repository.installation,
-        repository=repository.repository,
-        number=request.iid,
-        clone_url=repository.clone_url,
-        base=f"refs/heads/{request.target_branch}",
-        head=request.sha,
-        title=request.title,
-        description=request.description or "",
-    )

@@ -61,7 +61,9 @@ class RepositoryCache:
         place.mkdir(parents=True, exist_ok=True)
         lock = await asyncio.to_thread(_lock, place.with_suffix(".lock"))
         try:
-            await self._prepare(place, change.clone_url)
+            if not (place / ".git" / "HEAD").exists():
+                await _git(place, "init", "--quiet", "--bare")
+            await _git(place, "config", "remote.origin.url", change.clone_url)
             base = change.base_commit or change.run_base
             if not (await _has(place, base) and await _has(place, change.run_head)):
                 head = HEAD_REFS[kind].format(change.number)
@@ -74,12 +76,6 @@ class RepositoryCache:
         finally:
             os.close(lock)
         return base
-
-    async def _prepare(self, place: Path, address: str) -> None:
-        """Create the clone if necessary, with the repository's address as its origin."""
-        if not (place / ".git" / "HEAD").exists():
-            await _git(place, "init", "--quiet", "--bare")
-        await _git(place, "config", "remote.origin.url", address)
 
 
 def _lock(path: Path) -> int:

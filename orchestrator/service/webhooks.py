@@ -143,13 +143,18 @@ class _Project(Struct, frozen=True):
     git_http_url: str
 
 
-class _MergeRequest(Struct, frozen=True):
+class EventMergeRequest(Struct, frozen=True):
+    """A merge request of GitLab, in an event or a list."""
+
     iid: int
-    action: str
-    last_commit: Any
     target_branch: str
     title: str = ""
     description: str | None = None
+
+
+class _MergeRequest(EventMergeRequest, frozen=True, kw_only=True):
+    action: str
+    last_commit: Any
     oldrev: str | None = None
 
 
@@ -249,6 +254,17 @@ def push_of(forge: str, installation: str, request: EventPullRequest) -> Push:
     )
 
 
+def push_of_merge_request(request: EventMergeRequest, **fields: str) -> Push:
+    """The newest push of a merge request, with the other fields of ``Push``; not validated yet."""
+    return Push(
+        number=request.iid,
+        base=f"refs/heads/{request.target_branch}",
+        title=_text(request.title, _TITLE),
+        description=_text(request.description, _DESCRIPTION),
+        **fields,
+    )
+
+
 def _text(given: str | None, most: int) -> str:
     """A person's text, cut to the stored length; PostgreSQL stores no NUL."""
     return (given or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
@@ -284,16 +300,13 @@ def _of_merge_request(name: str, delivery: str, body: bytes | bytearray) -> Deli
     event = parse_json(body, _MergeRequestEvent)
     request = event.object_attributes
     head = request.last_commit.get("id") if isinstance(request.last_commit, dict) else None
-    push = Push(
+    push = push_of_merge_request(
+        request,
+        head=str(head),
         forge=name,
         installation="",
         repository=event.project.path_with_namespace,
-        number=request.iid,
         clone_url=event.project.git_http_url,
-        base=f"refs/heads/{request.target_branch}",
-        head=str(head),
-        title=_text(request.title, _TITLE),
-        description=_text(request.description, _DESCRIPTION),
     )
     if request.action in {"close", "merge"}:
         return Delivery(delivery, closed=push.change)

@@ -151,34 +151,33 @@ class Worker:
             yield
 
     async def _review(self, context: JobContext, row: StoredChange) -> ChildExit:
-        """Review a change in a child, once there is a place for it."""
+        """Fetch a change and review it in a child, once there is a place for it."""
         async with self._place(row):
-            return await self._review_in_place(context, row)
-
-    async def _review_in_place(self, context: JobContext, row: StoredChange) -> ChildExit:
-        """Fetch the change and review it in a child."""
-        forge = self._forge(row)
-        token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
-        base = await self._cache.fetch(row, forge.kind, token)
-        async with self._connection() as db:
-            await changes.record_base(db, row.change, row.run, base)
-            max_usd = await reserve(db, self._settings, row)
-        limits = self._settings.review
-        options = ReviewOptions(
-            repo=self._cache.place(row),
-            base=base,
-            head=row.run_head,
-            title=row.title,
-            description=row.description,
-            provider=limits.provider,
-            max_usd=max_usd,
-            max_minutes=limits.max_minutes,
-            no_cache=row.is_full,
-        )
-        request = ReviewRequest(
-            worker=os.getpid(), repo=str(options.repo), run_id=row.run, options=options.as_meta()
-        )
-        return await self._run_child(context, "review_process", request, row)
+            forge = self._forge(row)
+            token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
+            base = await self._cache.fetch(row, forge.kind, token)
+            async with self._connection() as db:
+                await changes.record_base(db, row.change, row.run, base)
+                max_usd = await reserve(db, self._settings, row)
+            limits = self._settings.review
+            options = ReviewOptions(
+                repo=self._cache.place(row),
+                base=base,
+                head=row.run_head,
+                title=row.title,
+                description=row.description,
+                provider=limits.provider,
+                max_usd=max_usd,
+                max_minutes=limits.max_minutes,
+                no_cache=row.is_full,
+            )
+            request = ReviewRequest(
+                worker=os.getpid(),
+                repo=str(options.repo),
+                run_id=row.run,
+                options=options.as_meta(),
+            )
+            return await self._run_child(context, "review_process", request, row)
 
     def _forge(self, row: StoredChange) -> ForgeSettings:
         """The configuration of a change's forge.
@@ -451,7 +450,8 @@ async def _work(settings: ServiceSettings) -> bool:
     worker = Worker(settings, queue, jobs)
     stopping = asyncio.Event()
     async with queue.open_async():
-        _on_signals(asyncio.get_running_loop(), stopping)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
         work = (
             sweep_stalled_jobs(jobs, times, worker.take_over),
             worker.clean_up(),
@@ -479,8 +479,3 @@ async def _work(settings: ServiceSettings) -> bool:
             if isinstance(result, Exception):
                 raise result
     return stopping.is_set()
-
-
-def _on_signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)

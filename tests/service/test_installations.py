@@ -30,7 +30,7 @@ from tests.service.service_kit import SECRET, Service
 from tests.stores.postgres_server import Server
 
 CHANGE = StoredChange(
-    change="hub:acme/shop#12", forge="hub", installation="7", repository="acme/shop", number=12,
+    forge="hub", installation="7", repository="acme/shop", number=12,
     clone_url="", base="", head="", title="", description="", lines=None, run="", run_base="",
     run_head="", base_commit="", crashes=0, failures=0, is_paused=False, is_full=False, posted_head="", problem="",
 )  # fmt: skip
