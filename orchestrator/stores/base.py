@@ -3,10 +3,11 @@
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar
+from functools import partial, wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from anyio import to_thread
 from msgspec import Struct
@@ -16,7 +17,9 @@ from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
 from orchestrator.stores.writer_identity import display_name, is_gone
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Store = TypeVar("Store", bound="RunStore")
 
 Lease = tuple[str, float, int]
 """Holder, seconds left and fencing token."""
@@ -28,16 +31,6 @@ class CancelRequest(Struct, frozen=True):
     who: str
     why: str
     at: float
-
-
-def run_not_found(run_id: str) -> RunNotFound:
-    """The error of a run that is not in the store."""
-    return RunNotFound(f"there is no run {run_id} here; `diffcourt runs` lists them")
-
-
-def run_exists(run_id: str) -> StoreError:
-    """The error of a run that would be entered twice."""
-    return StoreError(f"there is a run {run_id} here already; nothing was changed")
 
 
 def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
@@ -64,6 +57,18 @@ def read_entry(run_id: str, started: float, text: str, writer: str | None) -> Ru
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return RunMeta(run_id, 0.0, None, writer)
     return RunMeta(run_id, started, meta if isinstance(meta, dict) else None, writer)
+
+
+def in_thread(
+    work: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], Coroutine[Any, Any, T]]:
+    """An asynchronous method that does the work of a blocking one in a worker thread."""
+
+    @wraps(work)
+    async def perform(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._in_thread(partial(work, self, *args, **kwargs))
+
+    return perform
 
 
 class RunStore(ABC):
@@ -107,23 +112,21 @@ class RunStore(ABC):
         """Enter a new run."""
         await self.restore(RunMeta(run_id, started, meta), [])
 
-    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
+    @in_thread
+    def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
         """Enter a run with all its rows, whole or not at all.
 
         Raises:
             StoreError: there is a run of that name.
         """
+        with self._transaction():
+            number = self._insert_run(run)
+            if number is None:
+                raise StoreError(f"there is a run {run.run_id} here already; nothing was changed")
+            self._insert_rows(number, rows)
 
-        def work() -> None:
-            with self._transaction():
-                number = self._insert_run(run)
-                if number is None:
-                    raise run_exists(run.run_id)
-                self._insert_rows(number, rows)
-
-        await self._in_thread(work)
-
-    async def runs(
+    @in_thread
+    def runs(
         self, *, all_repositories: bool = False, only: Sequence[str] | None = None
     ) -> list[RunMeta]:
         """All runs, newest first, also those with damaged entries.
@@ -132,85 +135,67 @@ class RunStore(ABC):
             all_repositories: of every repository in a shared store.
             only: ids of the runs; None: all.
         """
-        entries = await self._in_thread(lambda: self._list_entries(all_repositories, only))
-        return [read_entry(*entry) for entry in entries]
+        return [read_entry(*entry) for entry in self._list_entries(all_repositories, only)]
 
-    async def marks(self) -> dict[str, Mark]:
+    @in_thread
+    def marks(self) -> dict[str, Mark]:
         """The marks of all runs of the store's repository.
 
         Every writer takes a new fence, and every append moves the lease.
         """
-        listed = await self._in_thread(self._list_leases)
         return {
             run: None if holder is not None and is_live(holder, left) else (fence, end)
-            for run, holder, left, end, fence in listed
+            for run, holder, left, end, fence in self._list_leases()
         }
 
-    async def forget(self, run_id: str) -> None:
+    @in_thread
+    def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
-
-        def work() -> None:
-            with self._transaction():
-                lease = self._lease(run_id)
-                if lease is not None:
-                    _check_free(run_id, lease)
-                    self._delete_run(run_id)
-
-        await self._in_thread(work)
-
-    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
-        """Become the run's one writer; see ``JournalStore``."""
-
-        def work() -> int:
-            with self._transaction():
-                lease = self._lease(run_id)
-                if lease is None:
-                    raise run_not_found(run_id)
+        with self._transaction():
+            lease = self._lease(run_id)
+            if lease is not None:
                 _check_free(run_id, lease)
-                fence = lease[2] + 1
-                self._set_lease(run_id, holder, ttl, fence)
-                return fence
+                self._delete_run(run_id)
 
-        return await self._in_thread(work)
+    @in_thread
+    def acquire(self, run_id: str, holder: str, ttl: float) -> int:
+        """Become the run's one writer; see ``JournalStore``."""
+        with self._transaction():
+            lease = self._known_lease(run_id)
+            _check_free(run_id, lease)
+            fence = lease[2] + 1
+            self._set_lease(run_id, holder, ttl, fence)
+            return fence
 
-    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+    @in_thread
+    def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
         """Add rows and extend the lease, in one transaction; durable when it returns."""
+        with self._transaction():
+            number = self._extend_lease(run_id, fence, ttl)
+            if number is None:
+                raise StoreError(
+                    f"run {run_id} has another writer now, or was removed; this one stops"
+                )
+            self._insert_rows(number, rows)
 
-        def work() -> None:
-            with self._transaction():
-                number = self._extend_lease(run_id, fence, ttl)
-                if number is None:
-                    raise StoreError(
-                        f"run {run_id} has another writer now, or was removed; this one stops"
-                    )
-                self._insert_rows(number, rows)
-
-        await self._in_thread(work)
-
-    async def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
+    @in_thread
+    def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
         """The rows of a run behind a number, in order."""
+        return [Row(*row) for row in self._select(self.ROWS, (run_id, after))]
 
-        def work() -> list[Row]:
-            return [Row(*row) for row in self._select(self.ROWS, (run_id, after))]
-
-        return await self._in_thread(work)
-
-    async def find(self, run_id: str, key: str) -> Row | None:
+    @in_thread
+    def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key, without reading the others; None: there is none."""
+        found = self._select(self.FIND, (run_id, key))
+        return Row(*found[0]) if found else None
 
-        def work() -> Row | None:
-            found = self._select(self.FIND, (run_id, key))
-            return Row(*found[0]) if found else None
-
-        return await self._in_thread(work)
-
-    async def release(self, run_id: str, fence: int) -> None:
+    @in_thread
+    def release(self, run_id: str, fence: int) -> None:
         """Let others write."""
-        await self._in_thread(lambda: self._db.execute(self.RELEASE, (run_id, fence)))
+        self._db.execute(self.RELEASE, (run_id, fence))
 
-    async def request_cancellation(
-        self, run_id: str, request: CancelRequest
-    ) -> CancelRequest | None:
+    @in_thread
+    def request_cancellation(self, run_id: str, request: CancelRequest) -> CancelRequest | None:
         """Ask the run's present writer to stop; an earlier request stands.
 
         Returns:
@@ -219,29 +204,29 @@ class RunStore(ABC):
         Raises:
             RunNotFound: there is no such run.
         """
-
-        def work() -> CancelRequest | None:
-            with self._transaction():
-                lease = self._lease(run_id)
-                if lease is None:
-                    raise run_not_found(run_id)
-                holder, seconds_left, fence = lease
-                if not is_live(holder, seconds_left):
-                    return None
-                if (before := self._cancellation(run_id)) is not None:
-                    return before
+        with self._transaction():
+            holder, seconds_left, fence = self._known_lease(run_id)
+            if not is_live(holder, seconds_left):
+                return None
+            before = self._cancellation(run_id)
+            if before is None:
                 self._insert_cancellation(run_id, fence, request)
-                return request
+            return before or request
 
-        return await self._in_thread(work)
-
-    async def cancellation(self, run_id: str) -> CancelRequest | None:
+    @in_thread
+    def cancellation(self, run_id: str) -> CancelRequest | None:
         """What asks the run's present writer to stop; a later writer is not asked."""
-        return await self._in_thread(lambda: self._cancellation(run_id))
+        return self._cancellation(run_id)
 
     def _cancellation(self, run_id: str) -> CancelRequest | None:
         found = self._db.execute(self.CANCELLATION, (run_id,)).fetchone()
         return CancelRequest(*found) if found else None
+
+    def _known_lease(self, run_id: str) -> Lease:
+        lease = self._lease(run_id)
+        if lease is None:
+            raise RunNotFound(f"there is no run {run_id} here; `diffcourt runs` lists them")
+        return lease
 
     def _select(self, query: str, parameters: Sequence[object]) -> Sequence[Any]:
         """The rows that a query of one run finds."""

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, is_live
+from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, in_thread, is_live
 from orchestrator.stores.postgres_migrations import migrate, sql_files
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
@@ -94,16 +94,13 @@ class PostgresStore(RunStore):
                 "Check the connection and the server, then resume the run"
             ) from None
 
-    async def mark(self) -> str:
+    @in_thread
+    def mark(self) -> str:
         """Another text whenever a run of this repository has changed, without reading its rows.
 
         Every writer takes a new fence, and every append moves the lease.
         """
-
-        def work() -> str:
-            return " ".join(map(str, self._db.execute(MARK, (self._repository,)).fetchone() or ()))
-
-        return await self._in_thread(work)
+        return " ".join(map(str, self._db.execute(MARK, (self._repository,)).fetchone() or ()))
 
     def _transaction(self) -> AbstractContextManager[object]:
         transaction: AbstractContextManager[object] = self._db.transaction()
