@@ -22,8 +22,8 @@ from orchestrator.app.run_review import run_review
 from orchestrator.app.runs import state_directory
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.web.access import Access
+from orchestrator.web.repository_pages import make_statistics_part
 from orchestrator.web.site import Site, running
-from orchestrator.web.statistics import make_statistics_part
 from tests.plain_http import PLAIN
 from tests.review.review_kit import change, options
 from tests.web.view_kit import LONG, Person, open_shop

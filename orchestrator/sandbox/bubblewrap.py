@@ -6,14 +6,18 @@ waiting for the kernel, thirty times in a review.
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from diffchecks import DATA
+from orchestrator.errors import SandboxError
 from orchestrator.program_search import find_program
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.namespace_verification import describe_request
 from orchestrator.sandbox.process_confinement import SYSTEM_FILES, SYSTEM_PROGRAMS
 
+PACKAGE = Path(__file__).resolve().parents[1]
 INSTALL_HINT = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 ALLOW_NAMESPACES = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 """Lets ordinary users create namespaces where AppArmor forbids it, as on Ubuntu 24.04 and later."""
@@ -24,7 +28,8 @@ RUNNERS_HINT = (
 TMP_BYTES = 64 << 20
 SHARED_BYTES = 16 << 20
 _DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin")
-_MOUNTED_BY_BWRAP = ("/dev/", "/proc/")
+_MOUNTED = ("/dev/", "/proc/")
+"""By bwrap itself."""
 _CAPABILITIES = {
     "DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2, "KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8,
 }  # fmt: skip
@@ -36,30 +41,29 @@ def find_bwrap() -> str | None:
     return find_program("bwrap", os.pathsep.join(_DIRECTORIES))
 
 
-def _asked(
-    reads: Iterable[Path | str], writes: Iterable[Path | str]
-) -> dict[str, tuple[str, bool]]:
-    """Path → the option that mounts it in new namespaces, and whether it may be written there."""
-    system = [
-        path for path in (*SYSTEM_PROGRAMS, *SYSTEM_FILES) if not path.startswith(_MOUNTED_BY_BWRAP)
-    ]
-    return {
-        **dict.fromkeys(system, ("--ro-bind-try", False)),
-        **{os.fspath(path): ("--ro-bind", False) for path in reads},
-        **{os.fspath(path): ("--bind", True) for path in writes},
-    }
+def installation_directories() -> list[str]:
+    """The directories of our own installation, which hold nothing but programs."""
+    return sorted({sys.prefix, sys.base_prefix, str(PACKAGE), str(DATA.parent)})
 
 
-def namespace_request(reads: Iterable[Path | str], writes: Iterable[Path | str]) -> str:
-    """What ``namespace_command`` asks for, as ``namespace_error`` takes it."""
-    paths = {path: writable for path, (_, writable) in _asked(reads, writes).items()}
-    return describe_request(scratch_directory.host_file(), paths, _CAPABILITIES.values())
+def new_namespaces(reads: Iterable[Path], writes: Iterable[Path]) -> tuple[list[str], str]:
+    """How to create namespaces with some paths, the system's and our installation.
 
+    Returns:
+        The command, up to the program that it runs, and what its namespaces must be like, as
+        ``namespace_error`` takes it.
 
-def namespace_command(
-    bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]
-) -> list[str]:
-    """The command that creates the namespaces, up to the program that it runs."""
+    Raises:
+        SandboxError: bwrap is not installed.
+    """
+    bwrap = find_bwrap()
+    if bwrap is None:
+        raise SandboxError("bwrap is not installed")
+    system = (*SYSTEM_PROGRAMS, *SYSTEM_FILES)
+    # Path → the option that mounts it, and whether it may be written there.
+    named = {path: ("--ro-bind-try", False) for path in system if not path.startswith(_MOUNTED)}
+    named |= dict.fromkeys((*installation_directories(), *map(str, reads)), ("--ro-bind", False))
+    named |= dict.fromkeys(map(str, writes), ("--bind", True))
     argv = [
         bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--die-with-parent", "--new-session",
@@ -73,11 +77,12 @@ def namespace_command(
     else:
         argv += ["--unshare-user"]
     # Shallow first, so that no mount hides one that lies below it.
-    named = _asked(reads, writes)
     parents = {str(parent) for path in named for parent in Path(path).parents}
     for path in sorted(parents - {"/", "/tmp"}, key=lambda path: (path.count("/"), path)):  # noqa: S108
         if path not in named:  # left to bwrap, only root could pass through it
             argv += ["--perms", "0755", "--dir", path]
     for path in sorted(named, key=lambda path: (path.count("/"), path)):
         argv += [named[path][0], path, path]
-    return [*argv, "--remount-ro", "/", "--chdir", "/", "--"]
+    paths = {path: writable for path, (_, writable) in named.items()}
+    request = describe_request(scratch_directory.host_file(), paths, _CAPABILITIES.values())
+    return [*argv, "--remount-ro", "/", "--chdir", "/", "--"], request

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.bubblewrap import PACKAGE, installation_directories, new_namespaces
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes, kill_process_group
-from orchestrator.sandbox.launcher_client import PACKAGE, Level, installation_directories
+from orchestrator.sandbox.launcher_client import Level
 from orchestrator.sandbox.process_confinement import is_available, system_rules
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.run_program import clean_environment
@@ -58,19 +59,6 @@ def _confinement(reads: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _namespace_command(home: Path, reads: Sequence[Path]) -> tuple[list[str], str]:
-    """The command that creates namespaces with what workers may read, and how to check them."""
-    bwrap = bubblewrap.find_bwrap()
-    if bwrap is None:
-        raise SandboxError("a worker could not be started: bwrap is not installed")
-    ours = [] if home == PACKAGE.parent else [home]
-    paths = [path.resolve() for path in (*ours, *reads, scratch_directory.work_directory())]
-    all_reads: list[Path | str] = [*installation_directories(), *paths]
-    writes = (scratch_directory.canary_file(),)
-    command = bubblewrap.namespace_command(bwrap, all_reads, writes)
-    return command, bubblewrap.namespace_request(all_reads, writes)
-
-
 class ForkServer:
     """A process that imports once what checks need, and forks workers. Creating it does not wait.
 
@@ -88,9 +76,11 @@ class ForkServer:
     def __init__(
         self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path], level: Level
     ) -> None:
-        prefix, namespaces = (
-            _namespace_command(home, reads) if level == "bubblewrap" else (list[str](), "")
-        )
+        prefix, namespaces = list[str](), ""
+        if level == "bubblewrap":
+            ours = [] if home == PACKAGE.parent else [home]
+            paths = [path.resolve() for path in (*ours, *reads, scratch_directory.work_directory())]
+            prefix, namespaces = new_namespaces(paths, [scratch_directory.canary_file()])
         pairs = [socket.socketpair() for _ in range(size)]
         self.sockets = [ours for ours, _ in pairs]
         theirs = [child_end.fileno() for _, child_end in pairs]
@@ -103,8 +93,7 @@ class ForkServer:
             self._process = start_process(
                 [
                     *(*prefix, *ISOLATED_PYTHON, str(MAIN), str(home), numbers, confinement),
-                    *(",".join(map(str, cgroup_files)),),
-                    namespaces,
+                    *(",".join(map(str, cgroup_files)), namespaces),
                     *modules,
                 ],
                 stdin=subprocess.PIPE,

@@ -21,7 +21,6 @@ from orchestrator.errors import SandboxError
 from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.launcher_client import PACKAGE, installation_directories
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import user_number
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
@@ -72,11 +71,10 @@ async def run_isolated(
         SandboxError: bubblewrap is unavailable or did not isolate it.
         TimeUp: it was ended because it ran out of time.
     """
-    bwrap = bubblewrap.find_bwrap()
-    if SANDBOX.level != "bubblewrap" or bwrap is None:
+    if SANDBOX.level != "bubblewrap" or bubblewrap.find_bwrap() is None:
         raise SandboxError(NO_SANDBOX)
     cgroup = SANDBOX.new_cgroup()
-    running = _IsolatedRun(bwrap, argv, tree, reads, limits, cgroup, read_only=read_only)
+    running = _IsolatedRun(argv, tree, reads, limits, cgroup, read_only=read_only)
     try:
         await to_thread.run_sync(running.thread.join, abandon_on_cancel=True)
     finally:
@@ -94,7 +92,6 @@ class _IsolatedRun:
 
     def __init__(
         self,
-        bwrap: str,
         argv: Sequence[str],
         tree: Path,
         reads: Sequence[Path],
@@ -103,7 +100,7 @@ class _IsolatedRun:
         *,
         read_only: bool,
     ) -> None:
-        self._bwrap, self._argv = bwrap, argv
+        self._argv = argv
         self._reads = (*reads, tree) if read_only else tuple(reads)
         self._writes = () if read_only else (tree,)
         self._tree, self._limits, self._cgroup = tree, limits, cgroup
@@ -188,8 +185,7 @@ class _IsolatedRun:
                 raise SandboxError(self._cgroup.oom_error)
 
     def _command(self, user: int | None, info: int, block: int, status: int) -> list[str]:
-        reads: list[Path | str] = [*installation_directories(), *self._reads]
-        bwrap, *options = bubblewrap.namespace_command(self._bwrap, reads, self._writes)
+        (bwrap, *options), namespaces = bubblewrap.new_namespaces(self._reads, self._writes)
         limits = self._limits
         bounds = {
             resource.RLIMIT_CORE: 0,
@@ -201,8 +197,7 @@ class _IsolatedRun:
         bounds |= {number: bound for number, bound in memory.items() if bound}
         return [
             *(bwrap, "--info-fd", str(info), "--block-fd", str(block), *options),
-            *(*ISOLATED_PYTHON, "-S", str(MAIN), str(PACKAGE.parent)),
-            bubblewrap.namespace_request(reads, self._writes),
+            *(*ISOLATED_PYTHON, "-S", str(MAIN), str(bubblewrap.PACKAGE.parent), namespaces),
             *("" if user is None else str(user), "" if self._reads else "unix"),
             *(str(status), str(self._tree)),
             ",".join(f"{number}={bound}" for number, bound in bounds.items()),

@@ -4,7 +4,6 @@ import marshal
 import os
 import socket
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
@@ -12,17 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from diffchecks import DATA
 from orchestrator.errors import SandboxError
 from orchestrator.program_search import SAFE_PATH
-from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.bubblewrap import PACKAGE, installation_directories, new_namespaces
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
-PACKAGE = Path(__file__).resolve().parents[1]
 START_SECONDS = 30.0
 END_SECONDS = 2.0
 
@@ -31,11 +29,6 @@ Level = Literal["bubblewrap", "landlock", "none"]
 
 class NotStartedError(SandboxError):
     """The launcher exited before it served anything."""
-
-
-def installation_directories() -> list[str]:
-    """The directories of our own installation, which hold nothing but programs."""
-    return sorted({sys.prefix, sys.base_prefix, str(PACKAGE), str(DATA.parent)})
 
 
 class Launcher:
@@ -94,16 +87,10 @@ class Launcher:
         self._process.wait()
 
     def _command(self, cgroup_files: Sequence[int]) -> list[str]:
-        namespaces = ""
-        prefix: list[str] = []
+        prefix, namespaces = list[str](), ""
         if self._level == "bubblewrap":
-            bwrap = bubblewrap.find_bwrap()
-            if bwrap is None:
-                raise SandboxError("bwrap is not installed")
-            reads: list[Path | str] = [*installation_directories(), *self._reads]
             writes = (*self._writes, scratch_directory.canary_file())
-            prefix = bubblewrap.namespace_command(bwrap, reads, writes)
-            namespaces = bubblewrap.namespace_request(reads, writes)
+            prefix, namespaces = new_namespaces(self._reads, writes)
         return [
             *(*prefix, *ISOLATED_PYTHON, "-S", str(MAIN), str(PACKAGE.parent)),
             *(str(self._child_control.fileno()), str(scratch_directory.canary_file())),

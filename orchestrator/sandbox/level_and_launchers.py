@@ -10,12 +10,7 @@ from typing import Literal
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
-from orchestrator.sandbox.launcher_client import (
-    Launcher,
-    Level,
-    NotStartedError,
-    installation_directories,
-)
+from orchestrator.sandbox.launcher_client import Launcher, Level, NotStartedError
 from orchestrator.sandbox.process_confinement import SYSTEM_PROGRAMS, is_available, program_files
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
@@ -184,7 +179,10 @@ def _resolve(paths: Sequence[Path]) -> list[Path]:
 def _program_paths(program: str) -> list[Path]:
     """Paths that a program needs which is neither the system's nor part of our installation."""
     if program.startswith(
-        tuple(f"{directory}/" for directory in (*SYSTEM_PROGRAMS, *installation_directories()))
+        tuple(
+            f"{directory}/"
+            for directory in (*SYSTEM_PROGRAMS, *bubblewrap.installation_directories())
+        )
     ):
         return []
     return [Path(program), *map(Path, program_files(program))]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import Process
@@ -24,17 +25,19 @@ CONFIGURED_PYTHON = (sys.executable, "-P", "-s")
 """The same with its variables, for an environment in which nothing is inherited."""
 
 
-def _command(argv: Sequence[str]) -> list[str]:
+def _surroundings(
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path | str = "/"
+) -> dict[str, Any]:
+    """Environment, directory and session of a process, by the names of the arguments.
+
+    The variables are without the name of this working directory; PATH has absolute entries only.
+    """
     if not os.path.isabs(argv[0]):
         raise ValueError(f"a program must be named by its absolute path: {argv[0]!r}")
-    return list(argv)
-
-
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables without the name of this working directory; PATH has absolute entries only."""
-    env = {name: value for name, value in given.items() if name not in {"PWD", "OLDPWD"}}
+    variables = {name: value for name, value in env.items() if name not in {"PWD", "OLDPWD"}}
     # An empty PATH means the working directory.
-    return {**env, "PATH": absolute_entries(env.get("PATH", "")) or SAFE_PATH}
+    variables["PATH"] = absolute_entries(env.get("PATH", "")) or SAFE_PATH
+    return {"env": variables, "cwd": cwd, "start_new_session": True}
 
 
 def start_process(
@@ -50,16 +53,8 @@ def start_process(
     Raises:
         OSError: it could not be started.
     """
-    return subprocess.Popen(
-        _command(argv),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        env=_environment(env),
-        cwd="/",
-        pass_fds=pass_fds,
-        start_new_session=True,
-    )
+    streams = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*argv], **streams, **_surroundings(argv, env), pass_fds=pass_fds)
 
 
 async def start_asyncio_process(
@@ -70,22 +65,13 @@ async def start_asyncio_process(
     stdout: int = subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
     """``start_process`` for asyncio."""
-    return await asyncio.create_subprocess_exec(
-        *_command(argv),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        env=_environment(env),
-        cwd="/",
-        start_new_session=True,
-    )
+    streams = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE}
+    return await asyncio.create_subprocess_exec(*argv, **streams, **_surroundings(argv, env))
 
 
 async def open_process(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Process:
     """``start_process`` for any event loop, in a directory of ours, with three pipes."""
-    return await anyio.open_process(
-        _command(argv), env=_environment(env), cwd=cwd, start_new_session=True
-    )
+    return await anyio.open_process([*argv], **_surroundings(argv, env, cwd))
 
 
 async def run_process(
@@ -96,11 +82,4 @@ async def run_process(
     Args:
         given: its standard input.
     """
-    return await anyio.run_process(
-        _command(argv),
-        input=given,
-        check=False,
-        env=_environment(env),
-        cwd="/",
-        start_new_session=True,
-    )
+    return await anyio.run_process([*argv], input=given, check=False, **_surroundings(argv, env))

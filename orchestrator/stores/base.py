@@ -33,6 +33,11 @@ class CancelRequest(Struct, frozen=True):
     at: float
 
 
+def run_exists(run_id: str) -> StoreError:
+    """The error of a run that would be entered twice."""
+    return StoreError(f"there is a run {run_id} here already; nothing was changed")
+
+
 def run_locked(run_id: str, holder: str, seconds_left: float) -> RunLocked:
     """The error of a run that another process writes."""
     return RunLocked(
@@ -122,7 +127,7 @@ class RunStore(ABC):
         with self._transaction():
             number = self._insert_run(run)
             if number is None:
-                raise StoreError(f"there is a run {run.run_id} here already; nothing was changed")
+                raise run_exists(run.run_id)
             self._insert_rows(number, rows)
 
     @in_thread
