@@ -5,7 +5,7 @@ permission, as the forge confirms, get an answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -42,67 +42,11 @@ from orchestrator.report.formats.markdown import (
 from orchestrator.report.rules_page import render_rule
 from orchestrator.report.terminal_escaping import escape_line
 
+if TYPE_CHECKING:
+    from orchestrator.posting.github_commands import GitHubCommands
+
 LISTED = 10
 """Open findings that are named where a command names none of them."""
-
-
-class ForgeComment(Struct, frozen=True):
-    """A comment, as read from the forge.
-
-    Attributes:
-        author: the login; empty if the account is gone.
-        is_person: the author is a person's account, not a program's.
-        is_here: the comment is one of this request.
-    """
-
-    body: str
-    author: str
-    is_person: bool
-    is_edited: bool
-    is_here: bool
-
-
-class RequestState(Struct, frozen=True):
-    """The pull request as it is now."""
-
-    head: str
-    is_open: bool
-
-
-class ReviewRun(Struct, frozen=True):
-    """A run of the job that reviews.
-
-    Attributes:
-        is_over: whether it may be run again.
-    """
-
-    id: int
-    is_over: bool
-
-
-class CommandForge(Protocol):
-    """The operations of a forge that commands need; each method may raise ``ForgeError``."""
-
-    def read_comment(self, comment_id: int) -> ForgeComment | None:
-        """A comment in its present form; None if it is gone."""
-
-    def may_write(self, login: str) -> bool:
-        """Whether a person has write permission."""
-
-    def read_state(self) -> RequestState | None:
-        """Head and state; None if the number is not that of a request."""
-
-    def is_answered(self, comment_id: int) -> bool:
-        """Whether a comment of ours answers this one."""
-
-    def find_review(self, head: str) -> ReviewRun | None:
-        """The newest review of a head."""
-
-    def run_again(self, run: ReviewRun) -> None:
-        """Run a review again, with the permissions that it had."""
-
-    def write_answer(self, body: str) -> None:
-        """Write a comment."""
 
 
 class Handled(Struct, frozen=True):
@@ -130,7 +74,7 @@ class Answering(Struct, frozen=True):
         of_service: whether ``diffcourt serve`` answers, which supports more commands.
     """
 
-    forge: CommandForge
+    forge: "GitHubCommands"
     clean: Callable[[str], str]
     rules: Mapping[str, Rule] = {}
     of_service: bool = False

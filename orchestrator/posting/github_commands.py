@@ -6,14 +6,42 @@ Source: https://docs.github.com/rest
 import re
 from typing import Any
 
+from msgspec import Struct
+
 from orchestrator.errors import InputError
-from orchestrator.posting.answer_command import ForgeComment, RequestState, ReviewRun
 from orchestrator.posting.comment_commands import answered_comment
-from orchestrator.posting.forge import ForgeError, PostingTarget
+from orchestrator.posting.forge import ForgeError, PostingTarget, PullRequest
 from orchestrator.posting.github import COMMENTS, GitHub, address_of, calling_github, unless_missing
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""
+
+
+class ForgeComment(Struct, frozen=True):
+    """A comment, as read from the forge.
+
+    Attributes:
+        author: the login; empty if the account is gone.
+        is_person: the author is a person's account, not a program's.
+        is_here: the comment is one of this request.
+    """
+
+    body: str
+    author: str
+    is_person: bool
+    is_edited: bool
+    is_here: bool
+
+
+class ReviewRun(Struct, frozen=True):
+    """A run of the job that reviews.
+
+    Attributes:
+        is_over: whether it may be run again.
+    """
+
+    id: int
+    is_over: bool
 
 
 def open_commands(target: PostingTarget, workflow: str) -> "GitHubCommands":
@@ -59,11 +87,11 @@ class GitHubCommands(GitHub):
 
     @calling_github("read the pull request")
     @unless_missing
-    def read_state(self) -> RequestState | None:
-        """Head and state; None where the number is of an issue."""
+    def read_state(self) -> PullRequest | None:
+        """Head and state, without lines; None where the number is of an issue."""
         pull = self._repo.get_pull(self._number)
         pull.complete()
-        return RequestState(pull.head.sha, pull.state == "open")
+        return PullRequest(pull.head.sha, pull.state == "open", {})
 
     @calling_github("read the comments")
     def is_answered(self, comment_id: int) -> bool:

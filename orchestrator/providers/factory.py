@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from orchestrator.catalog.model_config import CallPolicy, ModelsConfig, Provider
+from orchestrator.catalog.model_config import ModelsConfig, Provider
 from orchestrator.catalog.prices import Prices
 from orchestrator.engine.trace_context import current_traceparent
 from orchestrator.errors import InputError
@@ -79,33 +79,22 @@ def make_model(
         raise InputError(
             f"{provider.base_url_env} must be a URL such as https://host/v1, not {url[:60]!r}"
         )
-    return _open_model(
-        provider, key, url, env, config.calls, name=name, prices=prices, on_event=on_event
-    )
 
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[ApiModel]:
+        # These and the SDKs take up to two seconds to import; no other provider should wait.
+        from orchestrator.providers.api_model import ignore  # noqa: PLC0415
+        from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
-@asynccontextmanager
-async def _open_model(
-    provider: Provider,
-    key: str,
-    url: str,
-    env: Mapping[str, str],
-    calls: CallPolicy,
-    *,
-    on_event: CallListener | None,
-    **settings: Any,
-) -> AsyncIterator[ApiModel]:
-    # These and the SDKs take up to two seconds to import, which no other provider should wait for.
-    from orchestrator.providers.api_model import ignore  # noqa: PLC0415
-    from orchestrator.providers.retry import Retrier  # noqa: PLC0415
+        kind, client = _open_client(provider, key, url, env, config.calls.timeout)
+        settings = {"name": name, "prices": prices, "retrier": Retrier(config.calls)}
+        try:
+            yield kind(provider, client, **settings, secret=key, on_event=on_event or ignore)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await client.close()
 
-    kind, client = _open_client(provider, key, url, env, calls.timeout)
-    settings |= {"retrier": Retrier(calls), "secret": key, "on_event": on_event or ignore}
-    try:
-        yield kind(provider, client, **settings)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await client.close()
+    return opened()
 
 
 @cache

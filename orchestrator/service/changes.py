@@ -6,7 +6,7 @@ names only the change; it reviews the head that the row has when the job starts.
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, LiteralString
 
 import procrastinate
@@ -27,6 +27,9 @@ SMALL_CHANGE = 500
 REVIEW_TASK = "review"
 POST_TASK = "post"
 COMMAND_TASK = "command"
+
+FRESH = {"crashes": 0, "failures": 0, "problem": "", "is_paused": False}
+"""The fields of a change whose review begins again."""
 
 _RECORD_OPEN = """
 INSERT INTO service_changes AS c
@@ -233,21 +236,12 @@ async def review_again(
     Args:
         full: as if it were the first review of the change.
     """
-    await db.execute(
-        "UPDATE service_changes SET run = '', run_base = '', run_head = '', base_commit = '',"
-        " crashes = 0, failures = 0, problem = '', is_paused = false, is_full = %s"
-        " WHERE change = %s",
-        (full, change),
-    )
+    no_run = dict.fromkeys(("run", "run_base", "run_head", "base_commit"), "")
+    await update_change(db, change, **no_run, **FRESH, is_full=full)
     row = await load_change(db, change)
     if row is not None:
         await cancel_begun_jobs(db, change)
         await enqueue_review(db, queue, row, Enqueuing(debounce=0.0))
-
-
-async def pause(db: psycopg.AsyncConnection, change: str) -> None:
-    """Record later pushes of a change without reviewing them, until a person asks for it."""
-    await db.execute("UPDATE service_changes SET is_paused = true WHERE change = %s", (change,))
 
 
 async def changes_at(
@@ -349,20 +343,26 @@ async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> Stor
     return await load_change(db, change)
 
 
-async def record_base(db: psycopg.AsyncConnection, change: str, run: str, commit: str) -> None:
-    """Record the base commit of a run, so that it is resumed with the same."""
-    await db.execute(
-        "UPDATE service_changes SET base_commit = %s WHERE change = %s AND run = %s",
-        (commit, change, run),
+async def update_change(
+    db: psycopg.AsyncConnection,
+    change: str,
+    still: Mapping[str, object] | None = None,
+    **fields: object,
+) -> None:
+    """Set fields of a change.
+
+    Args:
+        still: fields with the values that they must still have; else nothing is set.
+    """
+    query = sql.SQL("UPDATE service_changes SET {} WHERE {}").format(
+        sql.SQL(", ").join(_equals(name) for name in fields),
+        sql.SQL(" AND ").join(_equals(name) for name in ("change", *(still or ()))),
     )
+    await db.execute(query, [*fields.values(), change, *(still or {}).values()])
 
 
-async def record_alone(db: psycopg.AsyncConnection, change: str, *, alone: bool) -> None:
-    """Record whether a change's review now has its worker for itself."""
-    await db.execute(
-        "UPDATE service_changes SET is_alone = %s WHERE change = %s AND is_alone <> %s",
-        (alone, change, alone),
-    )
+def _equals(name: str) -> sql.Composed:
+    return sql.SQL("{} = %s").format(sql.Identifier(name))
 
 
 async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
@@ -392,18 +392,3 @@ async def _is_below(
         await cursor.execute(update, (change,))
         times = await cursor.fetchone()
     return times is not None and times < most
-
-
-async def record_problem(db: psycopg.AsyncConnection, change: str, head: str, why: str) -> None:
-    """Record why there is no verdict for a head, for its check."""
-    await db.execute(
-        "UPDATE service_changes SET problem = %s WHERE change = %s AND head = %s",
-        (why, change, head),
-    )
-
-
-async def record_posted(db: psycopg.AsyncConnection, change: str, head: str) -> None:
-    """Record for which head a verdict was posted."""
-    await db.execute(
-        "UPDATE service_changes SET posted_head = %s WHERE change = %s", (head, change)
-    )

@@ -13,7 +13,7 @@ from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.posting.answer_command import Answering, ReviewRun, finish_command, start_command
+from orchestrator.posting.answer_command import Answering, finish_command, start_command
 from orchestrator.posting.comment_commands import CommentEvent, EventComment, EventIssue
 from orchestrator.posting.post_verdict import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
@@ -29,7 +29,7 @@ def main(request: CommandRequest) -> int:
         DiffcourtError: the forge did not answer or refused; the exit code says whether to retry.
     """
     try:
-        from orchestrator.posting.github_commands import GitHubCommands  # noqa: PLC0415 - an extra
+        from orchestrator.posting.github_commands import GitHubCommands, ReviewRun  # noqa: PLC0415 - an extra
     except ImportError:
         why = f"commands in comments need PyGithub; run: {install_command('github')}"
         raise InputError(why) from None

@@ -138,11 +138,7 @@ async def retry_change(
         InputError: there is no such change.
     """
     row = await _known(db, change)
-    await db.execute(
-        "UPDATE service_changes SET crashes = 0, failures = 0, problem = '', is_paused = false"
-        " WHERE change = %s",
-        (change,),
-    )
+    await changes.update_change(db, change, **changes.FRESH)
     await changes.cancel_begun_jobs(db, change, running=False)
     return await changes.enqueue_review(db, queue, row, how)
 
@@ -158,7 +154,7 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
     """
     await _known(db, change)
     if park:
-        await changes.pause(db, change)
+        await changes.update_change(db, change, is_paused=True)
     return await changes.cancel_all_jobs(db, change)
 
 

@@ -75,8 +75,11 @@ class _Commit(Struct, frozen=True):
     sha: str
 
 
-class _Repository(Struct, frozen=True):
+class _Named(Struct, frozen=True):
     full_name: str
+
+
+class _Repository(_Named, frozen=True):
     clone_url: str
 
 
@@ -101,21 +104,13 @@ class _Installation(Struct, frozen=True):
     id: int
 
 
-class _BaseChange(Struct, frozen=True):
-    base: Any = None
-
-
 class _PullRequestEvent(Struct, frozen=True):
     """GitHub's and Forgejo's ``pull_request``."""
 
     action: str
     pull_request: EventPullRequest
     installation: _Installation | None = None
-    changes: _BaseChange | None = None
-
-
-class _Named(Struct, frozen=True):
-    full_name: str
+    changes: dict[str, Any] | None = None
 
 
 class _CommentEvent(CommentEvent, frozen=True):
@@ -276,7 +271,7 @@ def _of_pull_request(name: str, delivery: str, body: bytes | bytearray) -> Deliv
     push = push_of(name, installation, event.pull_request)
     if event.action == "closed":
         return Delivery(delivery, closed=push.change)
-    moved = event.action == "edited" and event.changes is not None and event.changes.base
+    moved = event.action == "edited" and (event.changes or {}).get("base")
     return Delivery(delivery, push if event.action in _REVIEWED or moved else None)
 
 

@@ -140,14 +140,14 @@ class Worker:
         """A place for a review; all of them after a crash, so that it harms no other one."""
         alone = row.crashes > 0
         async with self._connection() as db:
-            await changes.record_alone(db, row.change, alone=False)
+            await changes.update_change(db, row.change, is_alone=False)
         async with AsyncExitStack() as held:
             async with self._entering:  # two that want all places would wait for each other
                 for _ in range(self._settings.worker.concurrency if alone else 1):
                     await held.enter_async_context(self._places)
             if alone:
                 async with self._connection() as db:
-                    await changes.record_alone(db, row.change, alone=True)
+                    await changes.update_change(db, row.change, is_alone=True)
             yield
 
     async def _review(self, context: JobContext, row: StoredChange) -> ChildExit:
@@ -157,7 +157,8 @@ class Worker:
             token = await asyncio.to_thread(self._tokens.get, forge, row, READING)
             base = await self._cache.fetch(row, forge.kind, token)
             async with self._connection() as db:
-                await changes.record_base(db, row.change, row.run, base)
+                # So that the run is resumed with the same.
+                await changes.update_change(db, row.change, {"run": row.run}, base_commit=base)
                 max_usd = await reserve(db, self._settings, row)
             limits = self._settings.review
             options = ReviewOptions(
@@ -248,7 +249,7 @@ class Worker:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
         LOG.error("%s is parked: %s", row.change, why)
         await count(db, PARKED)
-        await changes.record_problem(db, row.change, row.head, why)
+        await changes.update_change(db, row.change, {"head": row.head}, problem=why)
         await changes.enqueue_post(db, self._queue, row.change)
 
     async def post(self, context: JobContext, change: str) -> None:
@@ -273,7 +274,7 @@ class Worker:
         what, seconds = ended.line or "posted", time.time() - began
         LOG.info("%s: %s in %.1f s, run %s", change, what, seconds, row.run or "none")
         async with self._connection() as db:
-            await changes.record_posted(db, change, row.head)
+            await changes.update_change(db, change, posted_head=row.head)
             spans = await make_spans(db, row, began) if self._settings.traces else []
         if spans:
             await asyncio.to_thread(send_spans, self._settings.traces, row, spans)
@@ -294,7 +295,7 @@ class Worker:
             if ended.code in {Left.REVIEW, Left.FULL}:
                 await changes.review_again(db, self._queue, change, full=ended.code == Left.FULL)
             elif ended.code == Left.PAUSE:
-                await changes.pause(db, change)
+                await changes.update_change(db, change, is_paused=True)
             elif ended.code == Left.POST:
                 await changes.enqueue_post(db, self._queue, change)
 
