@@ -1,7 +1,8 @@
 """All runs: active and waiting ones first, then a table with filters."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from starlette.responses import Response
 
 from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.web.site import Visit
+
+T = TypeVar("T")
 
 PER_PAGE = 50
 STATES = ("running", "waiting", "interrupted", "finished", "unreadable")
@@ -58,6 +61,13 @@ def page_number(visit: Visit) -> int:
     return max(int(given), 1) if given.isascii() and given.isdigit() and len(given) < 9 else 1
 
 
+def chosen_page(visit: Visit, items: Sequence[T], size: int) -> tuple[Sequence[T], int, int]:
+    """The items of the page that the URL asks for, its number, and that of the last page."""
+    pages = max((len(items) + size - 1) // size, 1)
+    page = min(page_number(visit), pages)
+    return items[(page - 1) * size : page * size], page, pages
+
+
 class RunListPage:
     """Shows the runs of an index."""
 
@@ -69,12 +79,11 @@ class RunListPage:
         runs, chosen = self._index.list_runs(), Filter.of(visit)
         found = [run for run in runs if chosen.passes(run)]
         live = [run for run in runs if run.state in {"running", "waiting"}]
-        pages = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
-        page = min(page_number(visit), pages)
+        shown, page, pages = chosen_page(visit, found, PER_PAGE)
         return visit.render(
             "runs/list.html",
             title="Runs",
-            runs=found[(page - 1) * PER_PAGE : page * PER_PAGE],
+            runs=shown,
             live=live,
             count=len(found),
             total=len(runs),

@@ -29,7 +29,7 @@ from orchestrator.report.formats.html_page.run_sections import (
     whole_window,
 )
 from orchestrator.report.ranking import AT_LENGTH, headline, open_findings, rank_findings
-from orchestrator.web.runs.run_list import page_number
+from orchestrator.web.runs.run_list import chosen_page
 from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import Visit
 
@@ -161,7 +161,7 @@ class RunPages:
         if found.verdict is not None:
             shown = rank_findings(found.verdict).in_order
             at = [place for place, one in enumerate(shown) if one.id == visit.query.get("at")]
-            page, pages = _paged(visit, len(shown), FINDINGS_PER_PAGE)
+            _, page, pages = chosen_page(visit, shown, FINDINGS_PER_PAGE)
             page = at[0] // FINDINGS_PER_PAGE + 1 if at else page
             part = slice((page - 1) * FINDINGS_PER_PAGE, page * FINDINGS_PER_PAGE)
             here = replace(found.verdict, findings=tuple(shown[part]))
@@ -181,10 +181,15 @@ class RunPages:
     def change(self, visit: Visit) -> Response:
         """The lines of the change, with the findings at them."""
         found = self.load(visit.values["run"])
-        pages = read_pages(found)
-        page = min(page_number(visit), len(pages))
-        files = show_files(found, pages[page - 1])
-        return self._render(visit, "change", found, files=files, page=page, pages=len(pages))
+        verdict = found.verdict
+        files = split_into_pages(read_change(found.summary.repo, verdict) if verdict else [])
+        (shown,), page, pages = chosen_page(visit, files, 1)
+        reported = open_findings(verdict) if verdict else []
+        shown_files = [
+            _show_file(file, [finding for finding in reported if finding.path == file.path])
+            for file in shown
+        ]
+        return self._render(visit, "change", found, files=shown_files, page=page, pages=pages)
 
     def timeline(self, visit: Visit) -> Response:
         """Lanes of a part of the run, and the calls in it."""
@@ -205,7 +210,7 @@ class RunPages:
             return visit.site.url(f"/runs/{run_id}/calls/{span.row}")
 
         spans = in_window(record.spans, window)
-        page, pages = _paged(visit, len(spans), CALLS_PER_PAGE)
+        shown, page, pages = chosen_page(visit, spans, CALLS_PER_PAGE)
         middle, half = (window.start + window.end) / 2, window.seconds / 2
         return self._render(
             visit,
@@ -221,7 +226,7 @@ class RunPages:
                 "Later": link(window.start + half, window.end + half),
                 "Whole run": base,
             },
-            spans=spans[(page - 1) * CALLS_PER_PAGE : page * CALLS_PER_PAGE],
+            spans=shown,
             count=len(spans),
             page=page,
             pages=pages,
@@ -239,8 +244,7 @@ class RunPages:
     def journal(self, visit: Visit) -> Response:
         """The rows by page, and whether their hash chain is intact."""
         found = self.load(visit.values["run"])
-        page, pages = _paged(visit, len(found.rows), ROWS_PER_PAGE)
-        rows = found.rows[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+        rows, page, pages = chosen_page(visit, found.rows, ROWS_PER_PAGE)
         return self._render(
             visit,
             "journal",
@@ -251,11 +255,6 @@ class RunPages:
             page=page,
             pages=pages,
         )
-
-
-def _paged(visit: Visit, count: int, size: int) -> tuple[int, int]:
-    pages = max((count + size - 1) // size, 1)
-    return min(page_number(visit), pages), pages
 
 
 def _window_of(visit: Visit, whole: TimelineWindow) -> TimelineWindow:
@@ -315,22 +314,6 @@ def split_into_pages(files: Sequence[FileExcerpt]) -> list[list[FileExcerpt]]:
         pages[-1].append(file)
         lines += len(file.lines)
     return pages
-
-
-def read_pages(found: RunDetails) -> list[list[FileExcerpt]]:
-    """The change of a run in pages; one empty page if its commits are not available."""
-    if found.verdict is None:
-        return [[]]
-    return split_into_pages(read_change(found.summary.repo, found.verdict))
-
-
-def show_files(found: RunDetails, files: Sequence[FileExcerpt]) -> list[ShownFile]:
-    """The files of a page."""
-    findings = open_findings(found.verdict) if found.verdict else []
-    return [
-        _show_file(file, [finding for finding in findings if finding.path == file.path])
-        for file in files
-    ]
 
 
 def _show_file(file: FileExcerpt, findings: Sequence[Finding]) -> ShownFile:
