@@ -94,7 +94,7 @@ MAY_OPEN_PATHS = {
     "service/local_postgres.py": "the data directory of a server of our own",
     "service/repository_cache.py": "a lock beside the clones",
     "service/settings.py": "the operator's configuration and secrets",
-    "stores/postgres_migrations.py": "our own data",
+    "stores/postgres.py": "our own migrations",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
     "stores/used_approvals.py": "the log of used approvals, outside of every repository",
     "testing/hand_written_replies.py": "the folder that a person names; names of our own in it",

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from diffchecks.secrets.live_secrets import redact_live_secrets
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.posting.forge import Comment, Forge, ForgeError, HeadMoved, PullRequest
-from orchestrator.posting.posting_plan import INLINE, PostingPlan, plan_posting
+from orchestrator.posting.forge import Comment, Forge, ForgeError, HeadMoved, Posted, PullRequest
+from orchestrator.posting.posting_plan import PostingPlan, plan_posting
 
 
 def make_cleaner(environment: Mapping[str, str]) -> Callable[[str], str]:
@@ -39,17 +39,13 @@ def post_verdict(
     verdict: Verdict,
     forge: Forge,
     clean: Callable[[str], str],
-    *,
-    inline: int = INLINE,
-    always_comment: bool = False,
-    trust_override: bool = False,
-    suggest_fixes: bool = False,
+    plan_posting: Callable[[Verdict, PullRequest, Posted], PostingPlan] = plan_posting,
 ) -> Receipt:
     """Write what is missing, update the summary, and read back the result.
 
     Args:
         clean: replaces secrets in a text; applied to everything that is written.
-        inline, always_comment, trust_override, suggest_fixes: see ``plan_posting``.
+        plan_posting: decides what to write; the default, or the same with options.
 
     Raises:
         HeadMoved: the request has another head, or is closed; nothing was written.
@@ -58,16 +54,7 @@ def post_verdict(
     request = forge.read_pull_request()
     check_head(verdict, request)
     posted = forge.read_posted()
-    plan = plan_posting(
-        verdict,
-        request,
-        posted,
-        inline=inline,
-        always_comment=always_comment,
-        trust_override=trust_override,
-        suggest_fixes=suggest_fixes,
-    )
-    plan = _cleaned(plan, clean)
+    plan = _cleaned(plan_posting(verdict, request, posted), clean)
     refused = forge.write_comments(request.head, plan.comments) if plan.comments else ()
     if plan.resolve:
         forge.resolve(plan.resolve)

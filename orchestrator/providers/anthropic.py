@@ -40,7 +40,6 @@ from orchestrator.providers.reply_normalization import (
     dump,
     expect_list,
     expect_text,
-    printable_name,
     read_count,
 )
 from orchestrator.providers.request_normalization import (
@@ -143,8 +142,7 @@ class AnthropicModel(ApiModel):
         stop = reply.stop_reason
         if not isinstance(stop, str) or stop not in _STOPS:
             raise InvalidReplyError(f"its stop_reason is {stop!r:.60}")
-        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
-        return Reply(blocks, _STOPS[stop], _read_counts(reply.usage), *named)
+        return Reply(blocks, _STOPS[stop], _read_counts(reply.usage))
 
     def _convert_block(self, block: Any, calls: ToolCallParser) -> Block:
         match block:

@@ -31,6 +31,7 @@ from orchestrator.providers.reply_normalization import (
     drop_unsafe_calls,
     expect_object,
     loads,
+    printable_name,
 )
 from orchestrator.providers.retry import CircuitBreaker, Retrier, State
 from orchestrator.providers.token_bounds import max_input_tokens, min_block_tokens, min_input_tokens
@@ -104,7 +105,7 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _convert(self, reply: Any, request: Request) -> Reply:
-        """Convert the SDK's reply object."""
+        """Convert the SDK's reply object, without its name and model."""
 
     def output_limit(self, request: Request) -> int:
         """The output token limit as it is sent."""
@@ -222,7 +223,9 @@ class ApiModel(ABC):
                 document = expect_object(_load(response.content), "it")
                 check_reported(document, lost=False)
                 reply = self.reply_type.construct(**document)
-            return self._convert(reply, request)
+            converted = self._convert(reply, request)
+            name, reply_id = reply.model, getattr(reply, "id", None)
+            return replace(converted, model=printable_name(name), id=printable_name(reply_id))
         except (TransientError, InvalidReplyError, ReportedError):
             raise
         except self.sdk.APIError as error:

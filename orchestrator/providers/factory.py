@@ -50,7 +50,6 @@ def make_model(
     prices: Prices,
     *,
     env: Mapping[str, str],
-    base_url: str | None = None,
     on_event: CallListener | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
     """Open a provider's model; all agents share it and its one HTTP client.
@@ -59,7 +58,6 @@ def make_model(
 
     Args:
         env: environment variables, for the key and the URL.
-        base_url: overrides the URL of the environment and of the configuration.
         on_event: called with each failed attempt and each change of the circuit breaker.
 
     Raises:
@@ -67,12 +65,11 @@ def make_model(
         InputError: the key or the URL is missing or invalid; the message names what to set.
     """
     provider = config.provider(name)
-    missing = missing_variable(provider, env)
-    if missing and not (base_url and missing == provider.base_url_env):
+    if missing := missing_variable(provider, env):
         raise InputError(
             f"{name} needs the environment variable {missing}; set it, or choose another provider"
         )
-    key, url = find_api_key(provider, env), base_url or find_base_url(provider, env)
+    key, url = find_api_key(provider, env), find_base_url(provider, env)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(f"{provider.key_env} contains invalid characters; set it again")
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:

@@ -34,7 +34,6 @@ from orchestrator.providers.reply_normalization import (
     dump,
     expect_list,
     expect_text,
-    printable_name,
     read_openai_counts,
 )
 from orchestrator.providers.request_normalization import (
@@ -136,8 +135,7 @@ class OpenAIModel(ApiModel):
                     blocks.append(self._carry(item))
         stop = "refused" if refused else _read_stop(reply)
         counts = read_openai_counts(reply.usage, "input", "output")
-        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
-        return Reply(tuple(blocks), stop, counts, *named)
+        return Reply(tuple(blocks), stop, counts)
 
     def _carry(self, item: object) -> Opaque:
         """Keep reasoning, commentary (which is not the report) and unknown items as they are."""

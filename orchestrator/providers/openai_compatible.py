@@ -38,7 +38,6 @@ from orchestrator.providers.reply_normalization import (
     expect_text,
     loads,
     object_or_empty,
-    printable_name,
     read_openai_counts,
 )
 from orchestrator.providers.request_normalization import (
@@ -170,8 +169,7 @@ class CompatibleModel(ApiModel):
         if isinstance(message.refusal, str) and message.refusal:
             blocks, stop = [Text(expect_text(message.refusal, "a refusal"))], "refused"
         counts = read_openai_counts(reply.usage, "prompt", "completion")
-        named = printable_name(reply.model), printable_name(getattr(reply, "id", None))
-        return Reply(tuple(blocks), stop, counts, *named)
+        return Reply(tuple(blocks), stop, counts)
 
     def _reasoning(self, **fields: Json) -> Block:
         return Opaque(self.name, check_json({"type": "reasoning", **fields}))

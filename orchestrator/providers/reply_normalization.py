@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -106,15 +106,8 @@ def escape_surrogates(text: str) -> str:
 # --- fields of a reply ----------------------------------------------------------------------------
 
 
-class SdkModel(Protocol):
-    """A pydantic model of either SDK."""
-
-    def to_dict(self, *, mode: Literal["json"], warnings: bool) -> dict[str, object]:
-        """Dump the fields that the server sent."""
-
-
-def dump(model: SdkModel) -> dict[str, Json]:
-    """Dump an SDK's object to the JSON that the server sent."""
+def dump(model: Any) -> dict[str, Json]:
+    """Dump a pydantic model of either SDK to the JSON that the server sent."""
     return expect_object(check_json(model.to_dict(mode="json", warnings=False)), "a block")
 
 

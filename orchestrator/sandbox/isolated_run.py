@@ -74,7 +74,8 @@ async def run_isolated(
     if SANDBOX.level != "bubblewrap" or bubblewrap.find_bwrap() is None:
         raise SandboxError(NO_SANDBOX)
     cgroup = SANDBOX.new_cgroup()
-    running = _IsolatedRun(argv, tree, reads, limits, cgroup, read_only=read_only)
+    reads, writes = ((*reads, tree), ()) if read_only else (reads, (tree,))
+    running = _IsolatedRun(argv, tree, reads, writes, limits, cgroup)
     try:
         await to_thread.run_sync(running.thread.join, abandon_on_cancel=True)
     finally:
@@ -83,8 +84,8 @@ async def run_isolated(
             await to_thread.run_sync(running.thread.join)
             await to_thread.run_sync(cgroup.close)
             running.close()
-        record_program(running.output(argv[0]))
-    return running.result(argv[0])
+        record_program(running.output())
+    return running.result()
 
 
 class _IsolatedRun:
@@ -95,15 +96,12 @@ class _IsolatedRun:
         argv: Sequence[str],
         tree: Path,
         reads: Sequence[Path],
+        writes: Sequence[Path],
         limits: ResourceLimits,
         cgroup: Cgroup,
-        *,
-        read_only: bool,
     ) -> None:
-        self._argv = argv
-        self._reads = (*reads, tree) if read_only else tuple(reads)
-        self._writes = () if read_only else (tree,)
-        self._tree, self._limits, self._cgroup = tree, limits, cgroup
+        self._argv, self._tree, self._reads, self._writes = argv, tree, reads, writes
+        self._limits, self._cgroup = limits, cgroup
         self._stopped, self._stop = os.pipe()
         self._exit_status, self._error, self._time_is_up = -1, "", False
         self._stdout, self._stderr = _Printed(), _Printed()
@@ -119,22 +117,22 @@ class _IsolatedRun:
         os.close(self._stop)
         os.close(self._stopped)
 
-    def output(self, name: str) -> ProgramOutput:
+    def output(self) -> ProgramOutput:
         """What it printed, as far as it is kept."""
         code = None if self._error or self._exit_status < 0 else self._exit_status
-        return ProgramOutput(name, code, self._stdout.kept(), self._stderr.kept())
+        return ProgramOutput(self._argv[0], code, self._stdout.kept(), self._stderr.kept())
 
-    def result(self, name: str) -> ProgramOutput:
+    def result(self) -> ProgramOutput:
         """What it printed, with its exit status; 128 and more for a signal.
 
         Raises:
             SandboxError: the program did not run to its end.
         """
         if self._time_is_up:
-            raise TimeUp(self._limits.seconds, self.output(name))
+            raise TimeUp(self._limits.seconds, self.output())
         if self._error:
             raise SandboxError(self._error)
-        return self.output(name)
+        return self.output()
 
     def _run_in_thread(self) -> None:
         try:

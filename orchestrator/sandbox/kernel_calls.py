@@ -208,12 +208,17 @@ def restore_default_signals() -> None:
         _libc.signal(number, ctypes.c_void_p(0))
 
 
+def effective_capabilities() -> int:
+    """The capabilities of this process, a bit for each number."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        return next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
+
+
 def can_change_user() -> bool:
     """Whether this process is root and has the capabilities to change its user."""
     if os.geteuid() != 0:
         return False
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-        held = next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
+    held = effective_capabilities()
     return all(held >> bit & 1 for bit in (_SETUID, _SETGID, _SETPCAP, _DAC_OVERRIDE))
 
 

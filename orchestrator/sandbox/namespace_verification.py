@@ -102,9 +102,8 @@ def _process_error(capabilities: int) -> str:
         return "shares our session"
     if kernel_calls.parent_death_signal() != _KILL:
         return "programs that it starts would outlive it"
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-        held = next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
-    return "has capabilities that nobody asked for" if held & ~capabilities else ""
+    extra = kernel_calls.effective_capabilities() & ~capabilities
+    return "has capabilities that nobody asked for" if extra else ""
 
 
 def _mounts() -> Iterator[tuple[str, str, bool, str]]:

@@ -18,8 +18,8 @@ from psycopg import sql
 from psycopg.rows import class_row, scalar_row
 
 from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
-from orchestrator.service.event_counts import SUPERSEDED, count
 from orchestrator.service.job_queue import POSTS, REVIEWS
+from orchestrator.service.metrics import SUPERSEDED, count
 
 SMALL_CHANGE = 500
 """Changed lines up to which a review goes before those of large changes."""
@@ -325,11 +325,15 @@ async def _cancel_jobs(
 
 async def load_change(db: psycopg.AsyncConnection, change: str) -> StoredChange | None:
     """The row of a change; None if there is none."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, StoredChange.__struct_fields__))
-    query = sql.SQL("SELECT {} FROM service_changes WHERE change = %s").format(columns)
+    query = sql.SQL("SELECT {} FROM service_changes WHERE change = %s")
     async with db.cursor(row_factory=class_row(StoredChange)) as cursor:
-        await cursor.execute(query, (change,))
+        await cursor.execute(query.format(columns_of(StoredChange)), (change,))
         return await cursor.fetchone()
+
+
+def columns_of(kind: type[StoredChange]) -> sql.Composed:
+    """The columns of the fields of a struct."""
+    return sql.SQL(", ").join(map(sql.Identifier, kind.__struct_fields__))
 
 
 async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:

@@ -5,8 +5,7 @@ from importlib import resources
 import psycopg
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.postgres import DURABLE
-from orchestrator.stores.postgres_migrations import migrate, sql_files
+from orchestrator.stores.postgres import DURABLE, migrate, sql_files
 
 QUEUE_SCHEMA = "0001_procrastinate_3_10.sql"
 

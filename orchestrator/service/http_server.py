@@ -8,7 +8,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,19 +29,9 @@ from orchestrator.service.changes import (
     record_push,
     review_again,
 )
-from orchestrator.service.event_counts import (
-    BUCKETS,
-    PARKED,
-    POST_RESULTS,
-    RESUMED,
-    REVIEW_RESULTS,
-    SECONDS,
-    SUPERSEDED,
-    read_counts,
-)
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG, make_queue
+from orchestrator.service.metrics import WEBHOOKS, read_counts, read_figures, render_queue_metrics
 from orchestrator.service.missed_pushes import sweep_forever
-from orchestrator.service.queue_state import QueueFigures, read_figures
 from orchestrator.service.settings import NoSecret, ServiceSettings
 from orchestrator.service.webhooks import (
     MAX_BYTES,
@@ -59,7 +49,6 @@ SMALL_BYTES = 128 << 10
 """Of a body, which each connection may hold: most webhooks are smaller. The rest of larger ones is
 taken from what they share, so that whoever exhausts it keeps no usual webhook out."""
 SHARED_BYTES = 2 * MAX_BYTES
-WEBHOOKS = "diffcourt_webhooks_total"
 
 
 class WebhookRefused(Exception):
@@ -295,41 +284,3 @@ def make_app(settings: ServiceSettings) -> Starlette:
         ],
         lifespan=lifespan,
     )
-
-
-_METRICS = (
-    ("diffcourt_queue_jobs", "gauge", "Jobs now"),
-    ("diffcourt_queue_oldest_seconds", "gauge", "How long the oldest job has been due"),
-    (RESUMED, "counter", "Jobs of dead workers that ran again"),
-    (SUPERSEDED, "counter", "Reviews that a newer push ended"),
-    (PARKED, "counter", "Changes that were parked"),
-    (REVIEW_RESULTS, "counter", "Reviews that ended, by their verdict"),
-    (SECONDS, "histogram", "The last attempt of reviews that ended"),
-    (POST_RESULTS, "counter", "Attempts to post, by how they ended"),
-    (WEBHOOKS, "counter", "Webhooks that this server answered"),
-)
-
-
-def render_queue_metrics(figures: Sequence[QueueFigures], counts: Mapping[str, float]) -> str:
-    """The metrics in Prometheus' text format.
-
-    Args:
-        counts: by the name of the sample, with its labels.
-    """
-    always = dict.fromkeys((RESUMED, SUPERSEDED, PARKED, f"{SECONDS}_sum", f"{SECONDS}_count"), 0)
-    samples = {f'{SECONDS}_bucket{{le="{bound}"}}': 0.0 for bound in BUCKETS}
-    samples |= {**always, **counts}
-    known = {(one.queue, one.state): one for one in figures}
-    for queue in ("post", "review"):
-        for state in ("doing", "todo"):
-            found = known.get((queue, state))
-            labels = f'{{queue="{queue}",state="{state}"}}'
-            samples[f"diffcourt_queue_jobs{labels}"] = found.jobs if found else 0
-        waiting = known.get((queue, "todo"))
-        oldest = max(waiting.oldest or 0.0, 0.0) if waiting else 0.0
-        samples[f'diffcourt_queue_oldest_seconds{{queue="{queue}"}}'] = oldest
-    lines = []
-    for name, kind, what in _METRICS:
-        lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
-        lines += [f"{key} {float(samples[key])}" for key in samples if key.startswith(name)]
-    return "".join(f"{line}\n" for line in lines)

@@ -10,8 +10,6 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -48,7 +46,8 @@ def start_local_postgres(directory: Path) -> str:
         )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(directory / "lock"):
+        with open(directory / "lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             return _start(directory)
     except OSError as error:
         raise StoreError(f"{directory} cannot be used: {error}") from None
@@ -150,17 +149,6 @@ def _remove_foreign_pid_file(data: Path) -> None:
     except (OSError, ValueError):
         return
     file.unlink()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _run(*argv: object, log: Path | None = None) -> str:

@@ -14,12 +14,20 @@ from urllib.parse import quote
 
 import httpx2
 import procrastinate
-from msgspec import Meta, Struct
+from msgspec import Meta
+from psycopg import sql
 from psycopg.rows import class_row
 
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.service.changes import Push, load_change, record_open, record_push
+from orchestrator.service.changes import (
+    Push,
+    StoredChange,
+    columns_of,
+    load_change,
+    record_open,
+    record_push,
+)
 from orchestrator.service.forge_tokens import LISTING, ForgeTokens
 from orchestrator.service.job_queue import DATABASE_ERRORS, LOG
 from orchestrator.service.queue_state import KNOWN_DAYS
@@ -47,8 +55,7 @@ Connect = Callable[[], Any]
 """Opens a connection of the pool, as an asynchronous context."""
 
 _REPOSITORIES = """
-SELECT DISTINCT ON (forge, repository)
-    forge, installation, repository, clone_url, change, since, is_listed
+SELECT DISTINCT ON (forge, repository) {}
 FROM service_changes JOIN service_repositories USING (forge, repository)
 WHERE received > now() - make_interval(days => %s)
 ORDER BY forge, repository, received DESC
@@ -56,20 +63,14 @@ ORDER BY forge, repository, received DESC
 _LISTED = "UPDATE service_repositories SET is_listed = true WHERE (forge, repository) = (%s, %s)"
 
 
-class KnownRepository(Struct, frozen=True):
-    """A repository with recent webhooks.
+class KnownRepository(StoredChange, frozen=True, kw_only=True):
+    """A repository with recent webhooks, by its newest change.
 
     Attributes:
-        change: its newest change.
         since: when its first webhook came.
         is_listed: its open requests were listed since.
     """
 
-    forge: str
-    installation: str
-    repository: str
-    clone_url: str
-    change: str
     since: datetime
     is_listed: bool
 
@@ -120,7 +121,8 @@ async def find_missed_pushes(
         Exception: one of ``DATABASE_ERRORS``.
     """
     async with connect() as db, db.cursor(row_factory=class_row(KnownRepository)) as cursor:
-        await cursor.execute(_REPOSITORIES, (KNOWN_DAYS,))
+        query = sql.SQL(_REPOSITORIES).format(columns_of(KnownRepository))
+        await cursor.execute(query, (KNOWN_DAYS,))
         known = await cursor.fetchall()
     found = asked = 0
     refused: set[tuple[str, str]] = set()
@@ -131,7 +133,7 @@ async def find_missed_pushes(
             continue
         asked += 1
         try:
-            pages = await _open_pushes(forge, repository, connect, tokens)
+            pages = await _open_pushes(forge, repository, tokens)
         except (DiffcourtError, httpx2.HTTPError, ValueError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             LOG.warning("%s cannot be asked for missed pushes: %s", repository.repository, why)
@@ -175,23 +177,20 @@ def _is_about_one_repository(error: Exception) -> bool:
 
 
 async def _open_pushes(
-    forge: ForgeSettings, repository: KnownRepository, connect: Connect, tokens: ForgeTokens
+    forge: ForgeSettings, repository: KnownRepository, tokens: ForgeTokens
 ) -> list[list[tuple[Push, datetime | None]]]:
     """Pages of the newest pushes of open requests, and when the requests were opened.
 
     All pages the first time; then only the first one, of those that changed last.
     """
-    async with connect() as db:
-        row = await load_change(db, repository.change)
-    assert row is not None
-    token = await asyncio.to_thread(tokens.get, forge, row, LISTING)
+    token = await asyncio.to_thread(tokens.get, forge, repository, LISTING)
     address, headers = _listing(forge, repository.repository, token)
     pages = []
     async with httpx2.AsyncClient(timeout=CALL_SECONDS) as client:
         for number in range(1, 2 if repository.is_listed else MAX_PAGES + 1):
             answer = await client.get(f"{address}&page={number}", headers=dict(headers))
             answer.raise_for_status()
-            page = _read_page(forge, repository, row.installation, answer.content)
+            page = _read_page(forge, repository, answer.content)
             pages.append([(checked_push(forge, push), created) for push, created in page])
             if not page:
                 break
@@ -199,7 +198,7 @@ async def _open_pushes(
 
 
 def _read_page(
-    forge: ForgeSettings, repository: KnownRepository, installation: str, content: bytes
+    forge: ForgeSettings, repository: KnownRepository, content: bytes
 ) -> list[tuple[Push, datetime | None]]:
     if forge.kind == "gitlab":
         names = ("forge", "installation", "repository", "clone_url")
@@ -210,7 +209,7 @@ def _read_page(
         ]
     requests = parse_json(content, list[_PullRequest])
     return [
-        (push_of(repository.forge, installation, request), request.created_at)
+        (push_of(repository.forge, repository.installation, request), request.created_at)
         for request in requests
     ]
 

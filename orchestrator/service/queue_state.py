@@ -34,13 +34,6 @@ WHERE (j.status IN ('todo', 'doing', 'failed') OR %(ended)s) AND
 _NEWEST = f"{_JOBS} true ORDER BY j.id DESC LIMIT %(limit)s"
 _OLDEST = f"{_JOBS} j.status = 'todo' AND j.id < %(before)s ORDER BY j.id LIMIT 1"
 _COUNT = "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing', 'failed') OR %s"
-_FIGURES = """
-SELECT queue_name AS queue, status::text AS state, count(*) AS jobs,
-       max(extract(epoch FROM clock_timestamp() - coalesce(scheduled_at, (
-           SELECT min(e.at) FROM procrastinate_events e WHERE e.job_id = j.id
-       ))))::float8 AS oldest
-FROM procrastinate_jobs j WHERE status IN ('todo', 'doing') GROUP BY 1, 2
-"""
 
 
 class QueuedJob(Struct, frozen=True):
@@ -79,19 +72,6 @@ class QueueListing(Struct, frozen=True):
     oldest: QueuedJob | None
 
 
-class QueueFigures(Struct, frozen=True):
-    """Waiting and running jobs of one queue.
-
-    Attributes:
-        oldest: seconds that the oldest of them has been due.
-    """
-
-    queue: str
-    state: str
-    jobs: int
-    oldest: float | None
-
-
 async def list_jobs(
     db: psycopg.AsyncConnection, *, ended: bool = False, limit: int = 50
 ) -> QueueListing:
@@ -105,13 +85,6 @@ async def list_jobs(
     total = await (await db.execute(_COUNT, (ended,))).fetchone()
     assert total is not None
     return QueueListing(jobs, int(total[0]), oldest)
-
-
-async def read_figures(db: psycopg.AsyncConnection) -> list[QueueFigures]:
-    """The number of waiting and running jobs, and their age."""
-    async with db.cursor(row_factory=class_row(QueueFigures)) as cursor:
-        await cursor.execute(_FIGURES)
-        return await cursor.fetchall()
 
 
 async def is_draining(db: psycopg.AsyncConnection) -> bool:
@@ -158,7 +131,7 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
     return await changes.cancel_all_jobs(db, change)
 
 
-async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) -> int:
+async def remove_old_rows(db: psycopg.AsyncConnection) -> int:
     """Remove jobs that ended long ago; returns their number."""
     await db.execute(
         "DELETE FROM service_changes c WHERE received < now() - make_interval(days => %s)"
@@ -177,14 +150,15 @@ async def remove_old_rows(db: psycopg.AsyncConnection, days: int = KEPT_DAYS) ->
         (KEPT_CHANGE_DAYS,),
     )
     await db.execute(
-        "DELETE FROM service_deliveries WHERE received < now() - make_interval(days => %s)", (days,)
+        "DELETE FROM service_deliveries WHERE received < now() - make_interval(days => %s)",
+        (KEPT_DAYS,),
     )
     removed = await db.execute(
         "DELETE FROM procrastinate_jobs j"
         " WHERE status IN ('succeeded', 'failed', 'aborted', 'cancelled') AND NOT EXISTS ("
         "  SELECT 1 FROM procrastinate_events e"
         "  WHERE e.job_id = j.id AND e.at > now() - make_interval(days => %s))",
-        (days,),
+        (KEPT_DAYS,),
     )
     return removed.rowcount
 

@@ -4,6 +4,7 @@ It is created afterwards from the queue's events, so a collector that is down ha
 """
 
 import time
+from contextlib import closing
 from hashlib import sha256
 
 import psycopg
@@ -78,10 +79,7 @@ async def make_spans(
 def send_spans(address: str, row: StoredChange, spans: list[TraceSpan]) -> None:
     """Send the spans of a push to a collector; a failure is logged. Blocks."""
     try:
-        collector = Collector(traces_url(address, {}))
-        try:
+        with closing(Collector(traces_url(address, {}))) as collector:
             collector.send(context_of(row), spans)
-        finally:
-            collector.close()
     except DiffcourtError as error:
         LOG.warning("the trace of a push is not exported: %s", error)

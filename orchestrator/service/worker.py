@@ -27,7 +27,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE, DiffcourtError, InputError
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
-from orchestrator.service import changes
+from orchestrator.service import changes, metrics
 from orchestrator.service.changes import COMMAND_TASK, POST_TASK, REVIEW_TASK, StoredChange
 from orchestrator.service.child_process import (
     MOVED,
@@ -38,14 +38,6 @@ from orchestrator.service.child_process import (
     PostRequest,
     ReviewRequest,
     run_child,
-)
-from orchestrator.service.event_counts import (
-    PARKED,
-    POST_RESULTS,
-    RESUMED,
-    count,
-    count_result,
-    count_review,
 )
 from orchestrator.service.forge_tokens import POSTING, READING, ForgeTokens
 from orchestrator.service.installations import Tenants, cost_so_far, reserve, settle
@@ -226,7 +218,7 @@ class Worker:
         if ended.code == 0:
             LOG.info("%s: reviewed in %.1f s, run %s: %s", change, seconds, row.run, ended.line)
             async with self._connection() as db, db.transaction():
-                await count_review(db, _result(ended.line), seconds)
+                await metrics.count_review(db, _result(ended.line), seconds)
                 await changes.enqueue_post(db, self._queue, change)
             return
         why = ended.line or f"the review ended with {ended.code}"
@@ -238,7 +230,7 @@ class Worker:
                 again = ended.code != EXIT_USAGE and await changes.count_crash(db, change, most)
             if not again:
                 await self._give_up(db, row, why)
-                await count_review(db, "failed", seconds)
+                await metrics.count_review(db, "failed", seconds)
         raise (
             retry_later(change, why, row.failures + row.crashes, self._settings.queue.retry)
             if again
@@ -248,7 +240,7 @@ class Worker:
     async def _give_up(self, db: psycopg.AsyncConnection, row: StoredChange, why: str) -> None:
         """Record why there is no verdict for the head, and enqueue a post of its check."""
         LOG.error("%s is parked: %s", row.change, why)
-        await count(db, PARKED)
+        await metrics.count(db, metrics.PARKED)
         await changes.update_change(db, row.change, {"head": row.head}, problem=why)
         await changes.enqueue_post(db, self._queue, row.change)
 
@@ -266,7 +258,9 @@ class Worker:
         ended = await _ended(context, self._ask_forge(context, PostRequest, row, more))
         failed = "failed" if may_retry(context.job, ended) else GIVEN_UP
         async with self._connection() as db:
-            await count_result(db, POST_RESULTS, _POST_ENDED.get(ended.code, failed))
+            await metrics.count_result(
+                db, metrics.POST_RESULTS, _POST_ENDED.get(ended.code, failed)
+            )
         require_answer(context.job, ended, _POST_ENDED, self._settings.queue.retry)
         if ended.code == MOVED:
             LOG.info("%s: nothing is posted: it is closed or has a newer head", change)
@@ -362,14 +356,14 @@ class Worker:
         if job.task_name != REVIEW_TASK:
             again = job.attempts + 1 < MAX_TRIES
             if not again and job.task_name == POST_TASK:
-                await count_result(db, POST_RESULTS, GIVEN_UP)
+                await metrics.count_result(db, metrics.POST_RESULTS, GIVEN_UP)
         else:
             again = await changes.count_crash(db, change, most)
             row = None if again else await changes.load_change(db, change)
             if row is not None:
                 await self._give_up(db, row, f"the review's worker died {most} times")
         if again:
-            await count(db, RESUMED)
+            await metrics.count(db, metrics.RESUMED)
         return again
 
     def _connection(self) -> Any:

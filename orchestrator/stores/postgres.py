@@ -4,17 +4,19 @@ psycopg's plain connection in a worker thread, since its async one knows asyncio
 measured by the server's clock: the machines that share it may disagree about the time.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from importlib import resources
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, in_thread, is_live
-from orchestrator.stores.postgres_migrations import migrate, sql_files
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""
@@ -37,6 +39,9 @@ SELECT run, holder, extract(epoch FROM lease_until - clock_timestamp())::float8,
 extract(epoch FROM lease_until)::float8, fence FROM diffcourt_runs WHERE repository = %s
 """
 _EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
+
+MIGRATION_LOCK = 0x6469666663
+"""The number of the advisory lock under which one process at a time migrates."""
 
 
 class PostgresStore(RunStore):
@@ -165,3 +170,50 @@ class PostgresStore(RunStore):
             f"{_EXTEND} WHERE run = %s AND fence = %s", (ttl, run_id, fence)
         ).rowcount
         return run_id if extended else None
+
+
+# --- numbered SQL files, each applied once ------------------------------------------------------
+
+
+def migrate(db: psycopg.Connection, table: str, files: Mapping[str, bytes]) -> None:
+    """Bring the tables up to date: numbered files, each applied once, all or none.
+
+    Args:
+        table: where the applied files are listed.
+        files: name → SQL; applied in the order of their names.
+
+    Raises:
+        StoreError: a newer version was here, or an applied file is not the one we have.
+    """
+    listed = sql.Identifier(table)
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        db.execute(
+            sql.SQL(
+                "CREATE TABLE IF NOT EXISTS {} (name TEXT PRIMARY KEY,"
+                " sha256 TEXT NOT NULL, applied TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())"
+            ).format(listed)
+        )
+        applied: dict[str, str] = dict(
+            db.execute(sql.SQL("SELECT name, sha256 FROM {}").format(listed)).fetchall()
+        )
+        for name, digest in applied.items():
+            if name not in files or hashlib.sha256(files[name]).hexdigest() != digest:
+                raise StoreError(
+                    f"the store was migrated by another version of diffcourt ({name}); "
+                    "use that version, or another database"
+                )
+        for name in sorted(files.keys() - applied.keys()):
+            db.execute(files[name])
+            db.execute(
+                sql.SQL("INSERT INTO {} (name, sha256) VALUES (%s, %s)").format(listed),
+                (name, hashlib.sha256(files[name]).hexdigest()),
+            )
+
+
+def sql_files(package: str) -> dict[str, bytes]:
+    """The SQL files in a package's folder ``migrations``, by name."""
+    directory = resources.files(package) / "migrations"
+    return {
+        file.name: file.read_bytes() for file in directory.iterdir() if file.name[-4:] == ".sql"
+    }

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting import forgejo, github, gitlab
 from orchestrator.posting.forge import Forge
 from orchestrator.posting.post_verdict import make_cleaner, post_verdict
-from orchestrator.posting.posting_plan import identity_of
+from orchestrator.posting.posting_plan import identity_of, plan_posting
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.posting.github_server import GitHubServer
@@ -70,7 +71,8 @@ def comment_of(server: ForgeServer) -> tuple[str, int, int]:
 
 def post(server: ForgeServer, given: Verdict, *, suggest: bool = True) -> tuple[str, int, int]:
     """Post a verdict with one finding; returns its comment."""
-    receipt = post_verdict(given, open_forge(server), make_cleaner({}), suggest_fixes=suggest)
+    plan = partial(plan_posting, suggest_fixes=suggest)
+    receipt = post_verdict(given, open_forge(server), make_cleaner({}), plan)
     assert (receipt.wanted, receipt.found) == (1, 1)
     return comment_of(server)
 

@@ -122,8 +122,9 @@ async def open_session(
     chat = partial(LimitedChatApi, lacks=lacks)
     async with start_server(ModelServer(script, chat=chat, count=PromptCache())) as server:
         url = server.url if name == "anthropic" else f"{server.url}/v1"
-        env = {config.provider(name).key_env: key}
-        opened = make_model(name, config, prices, env=env, base_url=url, on_event=events.append)
+        provider = config.provider(name)
+        env = {provider.key_env: key, provider.base_url_env: url}
+        opened = make_model(name, config, prices, env=env, on_event=events.append)
         async with opened as model:
             yield ProviderSession(model, server, events, name)
 

@@ -302,8 +302,9 @@ def models():
     config, prices = shipped_models()
     made = {}
     for name in PROVIDERS:
-        env = {config.provider(name).key_env: "key"}
-        opened = make_model(name, config, prices, env=env, base_url="http://127.0.0.1:9")
+        provider = config.provider(name)
+        env = {provider.key_env: "key", provider.base_url_env: "http://127.0.0.1:9"}
+        opened = make_model(name, config, prices, env=env)
         made[name] = anyio.run(opened.__aenter__)
     return made
 

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("procrastinate")
 
 from orchestrator.cli.main import main
-from orchestrator.service.http_server import render_queue_metrics
+from orchestrator.service.metrics import render_queue_metrics
 from tests.app.collector import collector
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer

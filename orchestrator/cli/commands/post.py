@@ -41,25 +41,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Post the verdict and print what was read back."""
+    from functools import partial
     from pathlib import Path
 
     from orchestrator.app.runs.verdict_files import read_verdict
     from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.post_verdict import make_cleaner, post_verdict
-    from orchestrator.posting.posting_plan import INLINE
+    from orchestrator.posting.posting_plan import INLINE, plan_posting
 
     verdict = read_verdict(Path(args.verdict))
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
     adapter = import_module(f"orchestrator.posting.{args.to}")
-    receipt = post_verdict(
-        verdict,
-        adapter.open_forge(target),
-        make_cleaner(os.environ),
+    plan = partial(
+        plan_posting,
         inline=args.max_inline or INLINE,
         always_comment=args.always_comment,
         trust_override=args.trust_override,
         suggest_fixes=args.suggest_fixes,
     )
+    clean = make_cleaner(os.environ)
+    receipt = post_verdict(verdict, adapter.open_forge(target), clean, plan)
     emit_line(_describe(receipt), sys.stdout)
     return EXIT_OK
 

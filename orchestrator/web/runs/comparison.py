@@ -7,7 +7,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from orchestrator.app.runs.run_details import RunDetails
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import InputError
 from orchestrator.report.ranking import open_findings
 from orchestrator.web.runs.run_pages import meters_of
@@ -45,36 +45,22 @@ def show_comparison(load: Callable[[str], RunDetails], visit: Visit) -> Response
     before, after = left.verdict, right.verdict
     assert before is not None
     assert after is not None
+    old, new = open_findings(before), open_findings(after)
+    of_old, of_new = ({one.identity: one for one in found} for found in (old, new))
     meters = zip(meters_of(left), meters_of(right), strict=True)
     return visit.render(
         "runs/compare.html",
         title="Two runs",
         left=left,
         right=right,
-        only_left=_only(before, after),
-        only_right=_only(after, before),
-        both=_moved(before, after),
+        only_left=[one for one in old if one.identity not in of_new],
+        only_right=[one for one in new if one.identity not in of_old],
+        both=[(one, of_new[one.identity]) for one in old if one.identity in of_new],
         same_change=before.change == after.change,
         scores=_scores(before, after),
         costs=[ValuePair(one.name, one.used, two.used, FORMS[one.name]) for one, two in meters],
         provenance=_provenance(before, after),
     )
-
-
-def _only(one: Verdict, other: Verdict) -> list[Finding]:
-    """Open findings that the other verdict does not have."""
-    known = {finding.identity for finding in open_findings(other)}
-    return [finding for finding in open_findings(one) if finding.identity not in known]
-
-
-def _moved(before: Verdict, after: Verdict) -> list[tuple[Finding, Finding]]:
-    """Findings that both have."""
-    known = {finding.identity: finding for finding in open_findings(after)}
-    return [
-        (finding, known[finding.identity])
-        for finding in open_findings(before)
-        if finding.identity in known
-    ]
 
 
 def _scores(before: Verdict, after: Verdict) -> list[ValuePair]:
