@@ -50,10 +50,6 @@ _REQUEST = httpx2.Request("POST", "https://provider.invalid")
 """Stands for the request in errors of the SDKs: the real one holds the API key."""
 
 
-def ignore(event: CallEvent) -> None:
-    """Ignore the event."""
-
-
 class ApiModel(ABC):
     """A model behind an HTTP API. Use ``make_model``, which opens and closes the client.
 
@@ -80,7 +76,7 @@ class ApiModel(ABC):
         prices: Prices,
         retrier: Retrier,
         secret: str,
-        on_event: CallListener = ignore,
+        on_event: CallListener,
     ) -> None:
         self.client = client
         self.name, self.provider = name, provider

@@ -79,14 +79,20 @@ def make_model(
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[ApiModel]:
-        # These and the SDKs take up to two seconds to import; no other provider should wait.
-        from orchestrator.providers.api_model import ignore  # noqa: PLC0415
+        # This and the SDKs take up to two seconds to import; no other provider should wait.
         from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
         kind, client = _open_client(provider, key, url, env, config.calls.timeout)
-        settings = {"name": name, "prices": prices, "retrier": Retrier(config.calls)}
         try:
-            yield kind(provider, client, **settings, secret=key, on_event=on_event or ignore)
+            yield kind(
+                provider,
+                client,
+                name=name,
+                prices=prices,
+                retrier=Retrier(config.calls),
+                secret=key,
+                on_event=on_event or (lambda _: None),
+            )
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()

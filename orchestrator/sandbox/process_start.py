@@ -53,8 +53,9 @@ def start_process(
     Raises:
         OSError: it could not be started.
     """
-    streams = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*argv], **streams, **_surroundings(argv, env), pass_fds=pass_fds)
+    around = _surroundings(argv, env)
+    around |= {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE, "pass_fds": pass_fds}
+    return subprocess.Popen([*argv], **around)
 
 
 async def start_asyncio_process(
@@ -65,8 +66,10 @@ async def start_asyncio_process(
     stdout: int = subprocess.PIPE,
 ) -> asyncio.subprocess.Process:
     """``start_process`` for asyncio."""
-    streams = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE}
-    return await asyncio.create_subprocess_exec(*argv, **streams, **_surroundings(argv, env))
+    around = _surroundings(argv, env)
+    around |= {"stdin": stdin, "stdout": stdout, "stderr": subprocess.PIPE}
+    program, *arguments = argv
+    return await asyncio.create_subprocess_exec(program, *arguments, **around)
 
 
 async def open_process(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Process:

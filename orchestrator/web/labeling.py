@@ -93,6 +93,14 @@ class LabelingPage:
                 FormAction("/again", self._again),
             ],
             title="Label",
+            filters={
+                "place": format_location,
+                "excerpt": lambda finding: render_excerpt(finding, ()),
+                "diff": lambda file, n: render_lines(
+                    f"Diff {n}", file.path, file.lines[:MAX_LINES]
+                ),
+                "left_out": lambda file: max(len(file.lines) - MAX_LINES, 0) + file.omitted,
+            },
         )
 
     def _read(self) -> list[Label]:
@@ -206,37 +214,14 @@ class LabelingPage:
     def _describe_item(self, item: Item) -> dict[str, Any]:
         """The description of an item, without scores or a verdict."""
         review = self._task.reviews.get(item.id)
-        web = urlsplit(item.url).scheme in {"http", "https"}
-        found: dict[str, Any] = {
-            "text": item.text[:MAX_TEXT] if review is None else review.summary,
-            "link": item.url if web else "",
+        files = read_change(self._task.repo, review) if review else []
+        return {
+            "text": review.summary if review else item.text[:MAX_TEXT],
+            "link": item.url if urlsplit(item.url).scheme in {"http", "https"} else "",
             "context": _render_context(item.context),
-            "findings": [],
-            "files": [],
-            "lacks_change": False,
-        }
-        if review is None:
-            return found
-        files = read_change(self._task.repo, review)
-        return found | {
-            "findings": [
-                {
-                    "finding": finding,
-                    "place": format_location(finding),
-                    "code": render_excerpt(finding, ()),
-                }
-                for finding in open_findings(review)
-            ],
-            "files": [
-                {
-                    "path": file.path,
-                    "code": file.lines
-                    and render_lines(f"Diff {n}", file.path, file.lines[:MAX_LINES]),
-                    "omitted": max(len(file.lines) - MAX_LINES, 0) + file.omitted,
-                }
-                for n, file in enumerate(files, 1)
-            ],
-            "lacks_change": not files,
+            "findings": open_findings(review) if review else [],
+            "files": files,
+            "lacks_change": review is not None and not files,
         }
 
     def _describe_agreement(self, labels: Sequence[Label], rater: str) -> list[str]:

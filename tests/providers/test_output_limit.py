@@ -43,6 +43,7 @@ def make_model_without_client(prices: Prices | None = None) -> ApiModel:
         prices=shipped_models()[1] if prices is None else prices,
         retrier=Retrier(QUICK),
         secret="",
+        on_event=lambda event: None,
     )
 
 

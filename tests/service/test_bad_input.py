@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
@@ -24,6 +25,7 @@ pytest.importorskip("procrastinate")
 pytest.importorskip("github")
 pytest.importorskip("gitlab")
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.cli.main import main
@@ -36,6 +38,7 @@ from orchestrator.service import child_process, review_process
 from orchestrator.service.changes import Push
 from orchestrator.service.child_process import ReviewRequest
 from orchestrator.service.database import prepare_database
+from orchestrator.service.missed_pushes import KnownRepository, _read_page
 from orchestrator.service.repository_cache import FetchFailed, RepositoryCache
 from orchestrator.service.settings import ForgeSettings, Secret
 from orchestrator.service.webhooks import checked_push, read_delivery
@@ -424,3 +427,12 @@ def test_a_clone_address_is_on_the_origin_of_the_forge(
         return
     with pytest.raises(InputError, match="clone address is malformed"):
         checked_push(settings, push)
+
+
+def test_a_listed_merge_request_has_texts_that_the_database_takes() -> None:
+    listed = [{"iid": 1, "sha": "a" * 40, "target_branch": "main", "title": f"a\0{'b' * 2000}"}]
+    known = KnownRepository(**to_builtins(CHANGE), since=datetime.now(UTC), is_listed=False)
+    lab = ForgeSettings("gitlab", "http://lab", Secret(env="HOOK"))
+    ((push, _),) = _read_page(lab, known, json.dumps(listed).encode())
+    assert push.title == f"a\N{REPLACEMENT CHARACTER}{'b' * 998}"
+    assert (push.change, push.base) == ("hub:acme/shop#1", "refs/heads/main")
