@@ -351,6 +351,7 @@ async def update_change(
     db: psycopg.AsyncConnection,
     change: str,
     still: Mapping[str, object] | None = None,
+    /,
     **fields: object,
 ) -> None:
     """Set fields of a change.
