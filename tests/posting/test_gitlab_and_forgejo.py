@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from orchestrator.posting.forge import (
     lines_of_patch,
 )
 from orchestrator.posting.post_verdict import Receipt, post_verdict
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, marker
+from orchestrator.posting.posting_plan import SUMMARY_MARKER, marker, plan_posting
 from tests.posting import forgejo_server, gitlab_server
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
@@ -220,7 +221,7 @@ def test_no_text_of_others_begins_a_line_as_a_quick_action_that_gitlab_would_car
         verdict="block", exit_code=1, findings=(bad,), lead_summary=words, reasons=(words,)
     )
     with serving(GitLabServer()) as server:
-        post_verdict(given, open_forge(server), str, suggest_fixes=True)
+        post_verdict(given, open_forge(server), str, partial(plan_posting, suggest_fixes=True))
         texts = [one["notes"][0]["body"] for one in server.discussions]
     assert len(texts) == 2
     for text in texts:
