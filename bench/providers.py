@@ -170,7 +170,8 @@ async def run_harness(
 ) -> None:
     config, prices = load_models([read_shipped_layer()]), load_prices([read_shipped_layer()])
     base = url if name == "anthropic" else f"{url}/v1"
-    env = {config.provider(name).key_env: KEY}
+    provider = config.provider(name)
+    env = {provider.key_env: KEY, provider.base_url_env: base}
     spec = AgentSpec(
         agent,
         "looks",
@@ -184,7 +185,7 @@ async def run_harness(
     try:
         await store.create(agent, time.time(), {})
         async with (
-            make_model(name, config, prices, env=env, base_url=base) as answers,
+            make_model(name, config, prices, env=env) as answers,
             open_journal(agent, store, SystemClock(), holder="bench") as journal,
         ):
             executor = Executor(

@@ -249,7 +249,7 @@ def push_of(forge: str, installation: str, request: EventPullRequest) -> Push:
     )
 
 
-def push_of_merge_request(request: EventMergeRequest, **fields: str) -> Push:
+def push_of_merge_request(request: EventMergeRequest, **fields: Any) -> Push:
     """The newest push of a merge request, with the other fields of ``Push``; not validated yet."""
     return Push(
         number=request.iid,
