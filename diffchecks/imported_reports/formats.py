@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec import DecodeError, Raw, Struct, ValidationError
 from msgspec.json import decode
 
+from diffchecks.imported_reports.checkstyle import read_checkstyle, root_of
 from diffchecks.imported_reports.json_formats import (
     read_eslint,
     read_gitlab,
@@ -14,13 +15,11 @@ from diffchecks.imported_reports.json_formats import (
 from diffchecks.imported_reports.printed_lines import read_gcc
 from diffchecks.imported_reports.result import ImportedReport
 from diffchecks.imported_reports.sarif import read_sarif
-from diffchecks.imported_reports.xml_formats import read_checkstyle, read_junit, root_of
 from diffchecks.xml_reports import ReportError
 
 READERS: Mapping[str, Callable[[bytes, str], ImportedReport]] = {
     "sarif": read_sarif,
     "checkstyle": read_checkstyle,
-    "junit": read_junit,
     "eslint": read_eslint,
     "gitlab": read_gitlab,
     "rdjson": read_rdjson,
@@ -28,7 +27,7 @@ READERS: Mapping[str, Callable[[bytes, str], ImportedReport]] = {
     "gcc": read_gcc,
 }
 FORMATS = tuple(READERS)
-NO_TOOLS = frozenset({"checkstyle", "codequality", "gcc", "junit", "rdjson", "sarif"})
+NO_TOOLS = frozenset({"checkstyle", "codequality", "gcc", "rdjson", "sarif"})
 """The placeholder for the name of a tool that a report does not name."""
 _UNKNOWN = f"is in no known format: {', '.join(FORMATS)}"
 
@@ -67,11 +66,9 @@ def read_report(data: bytes, name: str = "", head: str = "") -> ImportedReport:
 def _detect(data: bytes) -> str:
     start = data[:1]
     if start == b"<":
-        root = root_of(data)
-        names = {"checkstyle": "checkstyle", "testsuites": "junit", "testsuite": "junit"}
-        if root not in names:
+        if root_of(data) != "checkstyle":
             raise ReportError(_UNKNOWN)
-        return names[root]
+        return "checkstyle"
     try:
         if start == b"[":
             items = decode(data, type=list[Raw])

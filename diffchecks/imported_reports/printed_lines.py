@@ -2,11 +2,9 @@
 
 import re
 
-from msgspec import Struct
-
 from diffchecks.imported_reports.result import ImportedReport, Result, level_of, weakness_numbers
 
-PLACED = re.compile(
+_PLACED = re.compile(
     r"^\s*([^\s:][^:\n]{0,400}|[A-Za-z]:[^:\n]{1,400}):(\d{1,8})(?::(\d{1,6}))?:?\s*(.*)$"
 )
 """Path, line, column and the rest."""
@@ -24,47 +22,34 @@ _LEVELS = {"fatal error": "error", "style": "note", "convention": "note", "refac
 MAX_CHARACTERS = 4000  # of a line
 
 
-class SplitMessage(Struct, frozen=True):
-    """The parts of a message: its level, its rule (empty: none), and the text."""
-
-    level: str
-    rule: str
-    text: str
-
-
-def split_message(message: str, severity: str = "error") -> SplitMessage:
-    """Split a message that may begin with its severity and end with its rule.
-
-    Args:
-        severity: the default severity.
-    """
+def _split_message(message: str) -> tuple[str, str, str]:
+    """Level, rule and text of a message that may begin with its severity and end with its rule."""
     message = message.rstrip()
     word = _SEVERITY.match(message)
     code = _CODE_LAST.search(message)
-    named = (word[1] or word[2]).lower() if word else severity
+    named = (word[1] or word[2]).lower() if word else "warning"
     text = message[word.end() if word else 0 : code.start() if code else None].strip()
-    return SplitMessage(level_of(_LEVELS.get(named, named)), code[1] if code else "", text)
+    return level_of(_LEVELS.get(named, named)), code[1] if code else "", text
 
 
 def read_gcc(data: bytes, _head: str = "") -> ImportedReport:
     """Read lines in the format of gcc and many linters; other lines are ignored."""
     results = []
     for line in data.decode("utf-8", "replace").splitlines():
-        placed = PLACED.match(line[:MAX_CHARACTERS])
+        placed = _PLACED.match(line[:MAX_CHARACTERS])
         if not placed:
             continue
         path, number, column, rest = placed.groups()
-        said = split_message(rest, "warning")
-        code = _CODE_FIRST.match(said.text)
-        rule = said.rule or (code and (code[2] or code[1])) or ""
-        text = said.text[code.end() :] if code else said.text
+        level, rule, text = _split_message(rest)
+        if code := _CODE_FIRST.match(text):
+            rule, text = rule or code[2] or code[1], text[code.end() :]
         # A note without a rule explains the line before it.
         if text and (rule or not rest.lower().startswith("note:")):
             results.append(
                 Result(
                     tool="gcc",
                     rule=rule or "result",
-                    level=said.level,
+                    level=level,
                     message=text,
                     places=(path,),
                     line=int(number),

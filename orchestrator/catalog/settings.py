@@ -22,7 +22,7 @@ from orchestrator.engine.types import Bounds, Level
 LevelName = Literal["read", "write", "admin", "irreversible"]
 CountedLines = Literal["added", "context", "file"]
 ReportFormat = Literal[
-    "auto", "sarif", "checkstyle", "junit", "eslint", "gitlab", "rdjson", "rdjsonl", "gcc"
+    "auto", "sarif", "checkstyle", "eslint", "gitlab", "rdjson", "rdjsonl", "gcc"
 ]
 AnalyzerName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 FILES, REPORT = "{files}", "{report}"
