@@ -1,6 +1,7 @@
 """JSON Schemas of our data classes, in the subset that providers and other readers support."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,24 @@ def schema_of(model: type[Struct]) -> dict[str, Any]:
     for part in parts.values():
         _completed(part)
     return {**parts.pop(model.__name__), "$defs": parts}
+
+
+def published_schema(model: type[Struct], urn: str, descriptions: Path) -> dict[str, Any]:
+    """A JSON Schema that is published: it allows unknown fields, which a later version may add.
+
+    Args:
+        descriptions: a YAML file with the meaning of fields, by class and name.
+    """
+    import yaml  # noqa: PLC0415 - only the published schemas need it
+
+    schema = schema_of(model)
+    parts = {**schema["$defs"], model.__name__: schema}
+    for part in parts.values():
+        part.pop("additionalProperties", None)
+    for name, fields in yaml.safe_load(descriptions.read_bytes()).items():
+        for field, text in fields.items():
+            parts[name]["properties"][field]["description"] = text
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": urn, **schema}
 
 
 def inlined(model: type[Struct]) -> dict[str, Any]:

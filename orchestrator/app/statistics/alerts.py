@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import anyio
-from msgspec import Meta
-
 from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.all_runs import percentiles
@@ -29,13 +27,19 @@ AlertState = Literal["firing", "ok", "unknown"]
 
 
 class Alert(Strict, frozen=True):
-    """An alert and whether it fires."""
+    """An alert and whether it fires.
 
-    name: Annotated[str, Meta(description="its threshold's key, without _above or _below")]
-    state: Annotated[AlertState, Meta(description="unknown: there are too few runs")]
+    Attributes:
+        name: its threshold's key, without ``_above`` or ``_below``.
+        state: ``unknown`` where there are too few runs.
+        threshold: in the unit of ``value``.
+    """
+
+    name: str
+    state: AlertState
     message: str
     value: float | None = None
-    threshold: Annotated[float | None, Meta(description="in the unit of value")] = None
+    threshold: float | None = None
 
 
 def load_thresholds(repo: Path | None) -> AlertThresholds:

@@ -1,10 +1,14 @@
-"""The statistics document: figures over many runs, and its published JSON Schema."""
+"""The statistics document: figures over many runs, and its published JSON Schema.
 
+``descriptions.yaml`` says what the fields mean.
+"""
+
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from orchestrator.code_review.json_schema_generation import schema_of
+from orchestrator.code_review.json_schema_generation import published_schema
 from orchestrator.engine.field_types import Strict
 
 Share = Annotated[float | None, Meta(description="0 to 1; null: no data")]
@@ -32,65 +36,51 @@ class FindingCounts(Strict, frozen=True):
 class Figures(Strict, frozen=True, kw_only=True):
     """Figures over a set of runs."""
 
-    runs: Annotated[int, Meta(description="reviews, and runs recorded by other programs")]
+    runs: int
     reviews: int
-    complete: Annotated[int, Meta(description="finished, without gaps")]
+    complete: int
     incomplete: int
-    cancelled: Annotated[int, Meta(description="by a person; excluded from all rates")]
-    interrupted: Annotated[int, Meta(description="ended without a verdict")]
-    waiting: Annotated[int, Meta(description="waiting for a person")]
+    cancelled: int
+    interrupted: int
+    waiting: int
     running: int
-    completion: Annotated[
-        float | None,
-        Meta(
-            description="complete, divided by complete, incomplete and interrupted; null: "
-            "none ended"
-        ),
-    ]
+    completion: float | None
     verdicts: Counts
-    stops: Annotated[dict[str, int], Meta(description="finished reviews by stop reason")]
-    tasks: Annotated[int, Meta(description="agents' tasks that ended")]
+    stops: dict[str, int]
+    tasks: int
     tasks_out_of_budget: int
-    steps: Annotated[int, Meta(description="model and tool calls in agents' tasks")]
+    steps: int
     steps_per_task: float | None
     loops_cut: int
-    loop_share: Annotated[float | None, Meta(description="loops_cut divided by tasks")]
-    tool_calls: Annotated[int, Meta(description="that were performed")]
-    tool_errors: Annotated[int, Meta(description="that failed or ran out of time")]
+    loop_share: float | None
+    tool_calls: int
+    tool_errors: int
     tool_error_rate: Share
-    tool_refusals: Annotated[dict[str, int], Meta(description="refused calls by refusal code")]
+    tool_refusals: dict[str, int]
     model_calls: int
     model_errors: int
     input_tokens: int
-    cached_tokens: Annotated[
-        int, Meta(description="the part of the input that was read from a cache")
-    ]
+    cached_tokens: int
     output_tokens: int
-    cache_share: Annotated[float | None, Meta(description="cached_tokens divided by input_tokens")]
-    tokens_per_finding: Annotated[
-        float | None, Meta(description="input and output tokens divided by distinct findings")
-    ]
-    usd: Annotated[float, Meta(description="upper bound of what the runs cost")]
-    tokens_per_task: Annotated[
-        float | None, Meta(description="input and output tokens divided by tasks that reported")
-    ]
+    cache_share: float | None
+    tokens_per_finding: float | None
+    usd: float
+    tokens_per_task: float | None
     usd_per_task: float | None
     usd_per_review: float | None
-    escalations: Annotated[dict[str, int], Meta(description="by the stage escalated to")]
-    escalation_rates: Annotated[dict[str, float], Meta(description="escalations divided by tasks")]
-    person_asked: Annotated[int, Meta(description="reviews that asked a person how to continue")]
-    person_share: Annotated[float | None, Meta(description="person_asked divided by reviews")]
+    escalations: dict[str, int]
+    escalation_rates: dict[str, float]
+    person_asked: int
+    person_share: float | None
     resumes: int
-    resumes_ended: Annotated[
-        int, Meta(description="resumed runs that reached a verdict or a question")
-    ]
-    guard_blocks: Annotated[dict[str, int], Meta(description="by guard")]
-    budget_stops: Annotated[int, Meta(description="reviews that a budget limit stopped")]
-    review_seconds: Annotated[Percentiles, Meta(description="working time of finished reviews")]
+    resumes_ended: int
+    guard_blocks: dict[str, int]
+    budget_stops: int
+    review_seconds: Percentiles
     model_seconds: Percentiles
     tool_seconds: Percentiles
     findings: FindingCounts
-    rejected: Annotated[int, Meta(description="reported findings that were rejected")]
+    rejected: int
 
 
 class AgentFigures(Strict, frozen=True, kw_only=True):
@@ -116,13 +106,11 @@ class ToolFigures(Strict, frozen=True, kw_only=True):
     """Figures of the calls of one tool."""
 
     name: str
-    calls: Annotated[int, Meta(description="that were performed")]
-    errors: Annotated[int, Meta(description="that failed or ran out of time")]
+    calls: int
+    errors: int
     error_rate: Share
-    declined: Annotated[
-        int, Meta(description="calls whose request could not be fulfilled, such as an unknown path")
-    ]
-    refused: Annotated[int, Meta(description="not performed")]
+    declined: int
+    refused: int
     seconds: Percentiles
 
 
@@ -158,7 +146,7 @@ class PatternFigures(Strict, frozen=True):
 class DayFigures(Strict, frozen=True):
     """Figures of the runs that began on one day (UTC)."""
 
-    day: Annotated[str, Meta(description="YYYY-MM-DD")]
+    day: str
     figures: Figures
 
 
@@ -173,8 +161,8 @@ class Statistics(Strict, frozen=True, kw_only=True):
     """The statistics document, schema version 1."""
 
     schema_version: Literal["1.0"] = "1.0"
-    since: Annotated[str, Meta(description="ISO 8601, UTC; empty: all runs")] = ""
-    until: Annotated[str, Meta(description="when it was computed; ISO 8601, UTC")]
+    since: str = ""
+    until: str
     total: Figures
     agents: tuple[AgentFigures, ...]
     tools: tuple[ToolFigures, ...]
@@ -196,12 +184,6 @@ def rows_by(statistics: Statistics, by: Grouping) -> tuple[Group, ...]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema of the statistics; like the verdict's, it allows unknown fields."""
-    schema = schema_of(Statistics)
-    for part in (schema, *schema["$defs"].values()):
-        part.pop("additionalProperties", None)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:diffcourt:statistics:1",
-        **schema,
-    }
+    """The published JSON Schema of the statistics."""
+    descriptions = Path(__file__).with_name("descriptions.yaml")
+    return published_schema(Statistics, "urn:diffcourt:statistics:1", descriptions)
