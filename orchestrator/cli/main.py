@@ -2,7 +2,8 @@
 
 A subcommand is an entry in ``COMMANDS`` and in ``help.yaml``. Its module has
 ``add_arguments(parser)`` and ``run(args) -> exit code``, which parts of a command may set
-themselves. Only the chosen one is imported, for a fast start.
+themselves; one with several commands has ``add_fork`` and ``run_fork``. Only the chosen one is
+imported, for a fast start.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from orchestrator.program_search import clean_path
 
 TYPE_CHECKING = False  # importing typing alone would double the start-up time
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-    from collections.abc import Sequence
+    from argparse import Namespace, _SubParsersAction
+    from collections.abc import Callable, Sequence
 
     from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
-    name: name.replace("-", "_")
-    for name in (
-        *("review", "resume", "show", "fix", "export", "init", "doctor", "catalog", "schema"),
-        *("mcp", "approve", "deny", "waive", "dismiss", "override", "feedback", "remember"),
-        *("runs", "view", "stats", "cancel", "fork", "rollback", "trace", "audit", "post"),
-        *("comment-command", "label", "rubric", "serve", "work", "queue"),
-    )
-} | {"deny": "approve", "rubric": "rubric.command"}
-"""Command -> its module below ``cli/commands``."""
+    **{name: name for name in ("review", "show", "fix", "init", "doctor", "catalog", "mcp")},
+    **{name: name for name in ("approve", "remember", "runs", "view", "stats", "audit", "post")},
+    "deny": "approve",
+    "comment-command": "comment_command",
+    "label": "label",
+    "rubric": "rubric.command",
+    **{name: f"documents:{name}" for name in ("export", "schema")},
+    **{name: f"finding_decisions:{name}" for name in ("waive", "dismiss", "override", "feedback")},
+    **{name: f"one_run:{name}" for name in ("cancel", "rollback", "trace")},
+    **{name: f"resume_and_fork:{name}" for name in ("resume", "fork")},
+    **{name: f"service:{name}" for name in ("serve", "work", "queue")},
+}
+"""Command -> its module below ``cli/commands``; behind a colon the name of its functions there."""
 
 RESUMABLE = ("review", "resume", "fork")
 """Commands that leave a run to resume where they are interrupted."""
@@ -87,9 +92,17 @@ def _find_command(args: list[str]) -> str:
     return next((arg for arg in args if not arg.startswith("-")), "")
 
 
-def _dispatch(args: list[str]) -> int:
+def load_command(name: str) -> tuple[Callable[[Parser], None], Callable[[Namespace], int] | None]:
+    """The functions of a command: for its options, and to run it unless its parts set that."""
     from importlib import import_module
 
+    path, _, own = COMMANDS[name].partition(":")
+    module = import_module(f"orchestrator.cli.commands.{path}")
+    add_arguments = getattr(module, f"add_{own or 'arguments'}")
+    return add_arguments, getattr(module, f"run_{own}" if own else "run", None)
+
+
+def _dispatch(args: list[str]) -> int:
     from orchestrator.cli.arguments import did_you_mean
 
     chosen = _find_command(args)
@@ -99,9 +112,9 @@ def _dispatch(args: list[str]) -> int:
         for name in ([chosen] if chosen in COMMANDS else COMMANDS)  # each takes a millisecond
     }
     if chosen in COMMANDS:
-        module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen]}")
-        module.add_arguments(commands[chosen])
-        commands[chosen].set_defaults(run=getattr(module, "run", None))
+        add_arguments, run = load_command(chosen)
+        add_arguments(commands[chosen])
+        commands[chosen].set_defaults(run=run)
     if not args:
         parser.print_help(sys.stderr)
         return 2

@@ -4,13 +4,12 @@ import argparse
 import shlex
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.arguments import Parser, name_in_help, read_help
-from orchestrator.cli.main import COMMANDS, _make_parser, main
+from orchestrator.cli.main import COMMANDS, _make_parser, load_command, main
 from orchestrator.cli.verdict_outputs import FORMAT_NAMES
 from tests.review.review_kit import Repo
 
@@ -28,9 +27,8 @@ def repo(tmp_path: Path) -> Repo:
 def every_parser() -> dict[str, Parser]:
     """Parsing leaves a parser as it was."""
     top, commands = _make_parser()
-    for name, module in COMMANDS.items():
-        arguments = import_module(f"orchestrator.cli.commands.{module}")
-        arguments.add_arguments(commands.add_parser(name))
+    for name in COMMANDS:
+        load_command(name)[0](commands.add_parser(name))
     return {parser.prog: parser for parser in walk(top)}
 
 

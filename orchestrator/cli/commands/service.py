@@ -1,14 +1,14 @@
-"""``diffcourt queue``: see and steer the service's queue."""
+"""``diffcourt serve``, ``work`` and ``queue``: the service's web server, workers and queue."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.arguments import count, name_of
-from orchestrator.cli.commands.work import add_config, require_service
-from orchestrator.errors import EXIT_OK
+from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit
 
 if TYPE_CHECKING:
@@ -24,27 +24,102 @@ if TYPE_CHECKING:
     Queue = procrastinate.App
     Work = Callable[[argparse.Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
 
+
+def add_work(parser: argparse.ArgumentParser) -> None:
+    """Add the option of ``work``, which all commands of the service have."""
+    parser.add_argument("--config", type=Path, default=Path("/etc/diffcourt/service.yaml"))
+
+
+def require_service() -> None:
+    """Check that what the service needs is installed.
+
+    Raises:
+        InputError: it is not; says how to install it.
+    """
+    from importlib.util import find_spec
+
+    from orchestrator.optional_dependencies import install_command
+
+    needed = ("procrastinate", "psycopg", "starlette", "uvicorn")
+    if not all(map(find_spec, needed)):
+        raise InputError(f"the service needs Procrastinate; run: {install_command('service')}")
+
+
+def run_work(args: argparse.Namespace) -> int:
+    """Work until asked to end."""
+    import asyncio
+    from logging import getLogger
+
+    require_service()
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.service_log import log_to_stderr
+    from orchestrator.service.settings import load_settings
+    from orchestrator.service.traces import check_exporter
+    from orchestrator.service.worker import run_worker
+
+    settings = load_settings(args.config)
+    log_to_stderr()
+    if settings.traces:
+        check_exporter(settings.traces)
+    prepare_database(settings.database.read())
+    getLogger("diffcourt").info("taking jobs, at most %d at a time", settings.worker.concurrency)
+    asyncio.run(run_worker(settings))
+    return EXIT_OK
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``serve``."""
+    add_work(parser)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=count, default=8080)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until asked to end."""
+    require_service()
+    from logging import getLogger
+
+    import uvicorn
+
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.http_server import server_config
+    from orchestrator.service.service_log import log_to_stderr
+    from orchestrator.service.settings import load_settings
+
+    settings = load_settings(args.config)
+    log_to_stderr()
+    prepare_database(settings.database.read())
+    for forge in settings.forges:
+        getLogger("diffcourt").info(
+            "webhooks of %s: http://%s:%d/webhooks/%s", forge, args.host, args.port, forge
+        )
+    uvicorn.Server(server_config(settings, args.host, args.port)).run()
+    return EXIT_OK
+
+
 _ON_CHANGES = ("retry", "cancel", "park")
+
+
 _ON_ALL = ("drain", "open", "clean")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_queue(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their options."""
     parts = parser.add_subparsers()
     listing = parts.add_parser("list")
     listing.add_argument("--all", action="store_true")
     listing.add_argument("--limit", type=count, default=20)
     listing.add_argument("--json", action="store_true")
-    add_config(listing)
+    add_work(listing)
     for name in _ON_CHANGES:
         part = parts.add_parser(name)
         part.add_argument("change", type=name_of("a change"))
-        add_config(part)
+        add_work(part)
     for name in _ON_ALL:
-        add_config(parts.add_parser(name))
+        add_work(parts.add_parser(name))
 
 
-def run(args: argparse.Namespace) -> int:
+def run_queue(args: argparse.Namespace) -> int:
     """Run the chosen subcommand and print what it did."""
     require_service()
     emit(_with_queue(args, _WORK[args.part]), sys.stdout)

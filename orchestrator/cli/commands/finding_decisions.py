@@ -1,0 +1,126 @@
+"""``diffcourt waive``, ``dismiss``, ``feedback`` and ``override``: a person's say on findings."""
+
+import argparse
+import re
+import sys
+
+from orchestrator.app.human_decisions.finding_feedback import SAID
+from orchestrator.catalog.shared_literals import OUTCOMES
+from orchestrator.cli.arguments import add_decision, add_repo, add_run, name_of
+from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit, emit_line
+
+_FINDING = re.compile(r"F\d+")
+
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+def add_waive(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``waive``."""
+    parser.add_argument("target", type=name_of("what to waive"), metavar="FINDING")
+    parser.add_argument("--why", type=name_of("a reason"), required=True)
+    parser.add_argument("--path", dest="paths", action="append", default=[])
+    add_decision(parser)
+
+
+def run_waive(args: argparse.Namespace) -> int:
+    """Append the waiver and print it."""
+    from orchestrator.app.catalog_listing import list_rules
+    from orchestrator.app.memory.waiver_files import (
+        NAME,
+        NewWaiver,
+        add_waiver,
+        make_waiver,
+        waiver_of_finding,
+    )
+    from orchestrator.app.runs.stored_runs import load_verdict
+
+    if _FINDING.fullmatch(args.target):
+        if args.paths:
+            raise InputError("--path is for a rule or a fingerprint; a finding has its own path")
+        verdict = load_verdict(args.repo, args.run_id)
+        new = waiver_of_finding(verdict, args.target, args.why, args.by, args.until)
+    elif _FINGERPRINT.fullmatch(args.target):
+        new = NewWaiver(
+            make_waiver(args.why, args.by, args.until, fingerprint=args.target, paths=args.paths)
+        )
+    else:
+        known = {rule.id for rule in list_rules(args.repo)}
+        if args.target not in known and not args.target.startswith("import."):
+            raise InputError(
+                f"{args.target} is not a finding (F3), fingerprint (16 digits) or rule; "
+                "diffcourt catalog --rules lists the rules"
+            )
+        new = NewWaiver(
+            make_waiver(args.why, args.by, args.until, rule=args.target, paths=args.paths)
+        )
+    entry = add_waiver(args.repo, new)
+    emit(f"{entry}Added to {NAME}; it takes effect once it is in the base branch.\n", sys.stdout)
+    return EXIT_OK
+
+
+def add_dismiss(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``dismiss``."""
+    parser.add_argument("finding", type=name_of("a finding"))
+    parser.add_argument("--reason", type=name_of("a reason"), required=True)
+    parser.add_argument("--scope", choices=("finding", "rule", "path"), default="finding")
+    add_decision(parser)
+
+
+def run_dismiss(args: argparse.Namespace) -> int:
+    """Append the dismissal and print it."""
+    from orchestrator.app.memory.dismissals import (
+        DISMISSAL_FILE,
+        Reason,
+        add_dismissal,
+        dismissal_of,
+    )
+    from orchestrator.app.runs.stored_runs import load_verdict
+
+    reason = Reason(why=args.reason, by=args.by, until=args.until, scope=args.scope)
+    verdict = load_verdict(args.repo, args.run_id)
+    dismissal, entry = dismissal_of(verdict, args.finding, reason, args.repo)
+    add_dismissal(args.repo, dismissal, entry)
+    counts = f"Added to {DISMISSAL_FILE.name}; it takes effect once it is in the base branch.\n"
+    emit(f"{entry}{counts}", sys.stdout)
+    return EXIT_OK
+
+
+def add_feedback(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``feedback``."""
+    parser.add_argument("finding", type=name_of("a finding"))
+    parser.add_argument("said", choices=SAID, metavar="WORD")
+    parser.add_argument("--run", dest="run_id", default="latest")
+    add_repo(parser)
+
+
+def run_feedback(args: argparse.Namespace) -> int:
+    """Record it, and print what counts now."""
+    from orchestrator.app.human_decisions.finding_feedback import record_feedback
+
+    given = record_feedback(args.repo, args.run_id, args.finding, args.said)
+    emit_line(f"{given}, says {given.who}", sys.stdout)
+    return EXIT_OK
+
+
+def add_override(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``override``."""
+    add_run(parser, default="latest")
+    parser.add_argument("--verdict", choices=OUTCOMES, default="merge")
+    parser.add_argument("--reason", type=name_of("a reason"), required=True)
+    add_repo(parser)
+
+
+def run_override(args: argparse.Namespace) -> int:
+    """Record the override and say what it is for."""
+    from orchestrator.app.human_decisions.overrides import override_verdict
+
+    verdict = override_verdict(args.repo, args.run_id, args.verdict, args.reason)
+    assert verdict.override is not None
+    text = (
+        f"{verdict.run_id}: {verdict.verdict} is overridden to {verdict.override.verdict} for head "
+        f"{verdict.override.head[:12]} by {verdict.override.by}: {verdict.override.reason}"
+    )
+    emit_line(text, sys.stdout)
+    return EXIT_OK

@@ -1,0 +1,75 @@
+"""``diffcourt resume`` and ``fork``: continue a review, or a copy of it from a checkpoint."""
+
+import argparse
+from pathlib import Path
+
+from orchestrator.cli.arguments import add_repo, add_run, amount, count
+from orchestrator.cli.review_output import (
+    add_answer_options,
+    add_result_options,
+    open_outputs,
+    open_progress,
+    read_answer,
+    write_verdict,
+)
+from orchestrator.errors import ReplayMismatch
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``resume``."""
+    add_run(parser, default="latest")
+    add_repo(parser)
+    add_answer_options(parser.add_argument_group("answer"))
+    more = parser.add_argument_group("raise a limit of the whole run")
+    more.add_argument("--max-tool-calls", type=count)
+    more.add_argument("--max-minutes", type=amount)
+    more.add_argument("--max-tokens", type=count)
+    more.add_argument("--max-usd", type=amount)
+    add_result_options(parser)
+
+
+def run_resume(args: argparse.Namespace) -> int:
+    """Resume the review and return the exit code."""
+    answer = read_answer(args)
+    outputs = open_outputs(args)
+
+    from orchestrator.app.run_review import resume_review
+
+    limits = ("max_tool_calls", "max_minutes", "max_tokens", "max_usd")
+    grant = {name: value for name in limits if (value := getattr(args, name)) is not None}
+    with open_progress(args) as (observer, pool):
+        verdict = resume_review(
+            args.repo, args.run_id, observer, answer=answer, grant=grant, pool=pool
+        )
+    return write_verdict(args, outputs, verdict)
+
+
+def add_fork(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``fork``."""
+    parser.add_argument("run_id", metavar="RUN")
+    parser.add_argument("--at", required=True)
+    parser.add_argument("--plan", type=Path)
+    parser.add_argument("--drop", action="append", default=[])
+    add_answer_options(parser)
+    add_repo(parser)
+    add_result_options(parser)
+
+
+def run_fork(args: argparse.Namespace) -> int:
+    """Fork the run, review on, and return the exit code."""
+    answer = read_answer(args)
+    outputs = open_outputs(args)
+
+    from orchestrator.app.run_review import resume_review
+    from orchestrator.app.runs.forking import Fork, fork_run
+    from orchestrator.app.runs.stored_runs import prune_runs
+
+    edits = Fork(args.run_id, args.at, args.plan, args.drop, answers=answer is not None)
+    fork = fork_run(args.repo, edits)
+    try:
+        with open_progress(args) as (observer, pool):
+            verdict = resume_review(args.repo, fork, observer, answer=answer, pool=pool)
+    except ReplayMismatch:
+        prune_runs(args.repo, None, None, names=[fork])  # it could never be resumed
+        raise
+    return write_verdict(args, outputs, verdict)
