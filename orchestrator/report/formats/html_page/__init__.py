@@ -6,18 +6,12 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report import review_gaps_text
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats import FormatInputs
+from orchestrator.report.formats.html_page.coverage import render_coverage
 from orchestrator.report.formats.html_page.findings import render_findings
-from orchestrator.report.formats.html_page.overview import (
-    list_agents,
-    list_costs,
-    list_facts,
-    list_rounds,
-    render_coverage,
-)
 from orchestrator.report.formats.open_findings import describe_result, gaps
 from orchestrator.report.page_templates import asset, render, shared_style
 from orchestrator.report.ranking import describe_outcome, describe_readers, is_read
-from orchestrator.report.verdict_text import describe_since_previous
+from orchestrator.report.verdict_text import describe_reliance, describe_since_previous
 
 
 def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = "") -> str:
@@ -36,15 +30,12 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         readers=describe_readers(verdict),
         unread=verdict.verdict == "merge" and not is_read(verdict),
         counts=count_by_severity(verdict.findings),
-        about=list_facts(verdict),
+        reliance=describe_reliance(verdict),
         gaps=len(gaps(verdict)),
         since=describe_since_previous(verdict),
         questions=review_gaps_text.questions_to_author(verdict),
         findings=render_findings(verdict, sources.excerpts),
         coverage=render_coverage(verdict),
-        agents=list_agents(verdict),
-        rounds=list_rounds(verdict),
-        costs=list_costs(verdict),
         more=more,
     )
     return f"{page}\n"
