@@ -1,8 +1,5 @@
 """The thresholds of alerts about many runs (``config/alerts.yaml``)."""
 
-from collections.abc import Sequence
-
-from orchestrator.catalog.data_file_layers import Layer, read_merged
 from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict, UnitFloat
 
 ALERTS_FILE = "config/alerts.yaml"
@@ -32,12 +29,3 @@ class AlertThresholds(Strict, frozen=True, kw_only=True):
     tokens_per_task_above: PositiveFloat | None = None
     cost_per_task_above: PositiveFloat | None = None
     guard_blocks_above: PositiveFloat | None = None
-
-
-def read_alert_thresholds(layers: Sequence[Layer]) -> AlertThresholds:
-    """The thresholds of all layers, merged.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
-    return read_merged(layers, ALERTS_FILE, AlertThresholds)

@@ -13,23 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from orchestrator.cli.arguments import did_you_mean
 from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import InputError, OutputError
+from orchestrator.report.formats import FORMATS, HOLDS_COMMANDS, FormatInputs, render_format
 from orchestrator.report.terminal_escaping import escape_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
-
-FORMAT_NAMES = (
-    "json",
-    "sarif",
-    "github",
-    "gitlab",
-    "rdjson",
-    "junit",
-    "checkstyle",
-    "html",
-    "markdown",
-)
-"""Those of ``orchestrator.report.formats``, which a start of the command need not import."""
 
 
 def add_format_option(parser: argparse._ActionsContainer) -> None:
@@ -59,8 +47,8 @@ class Outputs:
         self._outputs = [] if json is None else [Output("json", OutputTarget(json))]
         for given in formats:
             name, _, file = given.partition("=")
-            if name not in FORMAT_NAMES:
-                hint = did_you_mean(name, FORMAT_NAMES) or f"; use {', '.join(FORMAT_NAMES)}"
+            if name not in FORMATS:
+                hint = did_you_mean(name, FORMATS) or f"; use {', '.join(FORMATS)}"
                 raise InputError(f"--format: there is no format {name!r}{hint}")
             if "=" in given and not file:
                 raise InputError(f"--format {name}=: name a file after the equals sign")
@@ -93,8 +81,6 @@ class Outputs:
             return
         from msgspec.structs import replace
 
-        from orchestrator.report.formats import FORMATS, FormatInputs, render_format
-
         formats = {output.format for output in self._outputs}
         sources = FormatInputs()
         if "sarif" in formats:
@@ -108,7 +94,7 @@ class Outputs:
 
         def write_one(name: str, target: OutputTarget) -> None:
             text = render_format(name, verdict, sources)
-            target.write(text, commands=FORMATS[name].holds_commands)
+            target.write(text, commands=name in HOLDS_COMMANDS)
 
         write_all(*(partial(write_one, *output) for output in self._outputs))
 
@@ -135,8 +121,6 @@ def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
     Raises:
         OutputError: one of them cannot be written.
     """
-    from orchestrator.report.formats import FormatInputs, render_format
-
     values = {
         "verdict": verdict.verdict,
         "status": verdict.status,

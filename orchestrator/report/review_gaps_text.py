@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.verdict.document_parts import AgentReport, Checked
 from orchestrator.code_review.verdict.model import LIMIT_RAISED, OPEN_QUESTION, Skipped, Verdict
 from orchestrator.engine.budget import THE_LIMIT
+from orchestrator.report.ranking import group_by
 from orchestrator.report.terminal_escaping import escape_line, quote_path
 from orchestrator.report.text_layout import DEEP_INDENT, TextLayout, truncate
 from orchestrator.wording import count_noun
@@ -41,7 +42,7 @@ def list_incomplete(page: TextLayout, verdict: Verdict) -> list[str]:
     """What makes a review incomplete, a text each: where, and why; empty for a complete one."""
     if verdict.status == "complete":
         return []
-    gaps = _join_tools(page, (entry for entry in verdict.skipped if entry.gap))
+    gaps = join_tools((entry for entry in verdict.skipped if entry.gap), page.items)
     texts = [
         f"{_name_place(entry.path)}: not reviewed{entry.tool and f' by {entry.tool}'}: {entry.why}"
         for entry in gaps
@@ -125,16 +126,14 @@ def _name_files(paths: Sequence[str]) -> str:
 
 
 def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], list[str]]]:
-    groups: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        groups.setdefault((entry.tool, entry.why), []).append(entry.path)
-    return list(groups.items())
+    groups = group_by(entries, lambda entry: (entry.tool, entry.why))
+    return [((same[0].tool, same[0].why), [entry.path for entry in same]) for same in groups]
 
 
 def _render_groups(page: TextLayout, entries: Iterable[Skipped]) -> list[str]:
     """One line per file, or one per reason where many files share it."""
     blocks: list[list[str]] = []
-    for (tool, why), paths in _group_by_reason(_join_tools(page, entries)):
+    for (tool, why), paths in _group_by_reason(join_tools(entries, page.items)):
         reason = (f"{tool}: " if tool else "") + why
         if len(paths) < GROUPED_FROM or page.items is None:
             blocks += [_render_file(page, path, reason) for path in paths]
@@ -144,15 +143,16 @@ def _render_groups(page: TextLayout, entries: Iterable[Skipped]) -> list[str]:
     return lines + page.omitted(len(blocks))
 
 
-def _join_tools(page: TextLayout, entries: Iterable[Skipped]) -> list[Skipped]:
-    """One entry for a file that several tools could not examine for the same reason."""
-    joined: dict[tuple[str, str], list[Skipped]] = {}
-    for entry in entries:
-        joined.setdefault((entry.path, entry.why), []).append(entry)
+def join_tools(entries: Iterable[Skipped], items: int | None = None) -> list[Skipped]:
+    """One entry for a file that several tools could not examine for the same reason.
+
+    Args:
+        items: where lists are cut, few of the tools are named; None: all.
+    """
     found = []
-    for same in joined.values():
+    for same in group_by(entries, lambda entry: (entry.path, entry.why)):
         tools = [entry.tool for entry in same if entry.tool]
-        shown = tools if page.items is None else tools[:EXAMPLES]
+        shown = tools if items is None else tools[:EXAMPLES]
         more = f" and {len(tools) - len(shown)} more" if len(tools) > len(shown) else ""
         found.append(replace(same[0], tool=f"{', '.join(shown)}{more}"))
     return found

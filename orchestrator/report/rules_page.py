@@ -30,14 +30,13 @@ def render_rules_page(
 
 
 _LANGUAGES = {
-    "c": "C and C++", "csharp": "C#", "dart": "Dart", "elixir": "Elixir", "go": "Go",
-    "java": "Java", "js": "JavaScript", "kotlin": "Kotlin", "lua": "Lua", "php": "PHP",
-    "ruby": "Ruby", "rust": "Rust", "scala": "Scala", "solidity": "Solidity", "blade": "Blade",
-    "django": "Django", "erb": "ERB", "html": "HTML", "jinja": "Jinja", "mako": "Mako",
-    "svelte": "Svelte", "twig": "Twig", "vue": "Vue", "ejs": "EJS", "jsp": "JSP",
-    "handlebars": "Handlebars", "thymeleaf": "Thymeleaf", "razor": "Razor", "liquid": "Liquid",
-    "swift": "Swift", "terraform": "Terraform", "shell": "Shell", "sql": "SQL",
+    "c": "C and C++", "csharp": "C#", "js": "JavaScript", "php": "PHP", "erb": "ERB",
+    "html": "HTML", "ejs": "EJS", "jsp": "JSP", "sql": "SQL",
 }  # fmt: skip
+
+
+def _name_language(key: str) -> str:
+    return _LANGUAGES.get(key, key.capitalize())
 
 
 def _render_readers(readers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
@@ -75,10 +74,7 @@ def render_rule(rule: Rule) -> str:
         f"{rule.why} {rule.fix}",
     ]
     if rule.fixes:
-        lines += [
-            "",
-            *(f"- In {_LANGUAGES.get(key, key)}: {fix}" for key, fix in rule.fixes.items()),
-        ]
+        lines += ["", *(f"- In {_name_language(key)}: {fix}" for key, fix in rule.fixes.items())]
     if rule.example:
         lines += ["", "```text"]
         lines += _render_example("reported", rule.example.bad) + _render_example(
@@ -106,7 +102,7 @@ def render_rule_text(rule: Rule, width: int) -> str:
         ("CWE", ", ".join(map(str, rule.cwe))),
         ("why", rule.why),
         ("fix", rule.fix),
-        *((f"  in {_LANGUAGES.get(key, key)}", fix) for key, fix in rule.fixes.items()),
+        *((f"  in {_name_language(key)}", fix) for key, fix in rule.fixes.items()),
         ("not in", ", ".join(rule.not_in)),
         ("arguable", "an agent with evidence can have it rejected" if rule.arguable else ""),
         ("fact", "no argument outweighs it" if rule.fact else ""),

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cli.arguments import Parser, name_in_help, read_help
 from orchestrator.cli.main import COMMANDS, _make_parser, load_command, main
-from orchestrator.cli.verdict_outputs import FORMAT_NAMES
+from orchestrator.report.formats import FORMATS
 from tests.review.review_kit import Repo
 
 HELP = read_help()
@@ -97,7 +97,7 @@ def test_every_shared_text_is_used() -> None:
 def test_the_help_names_every_format_of_a_verdict() -> None:
     for command in ("diffcourt review", "diffcourt export"):
         text = HELP[command]["arguments"]["--format FORMAT[=FILE]"]
-        assert f": {', '.join(FORMAT_NAMES)};" in text
+        assert f": {', '.join(FORMATS)};" in text
 
 
 def test_json_needs_no_file_in_any_command() -> None:

@@ -29,8 +29,8 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
 )
 from orchestrator.app.statistics.run_totals import RunTotals
-from orchestrator.catalog.alert_thresholds import read_alert_thresholds
-from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
+from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.report.statistics.prometheus_metrics import MAX_VALUES, render_metrics
@@ -38,7 +38,7 @@ from tests.review.review_kit import Repo
 
 DAY = 24 * 3600.0
 NOW = 1_800_000_000.0
-SHIPPED = read_alert_thresholds([read_shipped_layer()])
+SHIPPED = read_merged([read_shipped_layer()], ALERTS_FILE, AlertThresholds)
 
 
 def fact(number: int, days_ago: float = 0.5, **given: Any) -> RunFacts:

@@ -61,11 +61,6 @@ class DatedVerdict(Struct, frozen=True):
     day: str
 
 
-def name_of_finding(rule: str, title: str) -> str:
-    """What a finding is counted under: its rule, or its title where that says no more."""
-    return title if rule.endswith(".reported") else rule
-
-
 async def find_outcomes(
     repo: Path, reviews: Sequence[DatedVerdict]
 ) -> tuple[list[ReviewedFinding], str]:
@@ -77,7 +72,7 @@ async def find_outcomes(
     for review in reviews:
         before = review.verdict.previous
         for one in before.fixed if before else ():
-            name = name_of_finding(one.rule, one.title)
+            name = one.counted_as
             told[one.fingerprint] = ReviewedFinding(
                 name, one.path, "fixed", review.day, one.fingerprint
             )
@@ -93,7 +88,7 @@ async def find_outcomes(
                         continue
                     outcome = await base.tell(finding, review.verdict, found[1])
                     if outcome is not None:
-                        name = name_of_finding(finding.rule, finding.title)
+                        name = finding.counted_as
                         told[finding.identity] = ReviewedFinding(
                             name, finding.path, outcome, review.day, finding.identity
                         )

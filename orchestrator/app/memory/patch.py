@@ -27,7 +27,6 @@ from orchestrator.app.memory.past_reviews import (
     PastReviews,
     ReviewedFinding,
     find_outcomes,
-    name_of_finding,
 )
 from orchestrator.app.memory.waiver_files import extend_file
 from orchestrator.app.runs.state_directory import repo_root
@@ -143,7 +142,7 @@ def _describe_rejected(rejected: Rejected, day: str) -> tuple[str, str] | None:
     if rejected.cause == "settled" and finding.severity == "medium":
         return what, f"{what} was seen only after a complete review had passed it{_on(day)}."
     if rejected.cause == "unverified" and rejected.finding.reported_by:
-        name = _code(name_of_finding(finding.rule, finding.title))
+        name = _code(finding.counted_as)
         by = ", ".join(map(_code, finding.reported_by))
         return what, f"{what} ({name}) was reported by {by} without its text in the file{_on(day)}."
     return None

@@ -63,15 +63,9 @@ async def _notify_over(
 
     async def perform() -> EffectResult:
         # Imported only if there is a message to send.
-        from orchestrator.app.notify.channels import send  # noqa: PLC0415
+        from orchestrator.app.notify.channels import try_send  # noqa: PLC0415
 
-        failed = ""
-        try:
-            await send(channel, message, os.environ)
-        except DiffcourtError as error:
-            failed = str(error)
-        except Exception as error:  # whatever a library raises must not end the run
-            failed = f"{type(error).__name__}: {error}"
+        failed = await try_send(channel, message)
         return EffectResult({"sent": not failed, "why": failed})
 
     key = Key(NOTIFY, subject=f"{message.id.partition('/')[2]}/{name}")

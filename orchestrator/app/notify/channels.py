@@ -60,6 +60,17 @@ async def send(channel: Channel, message: Notification, environment: Mapping[str
     await retrying(attempt)
 
 
+async def try_send(channel: Channel, message: Notification) -> str:
+    """Deliver a message; returns why it was not delivered, empty if it was."""
+    try:
+        await send(channel, message, os.environ)
+    except DiffcourtError as error:
+        return str(error)
+    except Exception as error:  # whatever a library raises must not end the run
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 async def _send_once(
     channel: Channel, message: Notification, environment: Mapping[str, str]
 ) -> None:

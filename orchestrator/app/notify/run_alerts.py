@@ -9,7 +9,7 @@ import anyio
 
 from diffchecks.safe_paths import SafeDirectory, read_safely
 from orchestrator.app.notify.after_review import find_channels
-from orchestrator.app.notify.channels import send
+from orchestrator.app.notify.channels import try_send
 from orchestrator.app.notify.messages import Notification
 from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.alerts import Alert
@@ -71,13 +71,7 @@ async def _send_alerts(channel: Channel, alerts: Sequence[Alert]) -> str:
         text,
         "diffcourt stats --check",
     )
-    try:
-        await send(channel, message, os.environ)
-    except DiffcourtError as error:
-        return str(error)
-    except Exception as error:  # whatever a library raises
-        return f"{type(error).__name__}: {error}"
-    return ""
+    return await try_send(channel, message)
 
 
 def _read(folder: Path) -> dict[str, list[str]]:

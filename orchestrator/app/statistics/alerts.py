@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+
 from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.all_runs import percentiles
 from orchestrator.app.statistics.run_totals import AlertFigures, RunTotals
-from orchestrator.catalog.alert_thresholds import AlertThresholds, read_alert_thresholds
-from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
+from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
+from orchestrator.catalog.data_file_layers import Layer, read_merged, read_shipped_layer
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
@@ -48,9 +49,10 @@ def load_thresholds(repo: Path | None) -> AlertThresholds:
     Raises:
         ConfigError: a file has an error.
     """
-    if not state_directory.inside_repository(repo or Path()):
-        return read_alert_thresholds([read_shipped_layer()])
-    return read_alert_thresholds(anyio.run(_layers_of_default_branch, repo or Path()))
+    layers: Sequence[Layer] = [read_shipped_layer()]
+    if state_directory.inside_repository(repo or Path()):
+        layers = anyio.run(_layers_of_default_branch, repo or Path())
+    return read_merged(layers, ALERTS_FILE, AlertThresholds)
 
 
 async def _layers_of_default_branch(repo: Path) -> Sequence[Layer]:

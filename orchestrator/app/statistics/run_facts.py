@@ -10,8 +10,7 @@ from orchestrator.app.human_decisions.finding_feedback import newest_feedback, r
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import DAMAGE, ENTRY_DAMAGED, is_program_run, is_readable
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.code_review.verdict.document_parts import PreviousFinding
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, GUARDS, Key
 from orchestrator.engine.journal_log import is_session_start, seconds_worked
@@ -306,15 +305,10 @@ class _Reader:
             if state == "open" and one.identity in self._marked_fixed:
                 state = "fixed"
             facts.findings.append(
-                FindingFact(one.identity, _rule(one), one.category, one.severity, state)
+                FindingFact(one.identity, one.counted_as, one.category, one.severity, state)
             )
         for past in verdict.previous.fixed if verdict.previous else ():
             facts.findings.append(
-                FindingFact(past.fingerprint, _rule(past), "", past.severity, "fixed")
+                FindingFact(past.fingerprint, past.counted_as, "", past.severity, "fixed")
             )
         facts.rejected = len(verdict.rejected)
-
-
-def _rule(finding: Finding | PreviousFinding) -> str:
-    # A finding of an agent without a rule of the table is counted by its title.
-    return finding.title if finding.rule.endswith(".reported") else finding.rule

@@ -315,6 +315,11 @@ class PreviousFinding(Strict, frozen=True):
     path: str
     start_line: Annotated[int, Meta(ge=1)]
 
+    @property
+    def counted_as(self) -> str:
+        """What it is counted under: its rule, or its title where an agent named none."""
+        return self.title if self.rule.endswith(".reported") else self.rule
+
 
 class PassedReview(Strict, frozen=True):
     """A complete review of the same change, and what its agents read."""

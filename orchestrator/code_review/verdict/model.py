@@ -143,6 +143,11 @@ class Finding(Strict, frozen=True, kw_only=True):
     first_fingerprint: str = ""
 
     @property
+    def counted_as(self) -> str:
+        """What it is counted under: its rule, or its title where an agent named none."""
+        return self.title if self.rule.endswith(".reported") else self.rule
+
+    @property
     def identity(self) -> str:
         """Equal for the same finding in all reviews of one change."""
         return self.first_fingerprint or self.fingerprint

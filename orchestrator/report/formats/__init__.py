@@ -4,47 +4,33 @@ A format is a row of ``FORMATS``; its module is imported when it is asked for. E
 what the verdict says and computes nothing of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from diffchecks.rules import Rule
-from orchestrator.app.finding_excerpts import ExcerptLine
-from orchestrator.code_review.verdict.model import Verdict
+if TYPE_CHECKING:  # a start of the command need not import them
+    from diffchecks.rules import Rule
+    from orchestrator.app.finding_excerpts import ExcerptLine
+    from orchestrator.code_review.verdict.model import Verdict
 
-
-class Format(Struct, frozen=True):
-    """One format.
-
-    Attributes:
-        module: below this package; it has ``function``.
-        summary: what reads it, for the help.
-        holds_commands: its text gives commands to a CI runner, so it is printed unchanged.
-    """
-
-    module: str
-    function: str
-    summary: str
-    holds_commands: bool = False
-
-
-FORMATS: Mapping[str, Format] = {
-    "json": Format("json_document", "render_json", "the verdict itself"),
-    "sarif": Format("sarif", "render_sarif", "SARIF 2.1.0, for code scanning"),
-    "github": Format(
-        "linter_formats", "render_annotations", "annotations of a GitHub Actions step", True
-    ),
-    "gitlab": Format("linter_formats", "render_code_quality", "GitLab's Code Quality report"),
-    "rdjson": Format("linter_formats", "render_rdjson", "Reviewdog Diagnostic Format"),
-    "junit": Format(
-        "linter_formats", "render_junit", "JUnit XML, for the test view of a CI system"
-    ),
-    "checkstyle": Format("linter_formats", "render_checkstyle", "Checkstyle XML"),
-    "html": Format("html_page", "render_html", "one page to read in a browser"),
-    "markdown": Format("markdown", "render_markdown", "a summary for a comment or a job's page"),
+FORMATS = {
+    "json": "json_document:render_json",
+    "sarif": "sarif:render_sarif",
+    "github": "linter_formats:render_annotations",
+    "gitlab": "linter_formats:render_code_quality",
+    "rdjson": "linter_formats:render_rdjson",
+    "junit": "linter_formats:render_junit",
+    "checkstyle": "linter_formats:render_checkstyle",
+    "html": "html_page:render_html",
+    "markdown": "markdown:render_markdown",
 }
+"""Format -> its module below this package, and the function in it."""
+HOLDS_COMMANDS = ("github",)
+"""Formats whose text gives commands to a CI runner, so that it is printed unchanged."""
 
 
 class FormatInputs(Struct, frozen=True):
@@ -59,11 +45,8 @@ class FormatInputs(Struct, frozen=True):
     excerpts: Mapping[str, Sequence[ExcerptLine]] = {}
 
 
-Renderer = Callable[[Verdict, FormatInputs], str]
-
-
 def render_format(name: str, verdict: Verdict, sources: FormatInputs) -> str:
     """The verdict in a format of ``FORMATS``, ending in a newline where it is not empty."""
-    row = FORMATS[name]
-    renderer = getattr(import_module(f"{__name__}.{row.module}"), row.function)
-    return cast("Renderer", renderer)(verdict, sources)
+    module, _, function = FORMATS[name].partition(":")
+    renderer = getattr(import_module(f"{__name__}.{module}"), function)
+    return cast("Callable[[Verdict, FormatInputs], str]", renderer)(verdict, sources)

@@ -9,6 +9,7 @@ from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.ranking import headline, open_findings
+from orchestrator.report.review_gaps_text import join_tools
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 Level = Literal["error", "warning", "note"]
@@ -127,13 +128,7 @@ def gaps(verdict: Verdict) -> list[Skipped]:
 
 def joined_gaps(verdict: Verdict) -> list[Skipped]:
     """The gaps, those of one file for one reason as one entry, under all their tools."""
-    tools: dict[tuple[str, str], list[str]] = {}
-    for entry in gaps(verdict):
-        tools.setdefault((entry.path, entry.why), []).append(entry.tool)
-    return [
-        Skipped(path=path, why=why, tool=", ".join(filter(None, names)), gap=True)
-        for (path, why), names in tools.items()
-    ]
+    return join_tools(gaps(verdict))
 
 
 def describe_result(verdict: Verdict) -> str:

@@ -20,8 +20,8 @@ from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import RunNotFound
 from orchestrator.foreign_json import parse_json
-from orchestrator.report.formats.html_page.findings import render_findings, render_lines
 from orchestrator.report.formats.html_page.coverage import render_coverage
+from orchestrator.report.formats.html_page.findings import render_findings, render_lines
 from orchestrator.report.formats.html_page.run_sections import (
     TimelineWindow,
     in_window,
