@@ -18,7 +18,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.stored_runs import load_verdict, reviewed_here
 from orchestrator.app.single_tests import project_tests, tests_of
-from orchestrator.app.types import ReviewOptions, is_program_run, review_options
+from orchestrator.app.types import ReviewOptions, is_program_run
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git
@@ -343,9 +343,8 @@ def prove_again(repo: Path | None, fixes: ChosenFixes, base: str | None = None) 
     with state_directory.open_run(repo, fixes.verdict.run_id) as (_, run):
         if is_program_run(run):
             raise InputError(f"{run.run_id} is not a review, so it has no patches")
-        kept = review_options(run)
-        diff = state_directory.load_patch(folder, run.run_id) if kept["has_diff"] else None
-    options = replace(ReviewOptions.of_meta(kept, diff), provider=OFFLINE, models=())
+        options = state_directory.load_options(folder, run)
+    options = replace(options, provider=OFFLINE, models=())
     return anyio.run(_prove, options, fixes, folder)
 
 

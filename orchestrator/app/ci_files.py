@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from diffchecks.secrets.live_secrets import redact_live_secrets
 from orchestrator.data_directories import data_root
@@ -37,55 +38,27 @@ class CiSystem(Struct, frozen=True):
 
     title: str
     review: Mapping[str, str]
-    comments: Mapping[str, str]
     marks: tuple[str, ...]
     next_step: str
+    comments: Mapping[str, str] = {}
     comments_step: str = ""
     commands: Mapping[str, str] = {}
     gate: Mapping[str, str] = {}
     is_shared: bool = False
 
 
-CI_SYSTEMS: Mapping[str, CiSystem] = {
-    "gitlab": CiSystem(
-        "GitLab CI",
-        {"gitlab-review.yml": ".gitlab/diffcourt.yml"},
-        {"gitlab-comments.yml": ".gitlab/diffcourt.yml"},
-        (".gitlab-ci.yml", ".gitlab"),
-        "add to .gitlab-ci.yml: include: [{local: .gitlab/diffcourt.yml}]",
-        "add a project token with the scope api as the protected, masked variable GITLAB_TOKEN",
-    ),
-    "forgejo": CiSystem(
-        "Forgejo Actions",
-        {"forgejo-review.yml": ".forgejo/workflows/diffcourt.yml"},
-        {"forgejo-comments.yml": ".forgejo/workflows/diffcourt.yml"},
-        (".forgejo", ".gitea"),
-        "commit the file, and open a pull request",
-        "add a token with write:issue and write:repository as the secret DIFFCOURT_TOKEN",
-    ),
-    "github": CiSystem(
-        "GitHub Actions",
-        {"github-review.yml": ".github/workflows/diffcourt.yml"},
-        {"github-comments.yml": ".github/workflows/diffcourt-comments.yml"},
-        (".github",),
-        "commit the files to the default branch, and open a pull request",
-        commands={"github-commands.yml": ".github/workflows/diffcourt-commands.yml"},
-        gate={"github-gate.yml": ".github/workflows/diffcourt.yml"},
-    ),
-    "pre-commit": CiSystem(
-        "pre-commit",
-        {"pre-commit.yml": ".pre-commit-config.yaml"},
-        {},
-        (".pre-commit-config.yaml",),
-        "run: pre-commit install --hook-type pre-commit --hook-type pre-push",
-        is_shared=True,
-    ),
-}
+@cache
+def ci_systems() -> Mapping[str, CiSystem]:
+    """The CI systems by name, from ``ci_files.yaml``."""
+    import yaml  # noqa: PLC0415 - only ``init`` needs it
+
+    data = Path(__file__).with_suffix(".yaml").read_bytes()
+    return convert(yaml.safe_load(data), dict[str, CiSystem])
 
 
 def detect_ci(top: Path) -> str | None:
     """The CI system whose files a checkout has; None if there are none."""
-    for name, system in CI_SYSTEMS.items():
+    for name, system in ci_systems().items():
         if any((top / mark).exists() for mark in system.marks):
             return name
     return None
@@ -190,7 +163,7 @@ def make_ci_files(
         InputError: the source is not pinned or holds a credential, or the system does not have
             what is asked for.
     """
-    system = CI_SYSTEMS[ci]
+    system = ci_systems()[ci]
     if comments and not system.comments:
         raise InputError(f"{system.title} reviews before a request exists; use --comments no")
     if commands and not system.commands:

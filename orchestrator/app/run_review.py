@@ -35,7 +35,7 @@ from orchestrator.app.runs.cancellation import refuse_cancelled, watch_cancellat
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.run_progress import record_progress
 from orchestrator.app.runs.verdict_recording import VERDICT
-from orchestrator.app.types import Answer, ReviewOptions, review_options
+from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
 from orchestrator.code_review.change.change_construction import UNCOMMITTED
@@ -289,10 +289,8 @@ def resume_review(
     """
     state_dir = state_directory.state_dir(repo)
     with state_directory.open_run(repo, run_id) as (store, found):
-        kept = review_options(found)
-        diff = state_directory.load_patch(state_dir, found.run_id) if kept["has_diff"] else None
+        options = state_directory.load_options(state_dir, found)
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
-        options = ReviewOptions.of_meta(kept, diff)
         _require_own_spending(options)
         session = ReviewSession(
             found.run_id,

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     **{name: name for name in ("review", "show", "fix", "init", "doctor", "catalog", "mcp")},
-    **{name: name for name in ("approve", "remember", "runs", "view", "stats", "audit", "post")},
+    **{name: name for name in ("approve", "runs", "view", "stats", "audit", "label")},
     "deny": "approve",
-    "comment-command": "comment_command",
-    "label": "label",
+    "post": "posting:post",
+    "comment-command": "posting:comment_command",
     "rubric": "rubric.command",
     **{name: f"documents:{name}" for name in ("export", "schema")},
-    **{name: f"finding_decisions:{name}" for name in ("waive", "dismiss", "override", "feedback")},
+    **{name: f"finding_decisions:{name}" for name in ("waive", "dismiss", "override")},
+    **{name: f"finding_decisions:{name}" for name in ("feedback", "remember")},
     **{name: f"one_run:{name}" for name in ("cancel", "rollback", "trace")},
     **{name: f"resume_and_fork:{name}" for name in ("resume", "fork")},
     **{name: f"service:{name}" for name in ("serve", "work", "queue")},

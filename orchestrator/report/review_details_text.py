@@ -15,16 +15,37 @@ NAME_WIDTH = 28
 
 def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
     """The sections that only ``show`` and ``--verbose`` print."""
+    ruled_out = [
+        f"{one.path}: {one.question} {one.why} ({agent.agent})"
+        for agent in verdict.agents
+        for one in agent.ruled_out
+    ]
+    escalations = [
+        f"{change.agent} (iteration {change.iteration}) {change.from_stage} -> {change.to_stage}: "
+        f"{change.why}"
+        for change in verdict.escalations
+    ]
+    memory = [
+        f"{use.file}: {use.entry}: {use.effect} {', '.join(use.findings)}".rstrip()
+        + (f"; {use.why}" if use.why else "")
+        + (f" ({use.by})" if use.by else "")
+        for use in verdict.memory
+    ]
+    guards = [
+        f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
+        + (f", {ruling.count} times" if ruling.count > 1 else "")
+        for ruling in verdict.guards
+    ]
     return [
         _render_quality(page, verdict),
         _render_agents(page, verdict),
         _render_assignment(page, verdict),
-        _render_ruled_out(page, verdict),
-        _render_escalations(page, verdict),
+        page.section("Looked into and ruled out", list(dict.fromkeys(ruled_out)), rest="    "),
+        page.section("Escalated", escalations),
         _render_iterations(page, verdict),
         _render_guidance(page, verdict),
-        _render_memory(page, verdict),
-        _render_guards(page, verdict),
+        page.section("Memory, as of base", memory, rest="    "),
+        page.section("Guards", guards, rest="    "),
         _render_stop(page, verdict),
         _render_usage(page, verdict),
     ]
@@ -102,26 +123,6 @@ def _render_assignment(page: TextLayout, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _render_escalations(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Every move to another escalation stage, with its reason."""
-    texts = [
-        f"{change.agent} (iteration {change.iteration}) {change.from_stage} -> {change.to_stage}: "
-        f"{change.why}"
-        for change in verdict.escalations
-    ]
-    return page.section("Escalated", texts)
-
-
-def _render_ruled_out(page: TextLayout, verdict: Verdict) -> list[str]:
-    """What agents looked into without a finding."""
-    texts = [
-        f"{one.path}: {one.question} {one.why} ({agent.agent})"
-        for agent in verdict.agents
-        for one in agent.ruled_out
-    ]
-    return page.section("Looked into and ruled out", list(dict.fromkeys(texts)), rest="    ")
-
-
 def _render_iterations(page: TextLayout, verdict: Verdict) -> list[str]:
     """What each iteration added; empty for a single iteration."""
     if len(verdict.iterations) < 2:
@@ -148,27 +149,6 @@ def _render_guidance(page: TextLayout, verdict: Verdict) -> list[str]:
         text += f"; {one.why_not}" if one.why_not else ""
         lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
     return lines
-
-
-def _render_memory(page: TextLayout, verdict: Verdict) -> list[str]:
-    """The entries of the repository's memory that did something; empty without any."""
-    texts = [
-        f"{use.file}: {use.entry}: {use.effect} {', '.join(use.findings)}".rstrip()
-        + (f"; {use.why}" if use.why else "")
-        + (f" ({use.by})" if use.by else "")
-        for use in verdict.memory
-    ]
-    return page.section("Memory, as of base", texts, rest="    ")
-
-
-def _render_guards(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Decisions of the guards; empty without any."""
-    texts = [
-        f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
-        + (f", {ruling.count} times" if ruling.count > 1 else "")
-        for ruling in verdict.guards
-    ]
-    return page.section("Guards", texts, rest="    ")
 
 
 def _render_stop(page: TextLayout, verdict: Verdict) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.app.ci_files import CI_SYSTEMS, detect_ci, make_ci_files
+from orchestrator.app.ci_files import ci_systems, detect_ci, make_ci_files
 from orchestrator.catalog import settings
 from orchestrator.cli.commands.init import NAMES
 from orchestrator.cli.main import main
@@ -29,10 +29,10 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 
 def test_the_command_knows_every_system() -> None:
-    assert set(NAMES) == set(CI_SYSTEMS)
+    assert set(NAMES) == set(ci_systems())
     templates = {
         name
-        for system in CI_SYSTEMS.values()
+        for system in ci_systems().values()
         for name in [*system.review, *system.comments, *system.commands, *system.gate]
     }
     assert templates == set(os.listdir(data_root() / "config" / "ci"))

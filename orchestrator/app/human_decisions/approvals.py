@@ -53,13 +53,6 @@ class PendingCall(Struct, frozen=True):
     request: Mapping[str, Any]
 
 
-class Decided(Struct, frozen=True):
-    """A recorded decision and the call that it is for."""
-
-    pending: PendingCall
-    decision: Decision
-
-
 ACTING_FOR = "DIFFCOURT_ACTING_FOR"
 """The variable that names the person for whom a page started this process."""
 
@@ -155,8 +148,8 @@ def decide_call(
     seconds: float = DEFAULT_VALID_SECONDS,
     who: str = "",
     reason: str = "",
-) -> Decided:
-    """Record a person's decision on a pending call.
+) -> tuple[PendingCall, Decision]:
+    """Record a person's decision on a pending call; returns both.
 
     Args:
         call: the short digest of the request; or the call's key, where the run is named by its id.
@@ -173,7 +166,7 @@ def decide_call(
         RunLocked: a process works on the run.
     """
 
-    async def work(store: RunStore, run: RunMeta) -> Decided:
+    async def work(store: RunStore, run: RunMeta) -> tuple[PendingCall, Decision]:
         async with state_directory.open_soon(store, run.run_id) as journal:
             require_not_ended(journal)
             found = _find_pending(journal, call)
@@ -197,7 +190,7 @@ def decide_call(
                 reason=reason,
             )
             await journal.flush()
-            return Decided(found, decision)
+            return found, decision
 
     with state_directory.open_run(repo, run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -26,7 +26,7 @@ from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
-from orchestrator.app.types import is_readable
+from orchestrator.app.types import ReviewOptions, is_readable, review_options
 from orchestrator.code_review.change.git.index_file import tracks_below
 from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
@@ -311,6 +311,17 @@ def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
             create_file(*at, patch, 0o644, sync=True)
     except OSError as error:
         raise StoreError(f"cannot write {place}: {error.strerror}; free some space") from None
+
+
+def load_options(folder: Path, run: RunMeta) -> ReviewOptions:
+    """The options with which a review was started, with the patch that it reviews.
+
+    Raises:
+        InputError: the run is no review.
+        StoreError: its entry or the patch cannot be read.
+    """
+    kept = review_options(run)
+    return ReviewOptions.of_meta(kept, load_patch(folder, run.run_id) if kept["has_diff"] else None)
 
 
 def load_patch(folder: Path, run_id: str) -> bytes:

@@ -6,7 +6,7 @@ Only one run's rows are in memory at a time. A run with a damaged journal is rep
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,7 +109,6 @@ def summarize(collected: Collected) -> Statistics:
     runs = collected.runs
     days = _grouped(runs, lambda run: _iso(run.started)[:10])
     patterns = _grouped([run for run in runs if run.pattern], lambda run: run.pattern)
-    by_use = sorted(patterns.items(), key=lambda item: (-len(item[1]), item[0]))
     return Statistics(
         since=_iso(collected.since) if collected.since else "",
         until=_iso(collected.until),
@@ -118,7 +117,9 @@ def summarize(collected: Collected) -> Statistics:
         tools=_tools(runs),
         models=_models(runs),
         rules=_rules(runs),
-        patterns=tuple(PatternFigures(name, figures_of(group)) for name, group in by_use),
+        patterns=tuple(
+            PatternFigures(name, figures_of(group)) for name, group in _by_use(patterns)
+        ),
         days=tuple(DayFigures(day, figures_of(group)) for day, group in sorted(days.items())),
         broken=tuple(collected.broken),
     )
@@ -135,7 +136,7 @@ def figures_of(runs: Sequence[RunFacts]) -> Figures:
     tools = [call for run in runs for call in run.tool_calls]
     models = [call for run in runs for call in run.model_calls]
     findings = _count_findings(_newest_findings(runs).values())
-    tokens_in, cached, tokens_out = _tokens(models)
+    tokens_in, _, tokens_out = _tokens(models)
     return Figures(
         runs=len(runs),
         verdicts=_ordered(Counter(run.outcome for run in finished)),
@@ -144,10 +145,7 @@ def figures_of(runs: Sequence[RunFacts]) -> Figures:
         model_calls=len(models),
         model_errors=sum(not call.ok for call in models),
         model_seconds=percentiles(call.seconds for call in models),
-        input_tokens=tokens_in,
-        cached_tokens=cached,
-        output_tokens=tokens_out,
-        cache_share=_ratio(cached, tokens_in),
+        cache_share=_cache_share(models),
         tokens_per_finding=_ratio(tokens_in + tokens_out, findings.found),
         usd_per_review=_ratio(math.fsum(run.usd for run in reviews), len(reviews)),
         resumes=sum(run.resumes for run in runs),
@@ -159,6 +157,7 @@ def figures_of(runs: Sequence[RunFacts]) -> Figures:
         **_states(reviews, finished),
         **_task_figures(runs),
         **_tool_figures(tools),
+        **_token_figures(models),
     )
 
 
@@ -252,6 +251,21 @@ def _tokens(calls: Iterable[ModelCallFact]) -> tuple[int, int, int]:
     )
 
 
+def _token_figures(calls: Iterable[ModelCallFact]) -> dict[str, int]:
+    names = ("input_tokens", "cached_tokens", "output_tokens")
+    return dict(zip(names, _tokens(calls), strict=True))
+
+
+def _cache_share(calls: Iterable[ModelCallFact]) -> float | None:
+    tokens_in, cached, _ = _tokens(calls)
+    return _ratio(cached, tokens_in)
+
+
+def _by_use(groups: Mapping[str, Sequence[T]]) -> list[tuple[str, Sequence[T]]]:
+    """The groups, the largest first."""
+    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
 def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
     groups = defaultdict[str, list[T]](list)
     for item in items:
@@ -272,7 +286,7 @@ def _agents(runs: Sequence[RunFacts]) -> tuple[AgentFigures, ...]:
     found = []
     for name in sorted({*tasks, *models} - {""}, key=lambda name: (-tasks[name], name)):
         called, asked = tools.get(name, []), models.get(name, [])
-        performed, (tokens_in, cached, tokens_out) = _performed(called), _tokens(asked)
+        performed = _performed(called)
         found.append(
             AgentFigures(
                 name=name,
@@ -283,9 +297,7 @@ def _agents(runs: Sequence[RunFacts]) -> tuple[AgentFigures, ...]:
                 tool_calls=len(performed),
                 tool_error_rate=_ratio(_errors(performed), len(performed)),
                 model_calls=len(asked),
-                input_tokens=tokens_in,
-                cached_tokens=cached,
-                output_tokens=tokens_out,
+                **_token_figures(asked),
                 usd=float(usd[name]),
                 usd_per_task=_ratio(usd[name], tasks[name]),
                 model_seconds=percentiles(call.seconds for call in asked),
@@ -304,43 +316,35 @@ def _errors(calls: Iterable[ToolCallFact]) -> int:
 
 def _tools(runs: Sequence[RunFacts]) -> tuple[ToolFigures, ...]:
     calls = _grouped((call for run in runs for call in run.tool_calls), lambda call: call.tool)
-    found = []
-    for name, called in sorted(calls.items(), key=lambda item: (-len(item[1]), item[0])):
-        performed = _performed(called)
-        errors = _errors(performed)
-        found.append(
-            ToolFigures(
-                name=name,
-                calls=len(performed),
-                errors=errors,
-                error_rate=_ratio(errors, len(performed)),
-                declined=sum(call.result == "declined" for call in performed),
-                refused=len(called) - len(performed),
-                seconds=percentiles(call.seconds for call in performed),
-            )
+    return tuple(
+        ToolFigures(
+            name=name,
+            calls=len(performed),
+            errors=_errors(performed),
+            error_rate=_ratio(_errors(performed), len(performed)),
+            declined=sum(call.result == "declined" for call in performed),
+            refused=len(called) - len(performed),
+            seconds=percentiles(call.seconds for call in performed),
         )
-    return tuple(found)
+        for name, called in _by_use(calls)
+        for performed in [_performed(called)]
+    )
 
 
 def _models(runs: Sequence[RunFacts]) -> tuple[ModelFigures, ...]:
     calls = _grouped((call for run in runs for call in run.model_calls), lambda call: call.model)
-    found = []
-    for name, called in sorted(calls.items(), key=lambda item: (-len(item[1]), item[0])):
-        tokens_in, cached, tokens_out = _tokens(called)
-        found.append(
-            ModelFigures(
-                name=name,
-                calls=len(called),
-                errors=sum(not call.ok for call in called),
-                input_tokens=tokens_in,
-                cached_tokens=cached,
-                output_tokens=tokens_out,
-                cache_share=_ratio(cached, tokens_in),
-                usd=math.fsum(call.usd for call in called),
-                seconds=percentiles(call.seconds for call in called),
-            )
+    return tuple(
+        ModelFigures(
+            name=name,
+            calls=len(called),
+            errors=sum(not call.ok for call in called),
+            **_token_figures(called),
+            cache_share=_cache_share(called),
+            usd=math.fsum(call.usd for call in called),
+            seconds=percentiles(call.seconds for call in called),
         )
-    return tuple(found)
+        for name, called in _by_use(calls)
+    )
 
 
 def _newest_findings(runs: Iterable[RunFacts]) -> dict[str, FindingFact]:
@@ -360,7 +364,7 @@ def _rules(runs: Sequence[RunFacts]) -> tuple[RuleFigures, ...]:
             category=next((one.category for one in found if one.category), ""),
             counts=_count_findings(found),
         )
-        for name, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        for name, found in _by_use(groups)
     )
 
 

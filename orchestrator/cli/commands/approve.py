@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         if not pending:
             emit("this run has no pending calls\n", sys.stdout)
         return EXIT_OK
-    decided = decide_call(
+    call, decision = decide_call(
         args.repo,
         args.run_id,
         args.call,
@@ -47,9 +47,8 @@ def run(args: argparse.Namespace) -> int:
         seconds=args.hours * 3600,
         reason=args.reason,
     )
-    outcome = "approved" if decided.decision.approved else "denied"
-    who, call = decided.decision.who, decided.pending
-    emit_line(f"{outcome} by {who} in run {call.run_id}: {_describe(call)}", sys.stdout)
+    outcome = "approved" if decision.approved else "denied"
+    emit_line(f"{outcome} by {decision.who} in run {call.run_id}: {_describe(call)}", sys.stdout)
     emit_line(f"continue with: {resume_command(call.run_id, args.repo)}", sys.stdout)
     return EXIT_OK
 

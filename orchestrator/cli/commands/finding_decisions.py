@@ -1,18 +1,16 @@
-"""``diffcourt waive``, ``dismiss``, ``feedback`` and ``override``: a person's say on findings."""
+"""``diffcourt waive``, ``dismiss``, ``feedback``, ``override``, ``remember``: a say on findings."""
 
 import argparse
 import re
 import sys
 
-from orchestrator.app.human_decisions.finding_feedback import SAID
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.arguments import add_decision, add_repo, add_run, name_of
+from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 _FINDING = re.compile(r"F\d+")
-
-
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -89,6 +87,8 @@ def run_dismiss(args: argparse.Namespace) -> int:
 
 def add_feedback(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``feedback``."""
+    from orchestrator.app.human_decisions.finding_feedback import SAID
+
     parser.add_argument("finding", type=name_of("a finding"))
     parser.add_argument("said", choices=SAID, metavar="WORD")
     parser.add_argument("--run", dest="run_id", default="latest")
@@ -123,4 +123,31 @@ def run_override(args: argparse.Namespace) -> int:
         f"{verdict.override.head[:12]} by {verdict.override.by}: {verdict.override.reason}"
     )
     emit_line(text, sys.stdout)
+    return EXIT_OK
+
+
+def add_remember(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``remember``."""
+    parser.add_argument(
+        "runs", nargs="*", type=name_of("a run (diffcourt runs lists them)"), metavar="RUN"
+    )
+    parser.add_argument("--out", default="-")
+    add_repo(parser)
+
+
+def run_remember(args: argparse.Namespace) -> int:
+    """Write the patch, and say on standard error what it holds."""
+    from orchestrator.app.memory.past_reviews import load_reviews
+    from orchestrator.app.memory.patch import propose_entries
+
+    target = OutputTarget(args.out, "--out")
+    reviews = load_reviews(args.repo, args.runs)
+    change = propose_entries(args.repo, reviews)
+    if change.patch or not target.to_stdout:
+        target.write(change.patch)
+    lines = [*change.notes]
+    if change.patch:
+        lines.append("Read the patch, change what is wrong, git apply it, and commit it to base.")
+    for line in lines:
+        emit_line(line, sys.stderr)
     return EXIT_OK

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_ci(args: argparse.Namespace, top: Path) -> int:
     from orchestrator.app.ci_files import (
-        CI_SYSTEMS,
+        ci_systems,
         detect_ci,
         find_gitlab_stage,
         installed_from,
@@ -57,7 +57,7 @@ def _write_ci(args: argparse.Namespace, top: Path) -> int:
     )
 
     ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
-    system = CI_SYSTEMS[ci]
+    system = ci_systems()[ci]
     if not args.force and not system.is_shared:
         require_new(top, system.review.values())  # before more is asked
     answer = args.comments

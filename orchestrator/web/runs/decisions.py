@@ -115,12 +115,12 @@ class Decisions:
         if not approved and visit.form.get("decision") != "deny":
             raise InputError("choose approve or deny")
         with self._deciding(visit) as repo:
-            decided = decide_call(
+            _, decision = decide_call(
                 repo, run_id, approval, approved=approved, reason=reason,
                 shown=lambda call: str(call.request["tool"]),
             )  # fmt: skip
         done = "Approved" if approved else "Denied"
-        return self._go_on(visit, repo, f"{done} by {decided.decision.who}.")
+        return self._go_on(visit, repo, f"{done} by {decision.who}.")
 
     def answer(self, visit: Visit) -> Response:
         """Answer a question."""

@@ -200,34 +200,9 @@ def render_findings(
         actions=actions,
         location=format_location,
         support=describe_support,
-        words=_list_words,
-        proof=_describe_proof,
+        provers=name_provers,
         patch_lines=render_patch,
         command=fix_command,
         max_findings=MAX_FINDINGS,
         listed_from=LISTED_FROM,
     )
-
-
-def _list_words(finding: Finding) -> list[tuple[str, str]]:
-    """What is known of a finding, by name."""
-    rows = [("Why", finding.detail if not finding.steps else finding.detail.partition("\n")[0])]
-    rows.append(("Fix", finding.fix_suggestion))
-    if finding.because_of is not None:
-        where = f"{finding.because_of.path}:{finding.because_of.line}"
-        rows.append(("Because of", f"{where}  {finding.cause_quote}"))
-    rows += [(f"{one.by} {one.action} it".capitalize(), one.reason) for one in finding.remarks]
-    rows += [(f"But ({one.by})", one.reason) for one in finding.objections]
-    rows.append(("Confirmed by", ", ".join(finding.confirmed_by)))
-    rows.append(("Waiver", finding.waiver))
-    return [(name, words) for name, words in rows if words]
-
-
-def _describe_proof(finding: Finding) -> str:
-    """Who proved a finding's patch, or why nobody did."""
-    assert finding.fix is not None
-    return {
-        "verified": f"by {name_provers(finding)}",
-        "applies": f"not proven: {finding.fix.reason}",
-        "refused": finding.fix.reason,
-    }[finding.fix.state]

@@ -1,0 +1,133 @@
+"""``diffcourt post`` and ``comment-command``: post a verdict, and answer commands in comments."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import count, name_of
+from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import emit_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from orchestrator.code_review.verdict.model import Verdict
+    from orchestrator.posting.answer_command import Handled
+    from orchestrator.posting.post_verdict import Receipt
+
+FORGES = ("github", "gitlab", "forgejo")
+"""Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
+
+
+def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
+    """Add the options that name a forge and a project on it."""
+    parser.add_argument("--to", choices=forges, required=True)
+    parser.add_argument("--project", type=name_of("a project"))
+    parser.add_argument("--url", type=name_of("an address"))
+
+
+def add_post(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``post``."""
+    parser.add_argument("verdict", metavar="FILE")
+    add_forge(parser, FORGES)
+    parser.add_argument("--request", type=count)
+    parser.add_argument("--max-inline", type=count)
+    parser.add_argument("--always-comment", action="store_true")
+    parser.add_argument("--trust-override", action="store_true")
+    parser.add_argument("--suggest-fixes", action="store_true")
+
+
+def run_post(args: argparse.Namespace) -> int:
+    """Post the verdict and print what was read back."""
+    from functools import partial
+    from pathlib import Path
+
+    from orchestrator.app.runs.verdict_files import read_verdict
+    from orchestrator.posting.forge import PostingTarget
+    from orchestrator.posting.post_verdict import make_cleaner, post_verdict
+    from orchestrator.posting.posting_plan import INLINE, plan_posting
+
+    verdict = read_verdict(Path(args.verdict))
+    target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
+    adapter = import_module(f"orchestrator.posting.{args.to}")
+    plan = partial(
+        plan_posting,
+        inline=args.max_inline or INLINE,
+        always_comment=args.always_comment,
+        trust_override=args.trust_override,
+        suggest_fixes=args.suggest_fixes,
+    )
+    receipt = post_verdict(verdict, adapter.open_forge(target), make_cleaner(os.environ), plan)
+    emit_line(_describe(receipt), sys.stdout)
+    return EXIT_OK
+
+
+def _describe(receipt: Receipt) -> str:
+    summary = "the summary" if receipt.summary else "no summary"
+    refused = f"; refused at {', '.join(receipt.refused)}: see the summary"
+    return (
+        f"Posted: the check, {summary}, {receipt.found} of {receipt.wanted} new comments, "
+        f"{receipt.resolved} resolved{refused if receipt.refused else ''}"
+    )
+
+
+def add_comment_command(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``comment_command``."""
+    add_forge(parser, FORGES[:1])
+    parser.add_argument("--event", type=name_of("an event file"))
+    parser.add_argument("--verdict", type=name_of("a verdict"))
+    parser.add_argument("--workflow", default="diffcourt.yml")
+
+
+def run_comment_command(args: argparse.Namespace) -> int:
+    """Carry out the command, print what was done, and set the outputs of the step."""
+    from pathlib import Path
+
+    from orchestrator.app.catalog_listing import shipped_rules
+    from orchestrator.posting.answer_command import Answering, finish_command, start_command
+    from orchestrator.posting.comment_commands import read_comment_event
+    from orchestrator.posting.forge import PostingTarget
+    from orchestrator.posting.github_commands import open_commands
+    from orchestrator.posting.post_verdict import make_cleaner
+
+    name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
+    if not name:
+        raise InputError("give --event FILE, or set GITHUB_EVENT_PATH")
+    event = read_comment_event(name)
+    target = PostingTarget(args.project or "", event.issue.number, args.url or "", os.environ)
+    answering = Answering(open_commands(target, args.workflow), make_cleaner(os.environ))
+    if args.verdict is None:
+        handled = start_command(event, answering)
+    else:
+        verdict = _find_verdict(Path(args.verdict))
+        answering = Answering(answering.forge, answering.clean, shipped_rules())
+        handled = finish_command(event, answering, verdict)
+    _set_outputs(handled, event.issue.number)
+    emit_line(handled.line, sys.stdout)
+    return EXIT_OK
+
+
+def _find_verdict(path: Path) -> Verdict | None:
+    """The verdict, None where the review left none.
+
+    Raises:
+        InputError: it cannot be read, or is no verdict of this version.
+    """
+    from orchestrator.app.runs.verdict_files import read_verdict
+
+    return read_verdict(path) if path.exists() else None
+
+
+def _set_outputs(handled: Handled, request: int) -> None:
+    """Append to the outputs of a step of GitHub Actions, where there is one."""
+    from orchestrator.cli.verdict_outputs import append_outputs
+
+    values = {"command": handled.command, "request": str(request), "head": handled.head}
+    if handled.run_id:
+        values["run-id"] = str(handled.run_id)
+    append_outputs(values, os.environ)
