@@ -98,8 +98,6 @@ def run_serve(args: argparse.Namespace) -> int:
 
 
 _ON_CHANGES = ("retry", "cancel", "park")
-
-
 _ON_ALL = ("drain", "open", "clean")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec.structs import asdict
 
 from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
-from orchestrator.cli.commands.post import FORGES
+from orchestrator.cli.commands.posting import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
     add_items,
