@@ -1,9 +1,9 @@
 """Excerpts of a change's diff, whole or around findings, read from git, without secrets."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import anyio
 from msgspec import Struct
@@ -31,6 +31,7 @@ MAX_DIFF_LINES = 4_000
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
+T = TypeVar("T")
 Kind = Literal["same", "added", "removed"]
 KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
 MARKS = {kind: mark for mark, kind in KINDS.items()}
@@ -65,17 +66,10 @@ class FileExcerpt(Struct, frozen=True):
 
 def read_change(repo: Path | None, verdict: Verdict) -> tuple[FileExcerpt, ...]:
     """The diff of a reviewed change by file; empty if the commits are not available."""
-    commits = _commits_at_hand(repo, verdict)
-    if commits is None:
-        return ()
-    try:
-        return anyio.run(_read_change, repo or Path(), commits)
-    except DiffcourtError:
-        return ()
+    return _read_commits(repo, verdict, _read_change) or ()
 
 
-async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileExcerpt, ...]:
-    git = await Git.open(repo)
+async def _read_change(git: Git, commits: tuple[str, str]) -> tuple[FileExcerpt, ...]:
     options = (*PLAIN_DIFF, "--no-renames")
     names = await git.run("diff", "--name-only", "-z", *options, *commits)
     paths = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
@@ -90,42 +84,44 @@ async def _read_change(repo: Path, commits: tuple[str, str]) -> tuple[FileExcerp
     return tuple(found)
 
 
-def _commits_at_hand(repo: Path | None, verdict: Verdict) -> tuple[str, str] | None:
-    """Base and head; None if the change is not between commits or there is no repository."""
-    commits = verdict.change.base, verdict.change.head
-    if not all(map(_COMMIT.fullmatch, commits)):
+def _read_commits(
+    repo: Path | None, verdict: Verdict, read: Callable[[Git, tuple[str, str]], Awaitable[T]]
+) -> T | None:
+    """What is read of base and head; None if they are no commits, or are not in the repository.
+
+    A page without excerpts is better than none.
+    """
+    commits, place = (verdict.change.base, verdict.change.head), repo or Path()
+    if not all(map(_COMMIT.fullmatch, commits)) or not state_directory.inside_repository(place):
         return None
-    return commits if state_directory.inside_repository(repo or Path()) else None
+
+    async def work() -> T:
+        return await read(await Git.open(place), commits)
+
+    try:
+        return anyio.run(work)
+    except DiffcourtError:
+        return None
 
 
 def read_excerpts(repo: Path | None, verdict: Verdict) -> Mapping[str, Sequence[ExcerptLine]]:
     """Id of an open finding → the diff around it; empty if the commits are not available."""
-    commits = _commits_at_hand(repo, verdict)
-    if commits is None:
-        return {}
     by_path: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         if finding.state == "open" and len(by_path) < MAX_FILES:
             by_path.setdefault(finding.path, []).append(finding)
-    try:
-        return anyio.run(_read, repo or Path(), commits, by_path)
-    except DiffcourtError:  # a page without excerpts is better than none
-        return {}
 
+    async def read(git: Git, commits: tuple[str, str]) -> dict[str, Sequence[ExcerptLine]]:
+        found: dict[str, Sequence[ExcerptLine]] = {}
+        for path, findings in by_path.items():
+            options = (*PLAIN_DIFF, f"-U{AROUND}", "--no-renames")
+            text = await git.run("diff", *options, *commits, "--", path)
+            lines = _without_secrets(path, list(_parse(text.decode("utf-8", "surrogateescape"))))
+            for finding in findings:
+                found[finding.id] = _around(finding, lines)
+        return found
 
-async def _read(
-    repo: Path, commits: tuple[str, str], by_path: Mapping[str, Sequence[Finding]]
-) -> dict[str, Sequence[ExcerptLine]]:
-    git = await Git.open(repo)
-    base, head = commits
-    found: dict[str, Sequence[ExcerptLine]] = {}
-    for path, findings in by_path.items():
-        options = (*PLAIN_DIFF, f"-U{AROUND}", "--no-renames")
-        text = await git.run("diff", *options, base, head, "--", path)
-        lines = _without_secrets(path, list(_parse(text.decode("utf-8", "surrogateescape"))))
-        for finding in findings:
-            found[finding.id] = _around(finding, lines)
-    return found
+    return _read_commits(repo, verdict, read) or {}
 
 
 def _parse(diff: str) -> Iterator[ExcerptLine]:

@@ -61,6 +61,10 @@ class InstallationCheck(Struct, frozen=True):
     remedy: str = ""
 
 
+Found = tuple[Status, str] | tuple[Status, str, str]
+"""Status, detail and remedy of a check."""
+
+
 async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[InstallationCheck]:
     """All checks, in the order in which a review needs them."""
     start = repo or Path()
@@ -69,7 +73,7 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     return [
         await _guarded("git", _check_git),
         await _guarded("analyzers", _check_analyzers),
-        _check_sandbox(sandbox),
+        await _guarded("sandbox", partial(_check_sandbox, sandbox)),
         await _guarded("cache", partial(_check_cache, start)),
         await _guarded("state", partial(_check_state, start)),
         await _guarded("default branch", partial(_check_default_branch, start)),
@@ -78,25 +82,21 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
     ]
 
 
-async def _guarded(
-    name: str, check: Callable[[], Awaitable[InstallationCheck]]
-) -> InstallationCheck:
+async def _guarded(name: str, check: Callable[[], Awaitable[Found]]) -> InstallationCheck:
     """A check's result; an exception in it is a failed check."""
     try:
-        return await check()
+        return InstallationCheck(name, *(await check()))
     except (DiffcourtError, OSError, sqlite3.Error) as error:
         problem, _, remedy = str(error).partition("; ")
         return InstallationCheck(name, "failed", problem, remedy or f"correct this: {problem}")
 
 
-async def _check_git() -> InstallationCheck:
+async def _check_git() -> Found:
     version, minimum = await check_git_version(), ".".join(map(str, MINIMUM))
-    return InstallationCheck(
-        "git", "ok", f"{version} in {find_git()} ({minimum} or later is needed)"
-    )
+    return "ok", f"{version} in {find_git()} ({minimum} or later is needed)"
 
 
-async def _check_analyzers() -> InstallationCheck:
+async def _check_analyzers() -> Found:
     programs = [make(()).program for make in (Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos)]
     found, missing, old = [], [], []
     for program in (*programs, RIPGREP):
@@ -114,16 +114,15 @@ async def _check_analyzers() -> InstallationCheck:
     problems = [*missing, *old]
     detail = ", ".join([*(text for _, text in problems), *found])
     if not problems:
-        return InstallationCheck("analyzers", "ok", detail)
+        return "ok", detail
     remedy = f"run: {install_command(ANALYZERS, *(package for package, _ in problems))}"
-    return InstallationCheck("analyzers", "failed" if missing else "note", detail, remedy)
+    return "failed" if missing else "note", detail, remedy
 
 
-async def _check_configured_analyzers(start: Path) -> InstallationCheck:
+async def _check_configured_analyzers(start: Path) -> Found:
     """Whether the programs of the configuration on disk are installed; no detail without any."""
-    name = "your analyzers"
     if list_catalog(start).problems:
-        return InstallationCheck(name, "ok", "")  # reported by the check of the configuration
+        return "ok", ""  # reported by the check of the configuration
     settings = read_catalog(read_layers_on_disk(start)).settings
     found, missing, lines = [], [], []
     for key, program in settings.programs.items():
@@ -135,35 +134,34 @@ async def _check_configured_analyzers(start: Path) -> InstallationCheck:
             lines.append(_install_line(program.command[0]))
     detail = ", ".join([*missing, *found])
     if not missing:
-        return InstallationCheck(name, "ok", detail)
+        return "ok", detail
     remedy = (
         f"{'; '.join(dict.fromkeys(lines))}; or remove it from `analyzers` or `typecheck` in "
         ".diffcourt/config/defaults.yaml"
     )
-    return InstallationCheck(name, "failed", detail, remedy)
+    return "failed", detail, remedy
 
 
-async def _check_tests(start: Path) -> InstallationCheck:
+async def _check_tests(start: Path) -> Found:
     """Whether one of the project's tests runs in the sandbox; no detail if base configures none."""
-    name = "tests"
     if not inside_repository(start) or list_catalog(start).problems:
-        return InstallationCheck(name, "ok", "")
+        return "ok", ""
     found = await find_default_branch(await Git.open(start))
     tests = read_catalog(read_layers_on_disk(start)).settings.tests
     if found is None or tests is None:
-        return InstallationCheck(name, "ok", "")
+        return "ok", ""
     try:
         project = await project_tests(start, found[1], tests)
         if not (path := project.smallest()):
-            return InstallationCheck(name, "note", f"{found[0]} has no test file to try")
+            return "note", f"{found[0]} has no test file to try"
         end, code = await project.run(path, {})
     except SandboxError as error:
-        return InstallationCheck(name, "note", f"not tried: {error}")
+        return "note", f"not tried: {error}"
     runner, said = project.single.runner.name, " ".join(end.message.split())[-200:]
     if code == 0:
-        return InstallationCheck(name, "ok", f"{runner} ran {path} of {found[0]} in the sandbox")
+        return "ok", f"{runner} ran {path} of {found[0]} in the sandbox"
     remedy = "correct `tests` in .diffcourt/config/defaults.yaml: what it needs goes into reads"
-    return InstallationCheck(name, "note", f"{runner} fails {path} of {found[0]}: {said}", remedy)
+    return "note", f"{runner} fails {path} of {found[0]}: {said}", remedy
 
 
 def _install_line(program: str) -> str:
@@ -181,61 +179,50 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part]
 
 
-def _check_sandbox(report: SandboxReport) -> InstallationCheck:
+async def _check_sandbox(report: SandboxReport) -> Found:
     if not report.level:
-        return InstallationCheck(
-            "sandbox", "failed", report.reason, report.hint or "see docs/sandbox.md"
-        )
+        return "failed", report.reason, report.hint or "see docs/sandbox.md"
     reason = f" ({report.reason})" if report.reason else ""
     if report.refusal:
         problem = f"{report.level} refuses every program: {report.refusal}"
-        return InstallationCheck("sandbox", "failed", problem, report.hint or "see docs/sandbox.md")
+        return "failed", problem, report.hint or "see docs/sandbox.md"
     tried = f"{report.level}{reason}; a program ran in it"
     status: Status = "note" if report.level == "none" or report.hint else "ok"
-    return InstallationCheck("sandbox", status, tried, report.hint)
+    return status, tried, report.hint
 
 
-async def _check_cache(start: Path) -> InstallationCheck:
+async def _check_cache(start: Path) -> Found:
     directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
     if directory is None:
-        return InstallationCheck(
-            "cache", "note", "none: there is no home directory", "set XDG_CACHE_HOME"
-        )
+        return "note", "none: there is no home directory", "set XDG_CACHE_HOME"
     outside = repo_root(start) if inside_repository(start) else directory / "no-repository"
     with open_result_cache(directory, outside=outside) as cache:
         if cache is None:
             problem = (
                 f"not used: {directory} is in the repository, or not writable, or others may write"
             )
-            return InstallationCheck(
-                "cache", "note", problem, "correct that, or set XDG_CACHE_HOME"
-            )
+            return "note", problem, "correct that, or set XDG_CACHE_HOME"
         size = (directory / CACHE_FILE).stat().st_size / 1e6
-    return InstallationCheck("cache", "ok", f"{directory}, writable, {size:.1f} MB")
+    return "ok", f"{directory}, writable, {size:.1f} MB"
 
 
-async def _check_state(start: Path) -> InstallationCheck:
+async def _check_state(start: Path) -> Found:
     if not inside_repository(start):
-        return InstallationCheck(
-            "state", "note", OUTSIDE, "run it in a repository, or name one: --repo"
-        )
-    return InstallationCheck("state", "ok", f"{state_dir(start)}, writable")
+        return "note", OUTSIDE, "run it in a repository, or name one: --repo"
+    return "ok", f"{state_dir(start)}, writable"
 
 
-async def _check_default_branch(start: Path) -> InstallationCheck:
-    name = "default branch"
+async def _check_default_branch(start: Path) -> Found:
     if not inside_repository(start):
-        return InstallationCheck(name, "note", OUTSIDE)
+        return "note", OUTSIDE
     found = await find_default_branch(await Git.open(start))
     if found is None:
-        return InstallationCheck(
-            name, "note", "none found", "name one for each review: --base BRANCH"
-        )
-    return InstallationCheck(name, "ok", f"{found[0]}, at {found[1][:12]}")
+        return "note", "none found", "name one for each review: --base BRANCH"
+    return "ok", f"{found[0]}, at {found[1][:12]}"
 
 
-async def _check_configuration(start: Path) -> InstallationCheck:
+async def _check_configuration(start: Path) -> Found:
     if problems := list_catalog(start).problems:
         remedy = "correct that file; `diffcourt catalog` lists every error"
-        return InstallationCheck("configuration", "failed", str(problems[0]), remedy)
-    return InstallationCheck("configuration", "ok", "no errors")
+        return "failed", str(problems[0]), remedy
+    return "ok", "no errors"

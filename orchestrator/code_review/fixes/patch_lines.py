@@ -7,25 +7,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from orchestrator.code_review.change.numbered_diff import HunkLine
 from orchestrator.code_review.change.patch.unified_diff import PatchHunk
 from orchestrator.code_review.fixes.patches import FileHunks, PatchRefused, read_patch
 from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding
-
-
-class PatchRow(Struct, frozen=True):
-    """A line of a patch.
-
-    Attributes:
-        mark: `` ``, ``-`` or ``+``.
-        old, new: 1-based line without and with the patch; 0 if the line is not there.
-        text: with its line end, which the last line of a file may lack.
-    """
-
-    mark: str
-    old: int
-    new: int
-    text: str
 
 
 class PatchedLines(Struct, frozen=True):
@@ -54,13 +40,13 @@ def patched_files(fix: Fix | None) -> list[FileHunks]:
         return []
 
 
-def hunk_rows(hunk: PatchHunk) -> Iterator[PatchRow]:
-    """The lines of a hunk with their numbers."""
+def hunk_rows(hunk: PatchHunk) -> Iterator[HunkLine]:
+    """The lines of a hunk with their numbers and line ends, which a file's last one may lack."""
     old, new = hunk.old_start + (not hunk.old_count), hunk.new_start + (not hunk.new_count)
     for marker, text in hunk.lines:
         mark = marker.decode()
-        shown = text.decode("utf-8", "surrogateescape")
-        yield PatchRow(mark, old if mark != "+" else 0, new if mark != "-" else 0, shown)
+        shown = mark + text.decode("utf-8", "surrogateescape")
+        yield HunkLine(mark, old if mark != "+" else 0, new if mark != "-" else 0, shown)
         old, new = old + (mark != "+"), new + (mark != "-")
 
 
@@ -71,9 +57,9 @@ def changed_span(hunk: PatchHunk) -> PatchedLines | None:
     none.
     """
     rows = list(hunk_rows(hunk))
-    changed = [place for place, row in enumerate(rows) if row.mark != " "]
+    changed = [place for place, row in enumerate(rows) if row.sign != " "]
     first, last = changed[0], changed[-1]
-    marks = {row.mark for row in rows[first : last + 1]}
+    marks = {row.sign for row in rows[first : last + 1]}
     if not {" ", "-"} & marks or not {" ", "+"} & marks:
         if first:
             first -= 1
@@ -82,7 +68,7 @@ def changed_span(hunk: PatchHunk) -> PatchedLines | None:
         else:
             return None
     part = rows[first : last + 1]
-    old, new = (tuple(row.text for row in part if row.mark != mark) for mark in ("+", "-"))
+    old, new = (tuple(row.text for row in part if row.sign != mark) for mark in ("+", "-"))
     return PatchedLines(next(row.old for row in part if row.old), old, new)
 
 

@@ -70,7 +70,7 @@ def render_patch(finding: Finding) -> Markup:
     for file in files:
         rows = [row for hunk in file.hunks for row in hunk_rows(hunk)]
         lines = [
-            ExcerptLine(KINDS[row.mark], row.old, row.new, row.text.removesuffix("\n"))
+            ExcerptLine(KINDS[row.sign], row.old, row.new, row.text.removesuffix("\n"))
             for row in rows[:MAX_ROWS]
         ]
         if len(files) > 1:
