@@ -16,6 +16,7 @@ from orchestrator.app.memory.waiver_files import (
     ListFile,
     append_entry,
     describe_finding,
+    entry_lines,
     open_finding,
     read_last_day,
     render_entry,
@@ -163,17 +164,8 @@ def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:
 
 def _fields(dismissal: Dismissal) -> Iterator[str]:
     """The lines of an entry, without fields that have their defaults."""
-    plain: dict[str, object] = {
-        "fingerprint": dismissal.fingerprint,
-        "rule": dismissal.rule,
-        "paths": None if dismissal.paths == ("**",) else list(dismissal.paths),
-        "why": dismissal.why,
-        "by": dismissal.by,
-        "recorded_by": dismissal.recorded_by,
-    }
-    yield from (f"{name}: {json.dumps(value)}" for name, value in plain.items() if value)
-    days = {"on": dismissal.on, "until": dismissal.until}
-    yield from (f"{name}: {day}" for name, day in days.items() if day)
+    names = ("fingerprint", "rule", "paths", "why", "by", "recorded_by", "on", "until")
+    yield from entry_lines(dismissal, names)
     if (about := dismissal.about) is not None:
         yield "about:"
         for name in about.__struct_fields__:

@@ -1,7 +1,7 @@
 """Adds waivers and dismissals to a repository's files without changing their other text."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -58,17 +58,6 @@ WAIVER_FILE = ListFile(
 )
 
 
-class NewWaiver(Struct, frozen=True):
-    """A waiver to be written.
-
-    Attributes:
-        comment: the finding in words, for readers of the file.
-    """
-
-    waiver: Waiver
-    comment: str = ""
-
-
 def find_finding(verdict: Verdict, finding_id: str) -> Finding:
     """A finding of a verdict by its id or fingerprint.
 
@@ -100,15 +89,15 @@ def open_finding(verdict: Verdict, finding_id: str, by: str) -> Finding:
 
 def waiver_of_finding(
     verdict: Verdict, finding_id: str, why: str, by: str, until: str
-) -> NewWaiver:
-    """A waiver of one finding of a run, by its fingerprint and path.
+) -> tuple[Waiver, str]:
+    """A waiver of one finding of a run, by its fingerprint and path, and the finding in words.
 
     Raises:
         InputError: the verdict has no such open finding.
     """
     finding = open_finding(verdict, finding_id, by)
     waiver = make_waiver(why, by, until, fingerprint=finding.fingerprint, paths=(finding.path,))
-    return NewWaiver(waiver, describe_finding(finding))
+    return waiver, describe_finding(finding)
 
 
 def describe_finding(finding: Finding) -> str:
@@ -155,20 +144,23 @@ def make_waiver(
     )
 
 
-def add_waiver(repo: Path | None, new: NewWaiver) -> str:
+def add_waiver(repo: Path | None, new: Waiver, comment: str = "") -> str:
     """Append a waiver to the file in the work tree; returns the text that was added.
+
+    Args:
+        comment: the finding in words, for readers of the file.
 
     Raises:
         InputError: it is waived already, or the file cannot be extended.
     """
 
     def same(other: Waiver) -> bool:
-        return _subject(other) == _subject(new.waiver) and (
-            other.until is None or other.until == new.waiver.until
-        )
+        subjects = {(one.rule, one.fingerprint, one.paths) for one in (other, new)}
+        return len(subjects) == 1 and other.until in {None, new.until}
 
-    entry = render_entry(_fields(new.waiver), new.comment)
-    append_entry(repo, WAIVER_FILE, new.waiver, entry, same)
+    names = ("rule", "fingerprint", "paths", "why", "by", "until")
+    entry = render_entry(entry_lines(new, names), comment)
+    append_entry(repo, WAIVER_FILE, new, entry, same)
     return entry
 
 
@@ -214,20 +206,12 @@ def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
     return after
 
 
-def _subject(waiver: Waiver) -> tuple[object, ...]:
-    return waiver.rule, waiver.fingerprint, waiver.paths
-
-
-def _fields(waiver: Waiver) -> Iterator[str]:
-    named = {"rule": waiver.rule, "fingerprint": waiver.fingerprint}
-    yield from (f"{name}: {json.dumps(value)}" for name, value in named.items() if value)
-    if waiver.paths != ("**",):
-        yield f"paths: {json.dumps(list(waiver.paths))}"
-    yield f"why: {json.dumps(waiver.why)}"
-    if waiver.by:
-        yield f"by: {json.dumps(waiver.by)}"
-    if waiver.until:
-        yield f"until: {waiver.until}"
+def entry_lines(entry: Waiver, names: Iterable[str]) -> Iterator[str]:
+    """The lines of an entry, without fields that have their defaults."""
+    for name in names:
+        value = getattr(entry, name)
+        if value and value != ("**",):
+            yield f"{name}: {value if isinstance(value, date) else json.dumps(value)}"
 
 
 def render_entry(fields: Iterator[str], comment: str) -> str:

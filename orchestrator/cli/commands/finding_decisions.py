@@ -27,22 +27,20 @@ def run_waive(args: argparse.Namespace) -> int:
     from orchestrator.app.catalog_listing import list_rules
     from orchestrator.app.memory.waiver_files import (
         NAME,
-        NewWaiver,
         add_waiver,
         make_waiver,
         waiver_of_finding,
     )
     from orchestrator.app.runs.stored_runs import load_verdict
 
+    comment, reason = "", (args.why, args.by, args.until)
     if _FINDING.fullmatch(args.target):
         if args.paths:
             raise InputError("--path is for a rule or a fingerprint; a finding has its own path")
         verdict = load_verdict(args.repo, args.run_id)
-        new = waiver_of_finding(verdict, args.target, args.why, args.by, args.until)
+        waiver, comment = waiver_of_finding(verdict, args.target, *reason)
     elif _FINGERPRINT.fullmatch(args.target):
-        new = NewWaiver(
-            make_waiver(args.why, args.by, args.until, fingerprint=args.target, paths=args.paths)
-        )
+        waiver = make_waiver(*reason, fingerprint=args.target, paths=args.paths)
     else:
         known = {rule.id for rule in list_rules(args.repo)}
         if args.target not in known and not args.target.startswith("import."):
@@ -50,10 +48,8 @@ def run_waive(args: argparse.Namespace) -> int:
                 f"{args.target} is not a finding (F3), fingerprint (16 digits) or rule; "
                 "diffcourt catalog --rules lists the rules"
             )
-        new = NewWaiver(
-            make_waiver(args.why, args.by, args.until, rule=args.target, paths=args.paths)
-        )
-    entry = add_waiver(args.repo, new)
+        waiver = make_waiver(*reason, rule=args.target, paths=args.paths)
+    entry = add_waiver(args.repo, waiver, comment)
     emit(f"{entry}Added to {NAME}; it takes effect once it is in the base branch.\n", sys.stdout)
     return EXIT_OK
 

@@ -66,37 +66,18 @@ def overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
     if not total.runs:
         return
     stops = {reason: count for reason, count in total.stops.items() if reason != "done"}
-    yield (
-        "Verdicts",
-        [*_counted(total.verdicts), *(f"{n:,} stopped by {why}" for why, n in stops.items())],
-    )
+    stopped = [f"{count:,} stopped by {why}" for why, count in stops.items()]
+    yield "Verdicts", [*_counted(total.verdicts), *stopped]
     yield "Tasks", list(_tasks(total))
     refused = sum(total.tool_refusals.values())
-    yield (
-        "Tools",
-        [
-            f"{total.tool_calls:,} calls",
-            f"{percent(total.tool_error_rate)} failed",
-            f"{refused:,} refused" if refused else "",
-        ],
-    )
+    calls = [f"{total.tool_calls:,} calls", f"{percent(total.tool_error_rate)} failed"]
+    yield "Tools", [*calls, f"{refused:,} refused" if refused else ""]
     if total.input_tokens:
-        yield (
-            "Tokens",
-            [
-                f"{tokens(total.input_tokens)} in, {percent(total.cache_share)} of it cached",
-                f"{tokens(total.output_tokens)} out",
-                f"{tokens(total.tokens_per_finding)} a finding",
-            ],
-        )
-        yield (
-            "Cost",
-            [
-                dollars(total.usd),
-                f"{dollars(total.usd_per_review)} a review",
-                f"{dollars(total.usd_per_task)} a task",
-            ],
-        )
+        cached = f"{tokens(total.input_tokens)} in, {percent(total.cache_share)} of it cached"
+        out, each = tokens(total.output_tokens), tokens(total.tokens_per_finding)
+        yield "Tokens", [cached, f"{out} out", f"{each} a finding"]
+        review, task = dollars(total.usd_per_review), dollars(total.usd_per_task)
+        yield "Cost", [dollars(total.usd), f"{review} a review", f"{task} a task"]
     yield "Time", list(_times(total))
     findings = total.findings
     became = [f"{getattr(findings, name):,} {name}" for name in _FATES if getattr(findings, name)]

@@ -82,7 +82,7 @@ class FindingActions:
         with acting_for(person):
             if visit.form.get("decision") == "waive":
                 name = NAME
-                add_waiver(repo, waiver_of_finding(verdict, finding_id, why, by, until))
+                add_waiver(repo, *waiver_of_finding(verdict, finding_id, why, by, until))
             else:
                 name = DISMISSAL_FILE.name
                 chosen = visit.form.get("scope", "finding")
