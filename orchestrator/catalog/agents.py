@@ -9,12 +9,7 @@ from msgspec.structs import asdict, replace
 from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.model_config import DEFAULT_STAGE, ModelsConfig
 from orchestrator.catalog.playbook_steps import FILES_COVERED, iter_tool_names, name_analyzers
-from orchestrator.catalog.yaml_validation import (
-    Markdown,
-    convert_node,
-    describe_unknown_name,
-    split_front_matter,
-)
+from orchestrator.catalog.yaml_validation import Markdown, describe_unknown_name, read_page
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, PositiveInt, Strict
 from orchestrator.engine.model_routing import HUMAN
@@ -107,21 +102,16 @@ class KnownNames(Struct, frozen=True):
 
 def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> AgentSpec | None:
     """Read one agent; None when it has errors, which are added to ``errors``."""
-    try:
-        page = split_front_matter(file.data, file.display_path)
-    except ConfigError as error:
-        errors.append(error)
+    read = read_page(AgentFrontMatter, file.data, file.display_path, errors)
+    if read is None:
         return None
-    found: list[ConfigError] = []
-    head = convert_node(AgentFrontMatter, page.head, found)
-    if head is not None:
-        found += _find_errors(file, page, head, known)
-        found += _check_skills(page, head, known)
-        # A repository's own list of stages may lack some that the shipped agents name.
-        if known.models is not None and file.display_path != file.path:
-            found += _check_stages(page, head, known.models)
+    page, head = read
+    found = [*_find_errors(file, page, head, known), *_check_skills(page, head, known)]
+    # A repository's own list of stages may lack some that the shipped agents name.
+    if known.models is not None and file.display_path != file.path:
+        found += _check_stages(page, head, known.models)
     errors += found
-    if head is None or found:
+    if found:
         return None
     tools = head.granted_tools(known.analyzers)
     own = _with_analyzers(

@@ -9,7 +9,7 @@ from msgspec import Meta
 from orchestrator.catalog.data_file_layers import Layer, find_versions
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.catalog.verdict_policy import Waiver
-from orchestrator.catalog.yaml_validation import convert_node, read_yaml, split_front_matter
+from orchestrator.catalog.yaml_validation import read_page, read_yaml
 from orchestrator.data_directories import DISMISSED, PREFERENCES
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.errors import ConfigError
@@ -111,13 +111,7 @@ def read_memory(layers: Sequence[Layer], errors: list[ConfigError]) -> tuple[Wai
         except ConfigError as error:
             errors.append(error)
     for file in find_versions(layers, PREFERENCES):
-        if not file.data.startswith(_FRONT):
-            continue
-        try:
-            head = split_front_matter(file.data, file.display_path).head
-        except ConfigError as error:
-            errors.append(error)
-            continue
-        if front := convert_node(PreferencesFrontMatter, head, errors):
-            found += front.rules
+        if file.data.startswith(_FRONT):
+            front = read_page(PreferencesFrontMatter, file.data, file.display_path, errors)
+            found += front[1].rules if front else ()
     return tuple(found)

@@ -21,12 +21,7 @@ from orchestrator.catalog.playbook_steps import (
     read_sections,
     read_steps,
 )
-from orchestrator.catalog.yaml_validation import (
-    Markdown,
-    convert_node,
-    describe_unknown_name,
-    split_front_matter,
-)
+from orchestrator.catalog.yaml_validation import Markdown, describe_unknown_name, read_page
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.types import Skill, SkillRequirements, SkillScope
@@ -55,20 +50,15 @@ def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skil
 
     A step may name tools, and a topic for all analyzers of it.
     """
-    try:
-        page = split_front_matter(file.data, file.display_path)
-    except ConfigError as error:
-        errors.append(error)
+    read = read_page(SkillFrontMatter, file.data, file.display_path, errors)
+    if read is None:
         return None
-    found: list[ConfigError] = []
-    head = convert_node(SkillFrontMatter, page.head, found)
-    if head is not None:
-        found += _check_front_matter(file, page, head, known)
-        names = {*known.tools, *known.analyzers}
-        is_pack = PACK_FOR in head.metadata
-        found += _check_pack(page, head) if is_pack else _check_body(page, names)
+    page, head = read
+    found = _check_front_matter(file, page, head, known)
+    names = {*known.tools, *known.analyzers}
+    found += _check_pack(page, head) if PACK_FOR in head.metadata else _check_body(page, names)
     errors += found
-    if head is None or found:
+    if found:
         return None
     content = {"head": to_builtins(head), "text": page.body}
     named = frozenset(iter_tool_names(page.body))

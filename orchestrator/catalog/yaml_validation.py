@@ -94,6 +94,19 @@ def split_front_matter(data: bytes, name: str) -> Markdown:
     return Markdown(head, "\n".join(lines[start:]).strip(), start + 1)
 
 
+def read_page(
+    model: type[T], data: bytes, name: str, errors: list[ConfigError]
+) -> tuple[Markdown, T] | None:
+    """A Markdown file and its front matter as a struct; None, and ``errors`` filled, else."""
+    try:
+        page = split_front_matter(data, name)
+    except ConfigError as error:
+        errors.append(error)
+        return None
+    head = convert_node(model, page.head, errors)
+    return None if head is None else (page, head)
+
+
 def convert_node(model: type[T], node: YamlNode, errors: list[ConfigError]) -> T | None:
     """Convert a tree to a struct.
 

@@ -26,7 +26,7 @@ from orchestrator.code_review.agents import (
 from orchestrator.code_review.agents.files_read import files_read, hunks_read
 from orchestrator.code_review.agents.skill_requirements import skill_requirements
 from orchestrator.code_review.agents.uncalled_analyzers import run_uncalled_analyzers
-from orchestrator.code_review.findings import examined_files, reading_depth, waivers
+from orchestrator.code_review.findings import reading_depth, waivers
 from orchestrator.code_review.findings.carried_findings import place_claims, settled_by, targets_of
 from orchestrator.code_review.findings.dismissals import place_dismissals, reported_paths
 from orchestrator.code_review.findings.evidence_from_journal import (
@@ -152,7 +152,7 @@ async def _synthesize(
         memory=describe_memory(findings, policy, paths, day),
         checked=checked,
         skipped=reading_depth.add_unread(
-            examined_files.list_skipped(
+            reading_depth.list_skipped(
                 state.given.workspace,
                 calls,
                 team,

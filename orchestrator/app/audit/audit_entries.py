@@ -44,10 +44,10 @@ class AuditEntry(Struct, frozen=True):
     key: str
     who: str
     what: str
-    level: str
-    authority: str
-    outcome: str
-    refused: bool
+    level: str = ""
+    authority: str = ""
+    outcome: str = ""
+    refused: bool = False
 
 
 class AuditTrail(Struct, frozen=True):
@@ -70,12 +70,14 @@ def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
             case Data():
                 continue
             case SignedHead() as head:
-                yield _entry(row, what=f"signed rows 1 to {row.seq - 1}", by=f"key {head.key}")
+                what, by = f"signed rows 1 to {row.seq - 1}", f"key {head.key}"
+                yield AuditEntry(row.seq, row.at, row.key, HARNESS, what, authority=by)
             case Note() as note:
                 key = Key.parse(row.key)
                 if key.part == APPROVAL:
                     said_by[key.subject] = note.who
-                yield _entry(row, what=_describe_note(row, key, note))
+                what = _describe_note(row, key, note)
+                yield AuditEntry(row.seq, row.at, row.key, HARNESS, what)
             case body:
                 this = row, body, said_by.get(row.key, "")
                 start = begun.pop(row.key, this)
@@ -87,21 +89,6 @@ def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
                 begun[row.key] = this
     for start in begun.values():
         yield _effect(start, None, "not ended")
-
-
-def _entry(row: Row, *, what: str, by: str = "") -> AuditEntry:
-    """What the program itself recorded."""
-    return AuditEntry(
-        row=row.seq,
-        at=row.at,
-        key=row.key,
-        who=HARNESS,
-        what=what,
-        level="",
-        authority=by,
-        outcome="",
-        refused=False,
-    )
 
 
 def _describe_note(row: Row, key: Key, note: Note) -> str:

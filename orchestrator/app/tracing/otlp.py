@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PATH = "v1/traces"
+_MISSING = f"traces need the OpenTelemetry SDK; run: {install_command('otel')}"
 BATCH = 256
 """Spans of a request."""
 
@@ -69,9 +70,7 @@ class Collector:
             # Optional, and its import takes half a second.
             from opentelemetry.exporter.otlp.proto.http import trace_exporter  # noqa: PLC0415
         except ImportError:
-            raise InputError(
-                f"traces need the OpenTelemetry SDK; run: {install_command('otel')}"
-            ) from None
+            raise InputError(_MISSING) from None
         self.url = url
         self._exporter: OTLPSpanExporter = trace_exporter.OTLPSpanExporter(
             endpoint=url, timeout=TIMEOUT
@@ -151,9 +150,7 @@ def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
         from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
         from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans  # noqa: PLC0415
     except ImportError:
-        raise InputError(
-            f"traces need the OpenTelemetry SDK; run: {install_command('otel')}"
-        ) from None
+        raise InputError(_MISSING) from None
     message = encode_spans([_readable(trace, span) for span in spans])
     document: dict[str, Any] = MessageToDict(message, use_integers_for_enums=True)
     by_id = {span.span_id: span for span in spans}

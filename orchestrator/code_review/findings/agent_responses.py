@@ -89,16 +89,6 @@ async def response_error(
     find: Callable[[str], FindingTarget | None],
 ) -> str:
     """Why a response has no effect, for its agent and the reader; empty if it has one."""
-    error = await _error(sources, agent, response, find)
-    return f"{response.action} of {response.finding}: {error}" if error else ""
-
-
-async def _error(
-    sources: CitableSources,
-    agent: str,
-    response: FindingResponse,
-    find: Callable[[str], FindingTarget | None],
-) -> str:
     target, action = find(response.finding), response.action
     if target is None:
         return f"there is no finding {response.finding!r}"
@@ -160,10 +150,10 @@ async def collect_responses(
             merged = known.get(names.get(response.finding, response.finding))
             if response.action == "dispute" and merged:
                 key = report.agent, response.reason
-                bare = error.partition(": ")[2]
-                found.disputes.setdefault(merged.fingerprint, {})[key] = response, bare
+                found.disputes.setdefault(merged.fingerprint, {})[key] = response, error
             elif error:
-                found.note(report.iteration, report.agent, error)
+                text = f"{response.action} of {response.finding}: {error}"
+                found.note(report.iteration, report.agent, text)
             elif merged:
                 other = known.get(names.get(response.duplicate_of, response.duplicate_of))
                 _count(found, report, response, merged, other)

@@ -106,7 +106,8 @@ class ReportCorrections(Struct, frozen=True):
             error = await response_error(sources, agent, response, find)
             # A corrected report could only leave these out.
             if error and not error.endswith((BOTH_STAY, OWN_CLAIM)):
-                found[number] = f"response {number}: {error}"
+                what = f"{response.action} of {response.finding}"
+                found[number] = f"response {number}: {what}: {error}"
         return found
 
     async def _score_errors(self, report: dict[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
-from orchestrator.code_review.findings.examined_files import UNEXAMINED
+from orchestrator.code_review.findings.reading_depth import UNEXAMINED
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.rubric_scoring import CriterionMark
