@@ -82,11 +82,7 @@ def list_catalog(repo: Path | None) -> CatalogListing:
     except ConfigError as error:
         errors += [error] if str(error) not in map(str, errors) else []
     if errors:
-        return CatalogListing([], [], tools, [], errors)
-    return CatalogListing(
-        [(agent.name, agent.description) for agent in found.agents.values()],
-        [(skill.name, skill.description) for skill in found.skills.values()],
-        tools,
-        [(rubric.name, rubric.description) for rubric in found.rubrics.values()],
-        [],
-    )
+        return CatalogListing(tools, errors)
+    items = found.agents, found.skills, found.rubrics
+    named = ([(one.name, one.description) for one in each.values()] for each in items)
+    return CatalogListing(tools, [], *named)

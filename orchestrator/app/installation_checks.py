@@ -128,7 +128,7 @@ async def _check_configured_analyzers(start: Path) -> Found:
     for key, program in settings.programs.items():
         analyzer = key.removeprefix("analyzers.")
         try:
-            found.append(f"{analyzer}: {find_installed(program.command[0], _in_no_change).path}")
+            found.append(f"{analyzer}: {find_installed(program.command[0], lambda _: False).path}")
         except SandboxError as error:
             missing.append(f"{analyzer}: {str(error).partition('; ')[0]}")
             lines.append(_install_line(program.command[0]))
@@ -169,10 +169,6 @@ def _install_line(program: str) -> str:
         return f"run: {install_command(EXTRAS[program])}"
     installers = (how for how, programs in INSTALLERS.items() if program in programs)
     return next((f"run: {how} {program}" for how in installers), f"install {program}")
-
-
-def _in_no_change(path: str) -> bool:
-    return False
 
 
 def _numbers(version: str) -> list[int]:

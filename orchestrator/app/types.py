@@ -202,8 +202,8 @@ class ShownRun(Struct, frozen=True):
 class CatalogListing(Struct, frozen=True):
     """The entries of the catalog as (name, description), and every error in it."""
 
-    agents: list[tuple[str, str]]
-    skills: list[tuple[str, str]]
     tools: list[tuple[str, str]]
-    rubrics: list[tuple[str, str]]
-    problems: list[ConfigError]
+    problems: list[ConfigError] = []
+    agents: list[tuple[str, str]] = []
+    skills: list[tuple[str, str]] = []
+    rubrics: list[tuple[str, str]] = []

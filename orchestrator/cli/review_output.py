@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.arguments import add_json_file, name_of
 from orchestrator.cli.output import width_of
-from orchestrator.cli.verdict_outputs import Outputs, add_format_option, write_all, write_job_files
+from orchestrator.cli.verdict_outputs import Outputs, write_all, write_job_files
 from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import emit, emit_line, use_color
 
@@ -30,7 +30,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the result and the exit code."""
     group = parser.add_argument_group("result")
     add_json_file(group)
-    add_format_option(group)
+    group.add_argument("--format", dest="formats", action="append", default=[])
     group.add_argument("--fail-on", type=_fail_on)
     group.add_argument("--only-new", action="store_true")
     amount = group.add_mutually_exclusive_group()
@@ -72,15 +72,6 @@ def _fail_on(text: str) -> str:
         named = ", ".join((*OUTCOMES, "never"))
         raise argparse.ArgumentTypeError(f"{error}; or {named}") from None
     return text
-
-
-def open_outputs(args: argparse.Namespace) -> Outputs:
-    """The outputs that the result options name.
-
-    Raises:
-        InputError: one cannot be written.
-    """
-    return Outputs(args.formats, args.json)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,11 +17,6 @@ from orchestrator.report.terminal_escaping import escape_line, quote_path
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
-
-
-def add_format_option(parser: argparse._ActionsContainer) -> None:
-    """Add --format, which names formats and files."""
-    parser.add_argument("--format", dest="formats", action="append", default=[])
 
 
 class Output(NamedTuple):

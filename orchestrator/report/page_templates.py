@@ -91,14 +91,9 @@ def render_document(
     template: str, title: str, sections: Sequence[PageSection], **context: Any
 ) -> str:
     """A page of figures, ending in a newline: a head, then sections; no script, no network."""
-    style = shared_style() + asset("figures.css")
+    style = asset("shared.css") + asset("figures.css")
     shown = [one for one in sections if one.body]
     return render(template, title=title, style=style, sections=shown, **context) + "\n"
-
-
-def shared_style() -> str:
-    """Colors, code, tables and marks of all pages that we make."""
-    return asset("shared.css")
 
 
 @cache

@@ -30,7 +30,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.errors import DiffcourtError, InputError, RunNotFound, StoreError
-from orchestrator.report.page_templates import asset, new_environment, shared_style
+from orchestrator.report.page_templates import asset, new_environment
 from orchestrator.web.access import HOURS, Access, AccessDenied, Person, Session
 
 MAX_FORM = 1_000_000
@@ -348,7 +348,7 @@ def load_static() -> dict[str, StaticFile]:
     contents = {FINDINGS_SCRIPT: asset("verdict.js")}
     for path in sorted((Path(__file__).parent / "static").iterdir()):
         contents[path.name] = path.read_text(encoding="utf-8")
-    contents[STYLE] = shared_style() + contents[STYLE]
+    contents[STYLE] = asset("shared.css") + contents[STYLE]
     for name, content in contents.items():
         kind = mimetypes.guess_type(name, strict=True)[0] or "text/plain"
         digest = hashlib.sha256(content.encode()).hexdigest()[:12]

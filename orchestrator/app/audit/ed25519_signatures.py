@@ -1,10 +1,13 @@
 """Ed25519 keys that sign journals; needs the extra ``audit``."""
 
 import hashlib
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+
+from orchestrator.errors import InputError
 
 
 class Ed25519Key:
@@ -31,15 +34,20 @@ class Ed25519Key:
         return True
 
 
-def from_pem(text: bytes) -> Ed25519Key | None:
-    """The key that a PEM text holds, None when it is of another kind or needs a password."""
-    try:
+def from_pem(text: bytes, where: str) -> Ed25519Key:
+    """The key that a PEM text holds.
+
+    Raises:
+        InputError: it is of another kind, or needs a password.
+    """
+    with suppress(ValueError, TypeError, UnsupportedAlgorithm):
         if b"PUBLIC KEY" in text:
             public = load_pem_public_key(text)
-            return Ed25519Key(public) if isinstance(public, Ed25519PublicKey) else None
-        private = load_pem_private_key(text, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None
-    if not isinstance(private, Ed25519PrivateKey):
-        return None
-    return Ed25519Key(private.public_key(), private)
+            if isinstance(public, Ed25519PublicKey):
+                return Ed25519Key(public)
+        elif isinstance(private := load_pem_private_key(text, None), Ed25519PrivateKey):
+            return Ed25519Key(private.public_key(), private)
+    raise InputError(
+        f"the audit key in {where} is not an Ed25519 key in PEM without a password; "
+        "make one with: openssl genpkey -algorithm ed25519"
+    )

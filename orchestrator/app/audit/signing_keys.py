@@ -84,7 +84,14 @@ def _read(path: Path) -> bytes:
 
 def _parse(text: bytes, where: str) -> SigningKey:
     if b"-----BEGIN" in text:
-        return _from_pem(text, where)
+        try:
+            # 45 ms to import, and optional.
+            from orchestrator.app.audit.ed25519_signatures import from_pem  # noqa: PLC0415
+        except ImportError:
+            raise InputError(
+                f"the Ed25519 key in {where} needs cryptography; run: {install_command('audit')}"
+            ) from None
+        return from_pem(text, where)
     secret = text.strip()
     if len(secret) < SECRET_BYTES:
         raise InputError(
@@ -92,20 +99,3 @@ def _parse(text: bytes, where: str) -> SigningKey:
             "make one with: openssl rand -hex 32"
         )
     return HmacKey(secret)
-
-
-def _from_pem(text: bytes, where: str) -> SigningKey:
-    try:
-        # 45 ms to import, and optional.
-        from orchestrator.app.audit.ed25519_signatures import from_pem  # noqa: PLC0415
-    except ImportError:
-        raise InputError(
-            f"the Ed25519 key in {where} needs cryptography; run: {install_command('audit')}"
-        ) from None
-    key = from_pem(text)
-    if key is None:
-        raise InputError(
-            f"the audit key in {where} is not an Ed25519 key in PEM without a password; "
-            "make one with: openssl genpkey -algorithm ed25519"
-        )
-    return key

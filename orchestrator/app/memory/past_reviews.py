@@ -72,10 +72,8 @@ async def find_outcomes(
     for review in reviews:
         before = review.verdict.previous
         for one in before.fixed if before else ():
-            name = one.counted_as
-            told[one.fingerprint] = ReviewedFinding(
-                name, one.path, "fixed", review.day, one.fingerprint
-            )
+            name, key = one.counted_as, one.fingerprint
+            told[key] = ReviewedFinding(name, one.path, "fixed", review.day, key)
     try:
         async with Objects(await Git.open(repo)) as objects:
             base = _Base(objects)
@@ -84,14 +82,11 @@ async def find_outcomes(
                 return list(told.values()), "there is no default branch (origin/HEAD, main, master)"
             for review in reviews:
                 for finding in _open_ones(review.verdict):
-                    if finding.identity in told:
+                    name, key = finding.counted_as, finding.identity
+                    if key in told:
                         continue
-                    outcome = await base.tell(finding, review.verdict, found[1])
-                    if outcome is not None:
-                        name = finding.counted_as
-                        told[finding.identity] = ReviewedFinding(
-                            name, finding.path, outcome, review.day, finding.identity
-                        )
+                    if outcome := await base.tell(finding, review.verdict, found[1]):
+                        told[key] = ReviewedFinding(name, finding.path, outcome, review.day, key)
     except InputError as error:
         return list(told.values()), str(error)
     return list(told.values()), ""

@@ -34,6 +34,7 @@ from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict
 from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY_FILES, OVERLAY
 from orchestrator.errors import InputError
+from orchestrator.wording import count_noun
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -177,21 +178,18 @@ def propose_entries(repo: Path | None, reviews: PastReviews) -> MemoryChange:
     before = read_memory(repo)
     outcomes, why = anyio.run(find_outcomes, repo or Path(), reviews.verdicts)
     after, count = add_proposals(before, propose(reviews.verdicts, outcomes))
-    notes = [f"{_count(count, 'entry', 'entries')} proposed from {_of(reviews)}."]
+    entries = "1 entry" if count == 1 else f"{count:,} entries"
+    notes = [f"{entries} proposed from {_of(reviews)}."]
     if why:
         notes.append(f"What became of findings in the base branch is not known: {why}.")
     return MemoryChange(make_patch(before, after), notes)
 
 
 def _of(reviews: PastReviews) -> str:
-    found = _count(len(reviews.verdicts), "review", "reviews")
+    found = count_noun(len(reviews.verdicts), "review")
     if reviews.passed_over:
         found += f" ({reviews.passed_over} of another version of Diffcourt passed over)"
     return found
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
 
 
 def read_memory(repo: Path | None) -> dict[str, str]:

@@ -182,16 +182,12 @@ async def _fill(found: RunSummary, store: RunStore, run: RunMeta) -> None:
     if row is None or run.writer:
         rows = await store.rows(run.run_id)
         found.record = read_record(run.run_id, rows)
-        found.brief = found.brief or _waiting_brief(rows)
+        if found.brief is None and (waiting := last_row(rows, is_waiting_verdict)):
+            found.brief = msgspec.json.decode(decodable(waiting.body), type=VerdictBrief)
         if row is None and not is_program_run(run):
             found.limits = await read_limits(run.run_id, review_options(run), rows)
     found.change = _change_of(found, run)
     found.state = _state_of(found, run, finished=row is not None)
-
-
-def _waiting_brief(rows: Sequence[Row]) -> VerdictBrief | None:
-    waiting = last_row(rows, is_waiting_verdict)
-    return msgspec.json.decode(decodable(waiting.body), type=VerdictBrief) if waiting else None
 
 
 def _branch_of(body: Mapping[str, Any]) -> str:

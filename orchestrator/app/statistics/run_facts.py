@@ -127,19 +127,16 @@ def read_run(run: RunMeta, rows: Sequence[Row]) -> RunFacts:
         StoreError: the rows were altered, or are not of this version of the program.
     """
     verify_chain(rows)
-    reader = _Reader(RunFacts(run_id=run.run_id, started=run.started, is_review=_is_review(run)))
+    if not is_readable(run):
+        raise StoreError(ENTRY_DAMAGED)
+    is_review = not is_program_run(run)
+    reader = _Reader(RunFacts(run_id=run.run_id, started=run.started, is_review=is_review))
     for row in rows:
         try:
             reader.read(row)
         except (*DAMAGE, InputError) as error:
             raise StoreError(f"journal row {row.seq} ({row.key}) cannot be read: {error}") from None
     return reader.finish(rows, running=run.writer is not None)
-
-
-def _is_review(run: RunMeta) -> bool:
-    if not is_readable(run):
-        raise StoreError(ENTRY_DAMAGED)
-    return not is_program_run(run)
 
 
 _VERDICT = msgspec.json.Decoder(Verdict)

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo
-from orchestrator.cli.verdict_outputs import Outputs, add_format_option
+from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
 
@@ -12,7 +12,7 @@ from orchestrator.report.terminal_escaping import as_json, emit
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``export``."""
     parser.add_argument("source", nargs="?", default="latest", metavar="RUN")
-    add_format_option(parser)
+    parser.add_argument("--format", dest="formats", action="append", default=[])
     add_repo(parser)
 
 

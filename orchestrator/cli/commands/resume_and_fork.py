@@ -7,11 +7,11 @@ from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.review_output import (
     add_answer_options,
     add_result_options,
-    open_outputs,
     open_progress,
     read_answer,
     write_verdict,
 )
+from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.errors import ReplayMismatch
 
 
@@ -31,7 +31,7 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
 def run_resume(args: argparse.Namespace) -> int:
     """Resume the review and return the exit code."""
     answer = read_answer(args)
-    outputs = open_outputs(args)
+    outputs = Outputs(args.formats, args.json)
 
     from orchestrator.app.run_review import resume_review
 
@@ -58,7 +58,7 @@ def add_fork(parser: argparse.ArgumentParser) -> None:
 def run_fork(args: argparse.Namespace) -> int:
     """Fork the run, review on, and return the exit code."""
     answer = read_answer(args)
-    outputs = open_outputs(args)
+    outputs = Outputs(args.formats, args.json)
 
     from orchestrator.app.run_review import resume_review
     from orchestrator.app.runs.forking import Fork, fork_run

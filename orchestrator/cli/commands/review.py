@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
-from orchestrator.cli.review_output import (
-    add_result_options,
-    open_outputs,
-    open_progress,
-    write_verdict,
-)
+from orchestrator.cli.review_output import add_result_options, open_progress, write_verdict
+from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 
@@ -34,31 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("range", nargs="?", type=ref, metavar="RANGE")
     add_repo(what)
     what.add_argument("--base", type=ref)
-    _add_heads(what)
-    what.add_argument("--path", dest="paths", action="append", default=[])
-    what.add_argument("--title")
-    what.add_argument("--description-file")
-    what.add_argument("--previous")
-    add_result_options(parser)
-    _add_reports(what)
-    _add_how(parser.add_argument_group("how to review"))
-
-
-def _add_heads(what: argparse._ArgumentGroup) -> None:
-    """Add the options of which one names what is reviewed."""
     side = what.add_mutually_exclusive_group()
     side.add_argument("--head", type=ref)
     side.add_argument("--worktree", action="store_true")
     side.add_argument("--staged", action="store_true")
     what.add_argument("--hook", action="store_true")
     side.add_argument("--diff")
-
-
-def _add_reports(what: argparse._ArgumentGroup) -> None:
-    """Add the options for reports of other tools."""
+    what.add_argument("--path", dest="paths", action="append", default=[])
+    what.add_argument("--title")
+    what.add_argument("--description-file")
+    what.add_argument("--previous")
+    add_result_options(parser)
     what.add_argument("--coverage", action="append", default=[])
     what.add_argument("--import", dest="imports", action="append", default=[])
     what.add_argument("--advisories")
+    _add_how(parser.add_argument_group("how to review"))
 
 
 def _add_how(how: argparse._ArgumentGroup) -> None:
@@ -120,7 +106,7 @@ def _read_refs() -> str | None:
 
 def _review(args: argparse.Namespace) -> int:
     """Review one change and return the exit code."""
-    outputs = open_outputs(args)
+    outputs = Outputs(args.formats, args.json)
     description = _read_description(args)
     diff = None if args.diff is None else _read("--diff", args.diff)
 

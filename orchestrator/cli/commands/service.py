@@ -30,11 +30,11 @@ def add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=Path("/etc/diffcourt/service.yaml"))
 
 
-def require_service() -> None:
-    """Check that what the service needs is installed.
+def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSettings:
+    """The service's settings, once its database is prepared, and its log goes to stderr.
 
     Raises:
-        InputError: it is not; says how to install it.
+        InputError: what the service needs is not installed; says how to install it.
     """
     from importlib.util import find_spec
 
@@ -43,6 +43,15 @@ def require_service() -> None:
     needed = ("procrastinate", "psycopg", "starlette", "uvicorn")
     if not all(map(find_spec, needed)):
         raise InputError(f"the service needs Procrastinate; run: {install_command('service')}")
+    from orchestrator.service.database import prepare_database
+    from orchestrator.service.service_log import log_to_stderr
+    from orchestrator.service.settings import load_settings
+
+    settings = load_settings(args.config)
+    if log:
+        log_to_stderr()
+    prepare_database(settings.database.read())
+    return settings
 
 
 def run_work(args: argparse.Namespace) -> int:
@@ -50,18 +59,12 @@ def run_work(args: argparse.Namespace) -> int:
     import asyncio
     from logging import getLogger
 
-    require_service()
-    from orchestrator.service.database import prepare_database
-    from orchestrator.service.service_log import log_to_stderr
-    from orchestrator.service.settings import load_settings
+    settings = _open_service(args)
     from orchestrator.service.traces import check_exporter
     from orchestrator.service.worker import run_worker
 
-    settings = load_settings(args.config)
-    log_to_stderr()
     if settings.traces:
         check_exporter(settings.traces)
-    prepare_database(settings.database.read())
     getLogger("diffcourt").info("taking jobs, at most %d at a time", settings.worker.concurrency)
     asyncio.run(run_worker(settings))
     return EXIT_OK
@@ -76,19 +79,13 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(args: argparse.Namespace) -> int:
     """Serve until asked to end."""
-    require_service()
+    settings = _open_service(args)
     from logging import getLogger
 
     import uvicorn
 
-    from orchestrator.service.database import prepare_database
     from orchestrator.service.http_server import server_config
-    from orchestrator.service.service_log import log_to_stderr
-    from orchestrator.service.settings import load_settings
 
-    settings = load_settings(args.config)
-    log_to_stderr()
-    prepare_database(settings.database.read())
     for forge in settings.forges:
         getLogger("diffcourt").info(
             "webhooks of %s: http://%s:%d/webhooks/%s", forge, args.host, args.port, forge
@@ -119,7 +116,6 @@ def add_queue(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Run the chosen subcommand and print what it did."""
-    require_service()
     emit(_with_queue(args, _WORK[args.part]), sys.stdout)
     return EXIT_OK
 
@@ -127,16 +123,11 @@ def run_queue(args: argparse.Namespace) -> int:
 def _with_queue(args: argparse.Namespace, work: Work) -> str:
     import asyncio
 
-    from orchestrator.service.database import prepare_database
+    settings = _open_service(args, log=False)
     from orchestrator.service.job_queue import make_queue
-    from orchestrator.service.settings import load_settings
-
-    settings = load_settings(args.config)
-    address = settings.database.read()
-    prepare_database(address)
 
     async def open_queue() -> str:
-        queue, _ = make_queue(address, connections=2)
+        queue, _ = make_queue(settings.database.read(), connections=2)
         async with queue.open_async():
             connector: Any = queue.connector
             async with connector.pool.connection() as db, db.transaction():

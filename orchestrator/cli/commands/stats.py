@@ -79,10 +79,11 @@ def run(args: argparse.Namespace) -> int:
     )
     alerts: list[Alert] = []
     if args.check or args.prometheus:
+        from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
         from orchestrator.app.statistics.run_totals import RunTotals
 
         totals = RunTotals.of(collected)
-        alerts = _alerts(args, totals)
+        alerts = check_alerts(totals, load_thresholds(args.repo[0] if args.repo else None))
         if args.prometheus:
             targets["prometheus"].write(_metrics(totals, alerts))
     broken = _report_broken(collected)
@@ -103,13 +104,6 @@ def run(args: argparse.Namespace) -> int:
     if not any(target.to_stdout for target in targets.values()):
         _print(args, statistics)
     return broken
-
-
-def _alerts(args: argparse.Namespace, totals: RunTotals) -> list[Alert]:
-    from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
-
-    repo = args.repo[0] if args.repo else None
-    return check_alerts(totals, load_thresholds(repo))
 
 
 def _metrics(totals: RunTotals, alerts: list[Alert]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from orchestrator.catalog.repository_memory import Dismissal, DismissedFinding
-from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, Severity, is_as_severe
+from orchestrator.catalog.shared_literals import SEVERE, SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.carried_findings import as_located
@@ -177,22 +177,20 @@ class _Meaning:
         if isinstance(finding, Finding):
             names.add(finding.identity)
             analyzed = finding.support == "proven" or any(one.proved for one in finding.reports)
-            claim = replace(as_located(finding), severity=_worst(finding))
+            said = [finding.severity, *(report.severity for report in finding.reports)]
+            claim = replace(as_located(finding), severity=min(said, key=SEVERITIES.index))
         else:
             analyzed, claim = False, finding
         if self._dismissal.fingerprint in names:
             if self._several:  # an analyzer's fingerprint numbers equal texts, an agent's does not
                 return analyzed
             return self._at is None or not self._about.quote or overlaps(self._at, claim)
-        if self._at is None or not _same_place(self._at, claim):
+        if self._at is None or not overlaps(self._at, claim):
+            return False
+        more = claim.end_line - claim.start_line - (self._at.end_line - self._at.start_line)
+        if abs(more) > MORE_LINES:
             return False
         return (_same_proof if analyzed else _same_claim)(self._at, claim)
-
-
-def _same_place(at: LocatedFinding, claim: LocatedFinding) -> bool:
-    """Whether a claim is about roughly the same lines as the dismissed finding."""
-    more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
-    return overlaps(at, claim) and abs(more) <= MORE_LINES
 
 
 def _same_proof(at: LocatedFinding, claim: LocatedFinding) -> bool:
@@ -216,9 +214,3 @@ def _same_claim(at: LocatedFinding, claim: LocatedFinding) -> bool:
     worse = claim.severity in SEVERE and not is_as_severe(at.severity, claim.severity)
     own_rules = {at.rule, claim.rule} - {default_rule(one.category) for one in (at, claim)}
     return quotes_same(at, claim) and not worse and len(own_rules) < 2
-
-
-def _worst(finding: Finding) -> Severity:
-    """The severity of the most severe report of a finding."""
-    said = [finding.severity, *(report.severity for report in finding.reports)]
-    return min(said, key=SEVERITIES.index)

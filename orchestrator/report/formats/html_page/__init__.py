@@ -9,7 +9,7 @@ from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.html_page.coverage import render_coverage
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.open_findings import describe_result, gaps
-from orchestrator.report.page_templates import asset, render, shared_style
+from orchestrator.report.page_templates import asset, render
 from orchestrator.report.ranking import describe_outcome, describe_readers, is_read
 from orchestrator.report.verdict_text import describe_reliance, describe_since_previous
 
@@ -24,7 +24,7 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         "verdict.html",
         verdict=verdict,
         title=describe_result(verdict),
-        style=shared_style() + asset("verdict.css"),
+        style=asset("shared.css") + asset("verdict.css"),
         script=asset("verdict.js"),
         outcome=describe_outcome(verdict),
         readers=describe_readers(verdict),
