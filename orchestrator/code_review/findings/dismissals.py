@@ -185,12 +185,15 @@ class _Meaning:
             if self._several:  # an analyzer's fingerprint numbers equal texts, an agent's does not
                 return analyzed
             return self._at is None or not self._about.quote or overlaps(self._at, claim)
-        if self._at is None or not overlaps(self._at, claim):
-            return False
-        more = claim.end_line - claim.start_line - (self._at.end_line - self._at.start_line)
-        if abs(more) > MORE_LINES:
+        if self._at is None or not _same_place(self._at, claim):
             return False
         return (_same_proof if analyzed else _same_claim)(self._at, claim)
+
+
+def _same_place(at: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether a claim is about roughly the same lines as the dismissed finding."""
+    more = claim.end_line - claim.start_line - (at.end_line - at.start_line)
+    return overlaps(at, claim) and abs(more) <= MORE_LINES
 
 
 def _same_proof(at: LocatedFinding, claim: LocatedFinding) -> bool:
