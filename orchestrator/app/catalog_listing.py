@@ -83,6 +83,9 @@ def list_catalog(repo: Path | None) -> CatalogListing:
         errors += [error] if str(error) not in map(str, errors) else []
     if errors:
         return CatalogListing(tools, errors)
-    items = found.agents, found.skills, found.rubrics
-    named = ([(one.name, one.description) for one in each.values()] for each in items)
-    return CatalogListing(tools, [], *named)
+    return CatalogListing(
+        tools,
+        agents=[(agent.name, agent.description) for agent in found.agents.values()],
+        skills=[(skill.name, skill.description) for skill in found.skills.values()],
+        rubrics=[(rubric.name, rubric.description) for rubric in found.rubrics.values()],
+    )

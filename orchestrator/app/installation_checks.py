@@ -85,7 +85,8 @@ async def check_installation(repo: Path | None, sandbox: SandboxReport) -> list[
 async def _guarded(name: str, check: Callable[[], Awaitable[Found]]) -> InstallationCheck:
     """A check's result; an exception in it is a failed check."""
     try:
-        return InstallationCheck(name, *(await check()))
+        found = await check()
+        return InstallationCheck(name, found[0], found[1], found[2] if len(found) == 3 else "")
     except (DiffcourtError, OSError, sqlite3.Error) as error:
         problem, _, remedy = str(error).partition("; ")
         return InstallationCheck(name, "failed", problem, remedy or f"correct this: {problem}")

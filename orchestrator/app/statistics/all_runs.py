@@ -251,7 +251,7 @@ def _tokens(calls: Iterable[ModelCallFact]) -> tuple[int, int, int]:
     )
 
 
-def _token_figures(calls: Iterable[ModelCallFact]) -> dict[str, int]:
+def _token_figures(calls: Iterable[ModelCallFact]) -> dict[str, Any]:
     names = ("input_tokens", "cached_tokens", "output_tokens")
     return dict(zip(names, _tokens(calls), strict=True))
 
