@@ -39,7 +39,6 @@ MAY_OPEN_PATHS = {
     "cli/arguments.py": "our own data",
     "data_directories.py": "our own data",
     "code_review/json_schema_generation.py": "our own data",
-    "guards/__init__.py": "our own data",
     "report/rules_page.py": "our own data",
     "app/runs/forking.py": "the run's own directory, copied to a new one",
     "app/policy_sources.py": "lists `.diffcourt/`",
