@@ -11,7 +11,7 @@ from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.shared_literals import HOST, OFFLINE
 from orchestrator.code_review.agents.judging import named_vendors, participants
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
@@ -22,8 +22,14 @@ from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
+from orchestrator.providers.host import HOST_PROVIDER, HostModel
 from orchestrator.providers.model_selection import VendorRouter, choose_model, served_stages
 from orchestrator.providers.offline import OfflineModel
+
+NO_HOST = (
+    f"the provider {HOST} is the coding agent that calls diffcourt mcp serve with reasoner: {HOST}, "
+    "and none does; choose another provider"
+)
 
 
 @asynccontextmanager
@@ -35,6 +41,7 @@ async def open_model(
     *,
     required_prices: Prices | None = None,
     agents: Sequence[AgentSpec] | None = None,
+    host: HostModel | None = None,
 ) -> AsyncIterator[OpenModel]:
     """Open the models of the providers that the settings and agents name.
 
@@ -42,14 +49,20 @@ async def open_model(
 
     Args:
         required_prices, agents: as for ``route_agents``.
+        host: the coding agent that answers if the provider is ``host``.
 
     Raises:
-        InputError: there is no such provider, or its key or address is missing.
+        InputError: there is no such provider, no coding agent calls, or the provider's key or address is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
     choose, vendors, notes = route_agents(settings, catalog, os.environ, required_prices, agents)
     if settings.provider == OFFLINE:
         yield OpenModel(OfflineModel(), choose, notes)
+        return
+    if settings.provider == HOST:
+        if host is None:
+            raise InputError(NO_HOST)
+        yield OpenModel(host, choose, notes)
         return
     calls, config = call_listener(journal, observer), catalog.models
     opening = {
@@ -88,6 +101,9 @@ def route_agents(
     name, config = settings.provider, catalog.models
     if name == OFFLINE:
         return choose_named_model, (), ()
+    if name == HOST:
+        alone = replace(config, providers={HOST: HOST_PROVIDER})
+        return partial(choose_model, alone, HOST, env), (), ()
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; known: {known}")

@@ -1,5 +1,6 @@
 """Reads the policy from the shipped files and the repository's ``.diffcourt/`` in base."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from orchestrator.catalog.data_file_layers import (
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import ReviewSettings
-from orchestrator.catalog.shared_literals import OFFLINE, Environment
+from orchestrator.catalog.shared_literals import HOST, OFFLINE, Environment
 from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.ci_systems import find_ci_system
 from orchestrator.code_review.change.git.commands import Git
@@ -120,13 +121,18 @@ def _place_agents(
     for name, spec in catalog.agents.items():
         model = asked.get(name) or asked.get(EVERYONE) or spec.model
         vendor, own = split(model, provider)
-        if vendor not in allowed and (provider == OFFLINE or not options.allow_spending):
+        keyless = provider in {OFFLINE, HOST}
+        if vendor not in allowed and (keyless or not options.allow_spending):
             taken.setdefault(vendor, []).append(name)
             model = catalog.models.stage_of(vendor, own) or own
+        if provider == HOST:  # one after the other asks it, and the run's own limit holds
+            spec = replace(spec, bounds=replace(spec.bounds, seconds=math.inf))
         agents[name] = replace(spec, model=model)
     why = f"which nobody allowed here, so this run uses {provider}; {HOW_TO_ALLOW_SPENDING}"
     if provider == OFFLINE:
         why = "but this run is offline and calls no model; choose a provider with --provider"
+    if provider == HOST:
+        why = "but the coding agent that called this review answers all of them"
     notes = (f"base gives {', '.join(names)} to {name}, {why}" for name, names in taken.items())
     return replace(catalog, agents=agents), tuple(notes)
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import anyio
 from msgspec import Struct, convert, to_builtins
@@ -64,6 +65,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.trace_context import TRACEPARENT, TRACEPARENT_VARIABLE, parse_traceparent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
+from orchestrator.providers.host import HostModel
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
@@ -78,6 +80,7 @@ class ReviewSession(Struct, frozen=True):
     Attributes:
         answer: a person's answer to the question that the run waits for.
         grant: limits that a person raises, as ``resume_review`` takes them.
+        host: the coding agent that answers if the provider is ``host``.
     """
 
     run_id: str
@@ -89,6 +92,7 @@ class ReviewSession(Struct, frozen=True):
     pool: WorkerPool
     answer: Answer | None = None
     grant: Mapping[str, float] = NO_GRANT
+    host: HostModel | None = None
     resumed: bool = False
 
     async def review(self) -> Verdict:
@@ -181,7 +185,12 @@ class ReviewSession(Struct, frozen=True):
             prices = required_prices(policy, options)
             model = await opened.enter_async_context(
                 open_model(
-                    policy.settings, policy.catalog, journal, observer, required_prices=prices
+                    policy.settings,
+                    policy.catalog,
+                    journal,
+                    observer,
+                    required_prices=prices,
+                    host=self.host,
                 )
             )
             tools = await opened.enter_async_context(
@@ -248,6 +257,7 @@ def open_new_run(
     observer: Observer,
     pool: WorkerPool | None = None,
     run_id: str | None = None,
+    host: HostModel | None = None,
 ) -> Iterator[ReviewSession]:
     """A new run of the repository, with its store open.
 
@@ -262,9 +272,8 @@ def open_new_run(
         scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:
             state_directory.save_patch(state_dir, run_id, options.diff)
-        yield ReviewSession(
-            run_id, options, observer, state_dir, scratch, store, pool or new_pool()
-        )
+        pool = pool or new_pool()
+        yield ReviewSession(run_id, options, observer, state_dir, scratch, store, pool, host=host)
 
 
 def resume_review(
@@ -287,25 +296,27 @@ def resume_review(
         RunNotFound: no run has that name.
         InputError: the run has no such question, or the grant raises no limit that stopped it.
     """
+    opened = open_kept_run(repo, run_id, observer, answer=answer, grant=grant, pool=pool)
+    with opened as session, _interruptible(session):
+        return anyio.run(session.review, backend=backend)
+
+
+@contextmanager
+def open_kept_run(
+    repo: Path | None, run_id: str, observer: Observer, *, pool: WorkerPool | None, **how: Any
+) -> Iterator[ReviewSession]:
+    """A run of the store, to be continued; ``how`` holds fields of the session.
+
+    Raises:
+        RunNotFound: no run has that name.
+    """
     state_dir = state_directory.state_dir(repo)
     with state_directory.open_run(repo, run_id) as (store, found):
         options = state_directory.load_options(state_dir, found)
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
         _require_own_spending(options)
-        session = ReviewSession(
-            found.run_id,
-            options,
-            observer,
-            state_dir,
-            scratch,
-            store,
-            pool or new_pool(),
-            answer,
-            grant,
-            resumed=True,
-        )
-        with _interruptible(session):
-            return anyio.run(session.review, backend=backend)
+        place = found.run_id, options, observer, state_dir, scratch, store, pool or new_pool()
+        yield ReviewSession(*place, **how, resumed=True)
 
 
 def _require_own_spending(options: ReviewOptions) -> None:

@@ -9,6 +9,8 @@ Environment = Literal["ci", "local"]
 
 OFFLINE = "offline"
 """The provider that needs no key, no network and no entry in ``config/models.yaml``."""
+HOST = "host"
+"""The provider that is the coding agent that called the review: it needs no key and no entry."""
 
 Severity: TypeAlias = diffchecks.Severity
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")

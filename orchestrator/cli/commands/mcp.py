@@ -1,14 +1,16 @@
-"""``diffcourt mcp``: list the configured MCP servers, and accept their tools."""
+"""``diffcourt mcp``: serve coding agents; list MCP servers for agents, and accept their tools."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo, name_of
+from orchestrator.cli.arguments import add_repo, amount, name_of, ref
 from orchestrator.cli.output import width_of
-from orchestrator.errors import EXIT_OK
+from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.optional_dependencies import install_command
 from orchestrator.report.terminal_escaping import emit, escape_code_lines, escape_unprintable
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     part.add_argument("server", type=name_of("a server"))
     add_repo(part)
     part.set_defaults(run=_accept)
+    part = parts.add_parser("serve")
+    add_repo(part)
+    part.add_argument("--base", type=ref)
+    part.add_argument("--provider", type=name_of("a provider"))
+    part.add_argument("--max-minutes", type=amount)
+    part.add_argument("--max-usd", type=amount)
+    part.add_argument("--http", action="store_true")
+    part.add_argument("--port", type=int, default=0)
+    part.set_defaults(run=_serve)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -54,6 +65,34 @@ def _accept(args: argparse.Namespace) -> int:
 
     emit(_text(inspect_server(args.repo, args.server)), sys.stdout)
     return EXIT_OK
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from orchestrator.app.run_review import require_source
+    from orchestrator.app.types import ReviewOptions
+
+    try:
+        from orchestrator.mcp_server.serving import serve_http, serve_stdio
+    except ImportError:
+        raise InputError(f"the server needs: {install_command('mcp')}") from None
+    options = ReviewOptions(
+        repo=(args.repo or Path()).absolute(),
+        base=args.base,
+        provider=args.provider,
+        max_minutes=args.max_minutes,
+        max_usd=args.max_usd,
+    )
+    require_source(options)
+    if args.http:
+        serve_http(options, args.port, _tell)
+    else:
+        serve_stdio(options)
+    return EXIT_OK
+
+
+def _tell(address: str, token: str) -> None:
+    emit(f"Serving {address}\nAuthorization: Bearer {token}\nCtrl-C ends it.\n", sys.stdout)
+    sys.stdout.flush()
 
 
 def _text(seen: ServerInspection) -> str:

@@ -1,0 +1,1 @@
+"""The MCP server with which coding agents call reviews (extra ``mcp``)."""

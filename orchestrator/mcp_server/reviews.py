@@ -1,0 +1,153 @@
+"""The reviews that run for the coding agents of one server, each in a thread of its own."""
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.from_thread import run_sync
+from anyio.lowlevel import current_token
+from msgspec.structs import replace
+
+from orchestrator.app.check_worker_startup import start_workers
+from orchestrator.app.run_review import ReviewSession, open_kept_run, open_new_run
+from orchestrator.app.runs import state_directory
+from orchestrator.app.runs.run_progress import RunProgress
+from orchestrator.app.types import ReviewOptions
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.observer_events import Event
+from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.providers.host import HostModel, Question
+
+MAX_RUNNING = 4
+"""Reviews at the same time."""
+
+MAX_STARTED = 200
+"""Reviews of one server: a coding agent in a loop must not spend without end."""
+
+Open = Callable[..., AbstractContextManager[ReviewSession]]
+"""Opens its session, given ``observer``, ``pool`` and ``host``."""
+
+
+class ServedReview:
+    """One review, and the thread that it runs in.
+
+    Attributes:
+        verdict: None until it has ended.
+        error: why it has ended without a verdict.
+        steps: number of its events so far.
+        shown: the digests of what its host was shown -> the question in which.
+    """
+
+    def __init__(
+        self, run_id: str, repo: Path | None, options: ReviewOptions | None, opening: Open
+    ) -> None:
+        self.run_id, self.options, self._repo = run_id, options, repo
+        self.host, self.progress = HostModel(), RunProgress(run_id)
+        self.verdict: Verdict | None = None
+        self.error, self.steps = "", 0
+        self.shown: dict[str, str] = {}
+        self._opening, self._stopped = opening, False
+        self._cancel: Callable[[], object] = bool  # nothing to cancel yet
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    @property
+    def question(self) -> Question | None:
+        """The question that waits longest for its answer."""
+        return next(iter(self.host.waiting()), None)
+
+    def stop(self) -> None:
+        """Interrupt it and wait; the run can be continued later."""
+        self._stopped = True
+        with suppress(RuntimeError):  # its loop has ended
+            self._cancel()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with start_workers(self._repo) as pool:
+                opened = self._opening(observer=self._note, pool=pool, host=self.host)
+                with opened as session:
+                    anyio.run(self._review, session)
+        except DiffcourtError as error:
+            self.error = str(error)
+        except Exception as error:  # the agent is told, and the server goes on
+            self.error = f"an internal error: {type(error).__name__}; see diffcourt runs"
+
+    async def _review(self, session: ReviewSession) -> None:
+        with anyio.CancelScope() as scope:
+            self._cancel = partial(run_sync, scope.cancel, token=current_token())
+            if not self._stopped:
+                self.verdict = await session.review()
+
+    def _note(self, event: Event) -> None:
+        self.progress.add(event)
+        self.steps += 1
+
+
+class ServedReviews:
+    """The reviews of one repository that coding agents have started.
+
+    Args:
+        options: those of every review; an agent chooses only what ``start`` takes.
+    """
+
+    def __init__(self, options: ReviewOptions) -> None:
+        self.options, self.repo = options, options.repo
+        self.latest = state_directory.LATEST
+        self._reviews: dict[str, ServedReview] = {}
+        self._lock = threading.Lock()
+
+    def start(self, worktree: bool, paths: tuple[str, ...], provider: str | None) -> ServedReview:
+        """Start a review, or join the running one of the same options.
+
+        Raises:
+            InputError: too many run, or were started.
+        """
+        provider = provider or self.options.provider
+        options = replace(self.options, worktree=worktree, paths=paths, provider=provider)
+        run_id = state_directory.new_run_id()
+        with self._lock:
+            for review in self._reviews.values():
+                if review.is_running and review.options == options:
+                    return review
+            return self._add(run_id, options, partial(open_new_run, options, run_id=run_id))
+
+    def open(self, name: str) -> ServedReview:
+        """A review of this server, or another run of the store, which is continued.
+
+        Raises:
+            RunNotFound: no run has that name.
+            InputError: too many run, or were started.
+        """
+        with state_directory.open_run(self.repo, name) as (_, found):
+            run_id = found.run_id
+        with self._lock:
+            known = self._reviews.get(run_id)
+            if known is not None and (known.is_running or known.verdict):
+                return known
+            return self._add(run_id, None, partial(open_kept_run, self.repo, run_id))
+
+    def _add(self, run_id: str, options: ReviewOptions | None, opening: Open) -> ServedReview:
+        running = sum(review.is_running for review in self._reviews.values())
+        if running >= MAX_RUNNING or len(self._reviews) >= MAX_STARTED:
+            raise InputError(
+                f"{running} reviews run and {len(self._reviews)} were started; the limits are "
+                f"{MAX_RUNNING} and {MAX_STARTED}: wait for one, or start the server again"
+            )
+        self._reviews[run_id] = ServedReview(run_id, self.repo, options, opening)
+        self.latest = run_id
+        return self._reviews[run_id]
+
+    def close(self) -> None:
+        """Interrupt what runs; it can be continued by another server."""
+        for review in list(self._reviews.values()):
+            review.stop()
