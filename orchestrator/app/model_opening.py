@@ -27,8 +27,8 @@ from orchestrator.providers.model_selection import VendorRouter, choose_model, s
 from orchestrator.providers.offline import OfflineModel
 
 NO_HOST = (
-    f"the provider {HOST} is the coding agent that calls diffcourt mcp serve with reasoner: {HOST}, "
-    "and none does; choose another provider"
+    f"the provider {HOST} is the coding agent that asks diffcourt mcp serve for a review, and none "
+    "does; choose another provider"
 )
 
 
@@ -52,7 +52,7 @@ async def open_model(
         host: the coding agent that answers if the provider is ``host``.
 
     Raises:
-        InputError: there is no such provider, no coding agent calls, or the provider's key or address is missing.
+        InputError: there is no such provider, or its key, address or coding agent is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
     choose, vendors, notes = route_agents(settings, catalog, os.environ, required_prices, agents)

@@ -125,9 +125,9 @@ def _place_agents(
         if vendor not in allowed and (keyless or not options.allow_spending):
             taken.setdefault(vendor, []).append(name)
             model = catalog.models.stage_of(vendor, own) or own
-        if provider == HOST:  # one after the other asks it, and the run's own limit holds
-            spec = replace(spec, bounds=replace(spec.bounds, seconds=math.inf))
-        agents[name] = replace(spec, model=model)
+        # All agents wait for one coding agent: only the run's own time counts.
+        seconds = math.inf if provider == HOST else spec.bounds.seconds
+        agents[name] = replace(spec, model=model, bounds=replace(spec.bounds, seconds=seconds))
     why = f"which nobody allowed here, so this run uses {provider}; {HOW_TO_ALLOW_SPENDING}"
     if provider == OFFLINE:
         why = "but this run is offline and calls no model; choose a provider with --provider"

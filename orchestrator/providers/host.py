@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 from msgspec import Struct, field, to_builtins
 
 from orchestrator.catalog.model_config import Capabilities, Provider
@@ -67,8 +67,11 @@ class HostModel:
             return await to_thread.run_sync(
                 question.reply.result, abandon_on_cancel=True, limiter=limiter
             )
+        except get_cancelled_exc_class():
+            if question.reply.cancel():  # else it is answered: recorded, it is not asked again
+                raise
+            return question.reply.result()
         finally:
-            question.reply.cancel()
             del self._open[name]
 
     def worst_case(self, request: Request) -> Usage:

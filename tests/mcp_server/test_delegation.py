@@ -1,0 +1,57 @@
+"""A coding agent's own model answers the questions of a review."""
+
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+from anyio.from_thread import start_blocking_portal
+
+from tests.mcp_server.host_kit import Brain, hosting, reasoned_by_nobody, served, stored
+from tests.providers.whole_kit import repository, review, serving, team
+
+HOW = {"pattern": "team", "max_iterations": 1}
+
+pytestmark = pytest.mark.either_loop
+
+
+async def test_a_delegated_review_equals_the_direct_one_on_the_same_replies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "repo")
+
+    def direct() -> str:
+        with start_blocking_portal() as portal, serving(portal, monkeypatch, "anthropic", team()):
+            return review(repo, "anthropic", base="HEAD~1").run_id
+
+    theirs = await stored(repo, await to_thread.run_sync(direct))
+    brain = Brain(team())
+    async with served(repo, **HOW) as server, hosting(server) as host:
+        found = await host.finish(
+            await host.call("review", reasoner="host", uncommitted=False), brain
+        )
+    ours = await stored(repo, found["run"])
+    assert ours.provenance.provider == "host"
+    assert found["reasoned_by"] == ["host", "host:scripted-host 1"]
+    assert reasoned_by_nobody(ours) == reasoned_by_nobody(theirs)
+
+
+async def test_a_host_that_is_killed_at_every_message_is_asked_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    repo = repository(tmp_path / "repo")
+    whole, brain = Brain(team()), Brain(team())
+    async with served(repo, **HOW) as server, hosting(server) as host:
+        first = await host.finish(await host.call("review", reasoner="host"), whole)
+    found = {"state": "running", "run": ""}
+    kills = 0
+    while found["state"] != "finished":
+        async with served(repo, **HOW) as server, hosting(server) as host:
+            how = {"run": found["run"]} if found["run"] else {"reasoner": "host"}
+            found = await host.call("review", **how)
+            if found["state"] == "asks":  # the answer arrives, and nobody waits for what follows
+                await host.call("answer", **brain.answer(found), wait_seconds=0.5)
+        kills += 1
+    assert kills > len(whole.asked)
+    assert len(brain.asked) == len(whole.asked)
+    ours, theirs = await stored(repo, found["run"]), await stored(repo, first["run"])
+    assert ours.digest == theirs.digest
