@@ -16,6 +16,8 @@ from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import Change, change_from_json
 from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
+from orchestrator.code_review.fixes.patch_files import join_patches
+from orchestrator.code_review.fixes.patch_lines import patched_files
 from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import INTAKE
@@ -35,7 +37,7 @@ UNTRUSTED = (
 PAGE = 10
 """Findings on a page."""
 
-MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCHES = 140, 120, 4_000, 40_000
+MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCH = 140, 120, 4_000, 40_000
 """Characters that are shown; the run's resource has all."""
 
 MAX_GAPS = 5
@@ -181,19 +183,14 @@ def explain(verdict: Verdict, finding: Finding) -> Document:
 
 
 def describe_patches(findings: Sequence[Finding], left_out: Mapping[str, str]) -> Document:
-    """The patches of findings, as far as there is room."""
-    patches, left, size = list[Document](), dict(left_out), 0
-    for finding in findings:
-        assert finding.fix is not None
-        size += len(finding.fix.patch)
-        if size > MAX_PATCHES:
-            left[finding.id] = "there is no room for its patch; ask for it alone"
-            continue
-        fix = finding.fix
-        patches.append(
-            {"id": finding.id, "state": fix.state, "patch": fix.patch, "why": fix.reason}
-        )
-    return {"patches": patches, "left_out": left}
+    """The patches of findings as one for ``git apply``, if there is room for it."""
+    fixes = {one.id: one.fix for one in findings if one.fix}
+    patch = join_patches(map(patched_files, fixes.values())).decode("utf-8", "surrogateescape")
+    if len(patch) > MAX_PATCH:
+        why = f"the patch of all has {len(patch):,} characters; name fewer findings"
+        fixes, patch, left_out = {}, "", dict.fromkeys(fixes, why)
+    told = {name: " ".join((fix.state, fix.reason)).strip() for name, fix in fixes.items()}
+    return {"patch": patch, "of": told, "left_out": dict(left_out)}
 
 
 def code_of(verdict: Verdict) -> int:

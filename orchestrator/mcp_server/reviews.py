@@ -128,8 +128,10 @@ class ServedReviews:
             RunNotFound: no run has that name.
             InputError: too many run, or were started.
         """
-        with state_directory.open_run(self.repo, name) as (_, found):
-            run_id = found.run_id
+        run_id = name
+        if name not in self._reviews:  # of which one that begins is not stored yet
+            with state_directory.open_run(self.repo, name) as (_, found):
+                run_id = found.run_id
         with self._lock:
             known = self._reviews.get(run_id)
             if known is not None and (known.is_running or known.verdict):

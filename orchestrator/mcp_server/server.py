@@ -137,7 +137,7 @@ async def _follow(ctx: Context[Any, Any], found: ServedReview, seconds: float) -
     """Wait until a review has ended or asks, and report progress."""
     steps = 0
     with anyio.move_on_after(seconds):
-        while found.is_running and found.question is None:  # noqa: ASYNC110 - of another thread
+        while found.is_running and found.question is None:
             if found.steps > steps:
                 steps = found.steps
                 await ctx.report_progress(steps, message=found.progress.state)
