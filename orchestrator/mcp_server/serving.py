@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 import anyio
 
@@ -55,8 +55,11 @@ def serve_http(options: ReviewOptions, port: int, started: Callable[[str, str], 
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((HOST, port))
-        except OSError as error:
-            raise InputError(f"port {port} cannot be used ({error.strerror})") from None
+            listening.listen()
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "no such port"
+            raise InputError(f"port {port} cannot be used ({why})") from None
         started(f"http://{HOST}:{listening.getsockname()[1]}/mcp", token)
         config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", lifespan="on")
-        uvicorn.Server(config).run([listening])
+        with suppress(KeyboardInterrupt):  # the usual end
+            uvicorn.Server(config).run([listening])

@@ -128,10 +128,9 @@ async def test_text_of_the_change_stands_only_where_it_is_called_untrusted(tmp_p
     repo.git("commit", "-q", "-m", INSTRUCTION)
     async with served(repo.path) as server, hosting(server) as host:
         said = [await host.raw("review"), await host.raw("findings"), await host.raw("gate")]
-        for row in json.loads(said[0][1])["untrusted"]["findings"]:
-            said.append(await host.raw("explain", finding=row["id"]))
-        said.append(await host.raw("fix"))
-        said.append(await host.raw("review", paths=[f"../{INSTRUCTION}"]))
+        rows = json.loads(said[0][1])["untrusted"]["findings"]
+        said += [await host.raw("explain", finding=row["id"]) for row in rows]
+        said += [await host.raw("fix"), await host.raw("review", paths=[f"../{INSTRUCTION}"])]
     assert any(INSTRUCTION in text for _, text in said)
     for _, text in said:
         document = json.loads(text)

@@ -1,20 +1,18 @@
 """What a coding agent gets: reviews, findings, patches, the gate; in both forms of the protocol."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from anyio import to_thread
 from mcp_types import ElicitResult, TextContent, TextResourceContents
 
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.providers.token_bounds import BOUND_TO_TYPICAL_RATIO, max_text_tokens
 from tests.mcp_server.host_kit import hosting, served, stored
-from tests.review.review_kit import Repo, change
+from tests.review.review_kit import change
 
 SHELL = "import os\n\n\ndef run(text):\n    os.system('ls ' + text)\n"
 UNUSED = "import os\nimport sys\n\n\ndef f() -> int:\n    return 1\n"
@@ -88,7 +86,8 @@ async def test_a_host_that_fixes_what_is_found_ends_without_findings(tmp_path: P
     async with served(repo.path) as server, hosting(server) as host:
         before = await host.call("review")
         whole = (await host.call("fix"))["untrusted"]["patch"]
-        subprocess.run(["git", "apply"], cwd=repo.path, input=whole, text=True, check=True)
+        (tmp_path / "all.patch").write_text(whole)
+        repo.git("apply", str(tmp_path / "all.patch"))
         repo.write({"b.py": better.replace("import os", "import subprocess")})
         after = await host.call("review")
         repo.git("commit", "-qam", "Fix what the review found")

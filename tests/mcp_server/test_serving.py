@@ -1,0 +1,123 @@
+"""The server as a program: over its pipes, and over HTTP with a token."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.mcp_server.host_kit import Brain, hosting, stored
+from tests.mcp_server.test_served_reviews import SHELL
+from tests.plain_http import PLAIN
+from tests.providers.whole_kit import repository, team
+from tests.review.review_kit import change
+
+PROGRAM = [sys.executable, "-m", "orchestrator", "mcp", "serve"]
+TOKEN = "a-token-of-a-test-only"
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "plain", "version": "1"},
+    },
+}
+
+pytestmark = pytest.mark.either_loop
+
+
+def program(repo: Path, *more: str) -> StdioServerParameters:
+    """The server as coding agents start it."""
+    arguments = [*PROGRAM[1:], "--repo", str(repo), "--base", "HEAD~1", *more]
+    return StdioServerParameters(command=PROGRAM[0], args=arguments, env=dict(os.environ))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_program_serves_its_pipes(mode: str, tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
+    async with hosting(program(repo.path), mode=mode) as host:
+        found = await host.call("review")
+        assert found["untrusted"]["findings"][0]["at"] == "b.py:5"
+        assert (await host.call("gate"))["run"] == found["run"]
+
+
+async def test_a_delegated_run_outlives_the_program(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    brain = Brain({"generalist": [*team()["security"]], "judge": [*team()["judge"]]})
+    async with hosting(program(repo)) as host:
+        asks = await host.call("review", reasoner="host")
+        asks = await host.call("answer", **brain.answer(asks))
+    async with hosting(program(repo)) as host:
+        found = await host.finish(await host.call("review", run=asks["run"]), brain)
+    assert len(brain.asked) == 4
+    assert (await stored(repo, found["run"])).status == "complete"
+
+
+def test_it_ends_when_its_input_ends_and_leaves_nothing(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL}).path
+    asked = json.dumps(HELLO) + "\n"
+    run = [*PROGRAM, "--repo", str(repo)]
+    done = subprocess.run(run, input=asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "diffcourt"
+
+
+@contextmanager
+def over_http(repo: Path, **environment: str) -> Iterator[tuple[str, str]]:
+    """A server; its address and the token that it prints."""
+    run = [*PROGRAM, "--http", "--repo", str(repo), "--base", "HEAD~1"]
+    env: Mapping[str, str] = {**os.environ, **environment}
+    with subprocess.Popen(run, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdout is not None
+        try:
+            address = server.stdout.readline().split()[-1]
+            yield address, server.stdout.readline().split()[-1]
+        finally:
+            server.send_signal(signal.SIGINT)
+    assert server.returncode == 0
+
+
+async def test_http_needs_the_token_of_this_start_and_our_own_name(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL}).path
+    with over_http(repo) as (address, token):
+        assert address.startswith("http://127.0.0.1:")
+        async with httpx2.AsyncClient(verify=PLAIN) as client:
+            accepts = {"Accept": "application/json, text/event-stream"}
+            for given, status in (
+                ({}, 401),
+                ({"Authorization": "Bearer wrong"}, 401),
+                ({"Authorization": token}, 401),
+                ({"Authorization": f"Bearer {token}", "Host": "evil.example"}, 421),
+                ({"Authorization": f"Bearer {token}", "Origin": "https://evil.example"}, 403),
+                ({"Authorization": f"Bearer {token}"}, 200),
+            ):
+                reply = await client.post(address, json=HELLO, headers={**accepts, **given})
+                assert reply.status_code == status, given
+        async with httpx2.AsyncClient(
+            verify=PLAIN, headers={"Authorization": f"Bearer {token}"}, timeout=30
+        ) as client:
+            transport = streamable_http_client(address, http_client=client)
+            async with hosting(transport) as host:
+                assert (await host.call("review"))["verdict"] == "needs_changes"
+
+
+def test_a_token_of_the_environment_counts_and_must_be_long(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL}).path
+    with over_http(repo, DIFFCOURT_MCP_TOKEN=TOKEN) as (_, token):
+        assert token == TOKEN
+    run = [*PROGRAM, "--http", "--repo", str(repo)]
+    env = {**os.environ, "DIFFCOURT_MCP_TOKEN": "short"}
+    done = subprocess.run(run, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("diffcourt: DIFFCOURT_MCP_TOKEN needs 16 ASCII characters")
