@@ -15,12 +15,13 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.mcp_server.host_kit import Brain, hosting, stored
-from tests.mcp_server.test_served_reviews import SHELL
+from tests.mcp_server.test_served_reviews import SHELL, UNUSED
 from tests.plain_http import PLAIN
 from tests.providers.whole_kit import repository, team
 from tests.review.review_kit import change
 
 PROGRAM = [sys.executable, "-m", "orchestrator", "mcp", "serve"]
+PACKAGES = Path(sys.prefix) / "provers"
 TOKEN = "a-token-of-a-test-only"
 HELLO = {
     "jsonrpc": "2.0",
@@ -71,6 +72,25 @@ def test_it_ends_when_its_input_ends_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "diffcourt"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_host_on_the_typescript_sdk_reviews_and_has_patches_applied(
+    mode: str, tmp_path: Path
+) -> None:
+    if not (PACKAGES / "node_modules/@modelcontextprotocol/client").is_dir():
+        pytest.skip("the TypeScript SDK is not installed: make provers")
+    repo = change(tmp_path / "repo", {}, {"a.py": UNUSED}).path
+    server = [*PROGRAM, "--repo", str(repo), "--base", "HEAD~1"]
+    run = ["node", str(Path(__file__).with_name("host.cjs")), str(PACKAGES / "package.json"), mode]
+    done = subprocess.run([*run, *server], capture_output=True, text=True, timeout=90, check=False)
+    assert done.stderr == ""
+    told = json.loads(done.stdout)
+    assert "answer" in told["tools"]
+    assert (told["review"]["open"], told["again"]["open"]) == (2, 0)
+    assert told["fix"]["applied"] == ["F1", "F2"]
+    assert len(told["asked"]) == 1
+    assert "should match pattern" in told["forged"]["error"]
 
 
 @contextmanager
