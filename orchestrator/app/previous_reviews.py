@@ -13,6 +13,7 @@ from diffchecks.safe_paths import read_safely
 from orchestrator.app.runs.verdict_files import read_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import DAMAGE, ReviewOptions
+from orchestrator.catalog.shared_literals import HOST
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import (
     NOTHING_HANDED_OVER,
@@ -66,7 +67,8 @@ async def find_previous(
         if options.previous is not None:
             verdict = await anyio.to_thread.run_sync(read_verdict, Path(options.previous))
             return EffectResult(to_builtins(await know_change(name, verdict, change)))
-        found = await _look_up(store, name, change.head) if name else None
+        by_host = options.provider == HOST
+        found = await _look_up(store, name, change.head, by_host) if name else None
         known = KnownChange(name) if found is None else await know_change(name, found, change)
         return EffectResult(to_builtins(known))
 
@@ -100,8 +102,11 @@ async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChang
     return KnownChange(name, previous, await hand_over(verdict, change))
 
 
-async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
-    """The newest finished review of a change with that name and another head."""
+async def _look_up(store: RunStore, name: str, head: str, by_host: bool) -> Verdict | None:
+    """The newest finished review of a change with that name and another head.
+
+    One by the model of a coding agent, which may be its author's, settles nothing for others.
+    """
     for run in (await store.runs())[:LATEST_RUNS]:
         try:
             noted = await store.find(run.run_id, NAME_KEY)
@@ -113,7 +118,7 @@ async def _look_up(store: RunStore, name: str, head: str) -> Verdict | None:
             verdict = convert(json.loads(row.body), Verdict)
         except DAMAGE:
             continue  # damaged, or of another version of this program, which has other fields
-        if verdict.change.head != head:
+        if verdict.change.head != head and (by_host or verdict.provenance.provider != HOST):
             return verdict
     return None
 

@@ -5,7 +5,7 @@ mention additional ones. Closing only narrows: what is valid for us is valid for
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -60,23 +60,13 @@ def _close(node: Json, depth: int) -> Any:
     unsupported = next((key for key in _UNSUPPORTED if key in node), None)
     if unsupported:
         raise ServerError(f"its schema has {unsupported}, which cannot be closed")
-    closed = dict(node)
-    for key, below in _subschemas(node):
-        closed[key] = _close_keyword(below, depth + 1)
+    closed = {key: _close_keyword(key, value, depth + 1) for key, value in node.items()}
     if _is_open(closed):
         closed["additionalProperties"] = False
     return closed
 
 
-def _subschemas(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """The keywords of a node that hold schemas."""
-    for key in (*_SCHEMA_KEYS, *_SCHEMA_LIST_KEYS, *_SCHEMA_MAP_KEYS):
-        if key in node:
-            yield key, (key, node[key])
-
-
-def _close_keyword(entry: tuple[str, Json], depth: int) -> Json:
-    key, value = entry
+def _close_keyword(key: str, value: Json, depth: int) -> Json:
     if key in _SCHEMA_LIST_KEYS and isinstance(value, list):
         return [_close(item, depth) for item in value]
     if key in _SCHEMA_MAP_KEYS and isinstance(value, Mapping):
@@ -85,7 +75,8 @@ def _close_keyword(entry: tuple[str, Json], depth: int) -> Json:
             if odd is not None:
                 raise ServerError(f"it has a parameter named {odd!r:.80}, which providers refuse")
         return {name: _close(item, depth) for name, item in value.items()}
-    return _close(value, depth)
+    known = key in {*_SCHEMA_KEYS, *_SCHEMA_LIST_KEYS, *_SCHEMA_MAP_KEYS}
+    return _close(value, depth) if known else value
 
 
 def _is_open(node: Mapping[str, Json]) -> bool:

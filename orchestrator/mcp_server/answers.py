@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -12,10 +11,11 @@ from msgspec.json import decode
 
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.runs import state_directory
-from orchestrator.app.types import ReviewOptions, review_options
+from orchestrator.app.types import review_options
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.types import Change, change_from_json
-from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.types import change_from_json
+from orchestrator.code_review.change.worktree_snapshot import note_uncommitted_changes
 from orchestrator.code_review.fixes.patch_files import join_patches
 from orchestrator.code_review.fixes.patch_lines import patched_files
 from orchestrator.code_review.verdict.decision import exit_code
@@ -27,7 +27,6 @@ from orchestrator.errors import EXIT_OK
 from orchestrator.mcp_server.reviews import ServedReview
 from orchestrator.providers.host import Question
 from orchestrator.report.terminal_escaping import escape_unprintable
-from orchestrator.wording import count_noun
 
 Document = dict[str, Any]
 
@@ -41,6 +40,11 @@ MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCH = 140, 120, 4_000, 40_000
 """Characters that are shown; the run's resource has all."""
 
 MAX_GAPS = 5
+EXPLAINED = (
+    *("confidence", "detail", "cwe", "fix_suggestion", "cause_quote", "waiver", "because_of"),
+    *("guideline", "steps", "reported_by"),
+)
+"""Fields of a finding, besides its first ones, that are no long lists."""
 
 
 def render(document: Document) -> str:
@@ -62,67 +66,50 @@ def cut(text: str, limit: int) -> str:
 
 def describe_review(review: ServedReview, full: bool = False) -> Document:
     """The state of a review: its question, verdict, error or progress."""
-    found: Document = {"run": review.run_id}
     if review.verdict is not None:
         return describe_verdict(review.verdict)
+    found: Document = {"run": review.run_id, "state": "interrupted"}
     if review.is_running and (question := review.question):
-        return found | ask(review, question, full)
-    if review.is_running:
-        counted = f"{review.progress.state}; {count_noun(review.progress.findings, 'finding')}"
-        return found | {
-            "state": "running",
-            "progress": counted,
-            "next": "call review with this run",
-        }
+        return found | {"state": "asks", **_ask(review, question, full)}
     if review.error:
         return found | {"state": "failed", "untrusted": {"error": review.error}}
-    return found | {"state": "interrupted", "next": "call review with this run to continue it"}
+    if review.is_running:
+        found |= {"state": "running", "progress": review.progress.state}
+    return found | {"next": "call review with this run"}
 
 
-def ask(review: ServedReview, question: Question, full: bool) -> Document:
-    """A question, without the parts that the run's host was shown before.
-
-    Args:
-        full: show all parts again.
-    """
+def _ask(review: ServedReview, question: Question, full: bool) -> Document:
+    """A question; of parts that the run's host was shown before, where, unless all is asked for."""
 
     def unless_shown(part: Any) -> Any:
         text = json.dumps(part)
-        if full or len(text) < 200:
-            review.shown.setdefault(text, question.id)
-        elif review.shown.setdefault(text, question.id) != question.id:
-            return {"as_in": review.shown[text]}
-        return part
+        before = review.shown.setdefault(text, question.id)
+        return part if full or before == question.id or len(text) < 200 else {"as_in": before}
 
-    shown = {
-        name: [*map(unless_shown, part)] if name == "messages" else unless_shown(part)
-        for name, part in question.shown.items()
-    }
+    shown = {name: unless_shown(part) for name, part in question.shown.items()}
     return {
-        "run": review.run_id,
-        "state": "asks",
         "question": question.id,
         "waiting": len(review.host.waiting()),
         "next": "call answer: text that fits answer_schema, or calls of tools",
         "max_tokens": question.request.max_tokens,
         **shown,
+        "messages": [*map(unless_shown, question.shown["messages"])],
     }
 
 
 def describe_verdict(verdict: Verdict) -> Document:
     """A verdict and the first page of its findings."""
-    counts = {name: count for name, count in to_builtins(verdict.counts).items() if count}
-    reasoned = verdict.provenance
+    counts = to_builtins(verdict.counts)
     return {
         "run": verdict.run_id,
         "state": "finished",
         "verdict": verdict.verdict,
         "status": verdict.status,
         "exit_code": code_of(verdict),
-        "counts": counts,
+        "counts": {name: count for name, count in counts.items() if count},
         "reasons": verdict.reasons,
         "stop": verdict.stop.reason,
-        "reasoned_by": [reasoned.provider, *reasoned.models],
+        "reasoned_by": [verdict.provenance.provider, *verdict.provenance.models],
         "digest": verdict.digest,
         **list_findings(verdict, 0),
     }
@@ -131,28 +118,24 @@ def describe_verdict(verdict: Verdict) -> Document:
 def list_findings(verdict: Verdict, offset: int) -> Document:
     """A page of the open findings, the most severe first, and what was not examined."""
     found = sorted((f for f in verdict.findings if f.state == "open"), key=lambda one: one.rank)
-    page = found[offset : offset + PAGE]
-    more = offset + len(page)
-    gaps = [f"{one.path}: {one.why}" for one in verdict.skipped if one.gap]
-    untrusted: Document = {"findings": [_describe_row(finding) for finding in page]}
-    if gaps:
-        untrusted |= {"gaps": [cut(gap, MAX_TITLE) for gap in gaps[:MAX_GAPS]]}
+    page, more = found[offset : offset + PAGE], offset + PAGE
+    gaps = [cut(f"{one.path}: {one.why}", MAX_TITLE) for one in verdict.skipped if one.gap]
     return {
         "open": len(found),
         "not_examined": len(gaps),
         **({"next_offset": more} if more < len(found) else {}),
-        "untrusted": untrusted,
+        "untrusted": {
+            "findings": [_describe_row(finding) for finding in page],
+            **({"gaps": gaps[:MAX_GAPS]} if gaps else {}),
+        },
     }
 
 
 def _describe_row(finding: Finding) -> Document:
-    place = finding.path
-    if len(place) > MAX_PATH:
-        place = f"…{place[-MAX_PATH:]}"
     row = {
         "id": finding.id,
         "severity": finding.severity,
-        "at": f"{place}:{finding.start_line}",
+        "at": f"{finding.path[-MAX_PATH:]}:{finding.start_line}",
         "rule": cut(finding.rule, MAX_PATH),
         "title": cut(finding.title, MAX_TITLE),
     }
@@ -163,22 +146,17 @@ def _describe_row(finding: Finding) -> Document:
 
 def explain(verdict: Verdict, finding: Finding) -> Document:
     """One finding in full, and why its rule exists."""
-    rule = shipped_rules().get(finding.rule)
-    about = {"why": rule.why, "fix": rule.fix} if rule else {}
-    fields = ("confidence", "detail", "cwe", "fix_suggestion", "cause_quote", "waiver")
-    told = to_builtins(finding)
-    said = {name: told[name] for name in fields if told[name]}
-    said |= {name: told[name] for name in ("because_of", "guideline", "steps") if told[name]}
+    rule, told = shipped_rules().get(finding.rule), to_builtins(finding)
+    said = {name: told[name] for name in EXPLAINED if told[name]}
     said |= {name: told[name][:5] for name in ("proofs", "objections", "remarks") if told[name]}
-    said |= {"quote": finding.evidence.quote, "reported_by": told["reported_by"]}
-    shortened = map_strings(said, lambda text: cut(text, MAX_TEXT))
+    said["quote"] = finding.evidence.quote
     return {
         "run": verdict.run_id,
         "alone_leads_to": finding.outcome,
         "support": finding.support,
         "state": finding.state,
-        "rule": about,
-        "untrusted": _describe_row(finding) | shortened,
+        "rule": {"why": rule.why, "fix": rule.fix} if rule else {},
+        "untrusted": _describe_row(finding) | map_strings(said, lambda text: cut(text, MAX_TEXT)),
     }
 
 
@@ -202,39 +180,33 @@ def judge_gate(repo: Path | None, verdict: Verdict) -> Document:
     """Whether a gate in CI would pass with what is committed now, and why not."""
     with state_directory.open_run(repo, verdict.run_id) as (store, run):
         row = anyio.run(store.find, run.run_id, INTAKE)
-        options = ReviewOptions.of_meta(review_options(run), None)
-    body = None if row is None else read_row(row)
-    change = change_from_json(decode(body.value)) if isinstance(body, Outcome) else None
-    code = code_of(verdict)
+        options = review_options(run)
+    body, code = read_row(row) if row else None, code_of(verdict)
     why = [*verdict.reasons] if code != EXIT_OK else []
-    why += [
-        f"the required check {check.name} is {check.status}"
-        for check in verdict.required_checks
-        if not check.is_satisfied
-    ]
-    why += anyio.run(_why_outdated, repo, options, change) if change else ["the run has no change"]
-    if options.paths:
+    checks = [check for check in verdict.required_checks if not check.is_satisfied]
+    why += [f"the required check {check.name} is {check.status}" for check in checks]
+    reviewed = change_from_json(decode(body.value)).head_tree if isinstance(body, Outcome) else ""
+    committed, uncommitted = anyio.run(_read_head, repo or Path())
+    if reviewed != committed:
+        why.append("what was reviewed is not what is committed: commit it, or review again")
+    elif uncommitted:
+        why.append(uncommitted)
+    if options["paths"]:
         why.append("the run reviewed some paths only; review all")
     return {
         "run": verdict.run_id,
-        "would_pass": code == EXIT_OK and not why,
+        "would_pass": not why,
         "exit_code": code,
         "fails_at": verdict.fail_on,
         "verdict": verdict.verdict,
+        "reasoned_by": verdict.provenance.provider,
         "why_not": why,
         **list_findings(verdict, 0),
     }
 
 
-async def _why_outdated(repo: Path | None, options: ReviewOptions, change: Change) -> list[str]:
-    """What has changed since a review, or is not committed."""
-    git = await Git.open(repo or Path())
-    committed = await git.line("rev-parse", "HEAD^{tree}")
-    with TemporaryDirectory() as scratch:
-        _, on_disk, _ = await snapshot_worktree(git, repo or Path(), Path(scratch))
-    why = []
-    if change.head_tree != (on_disk if options.worktree else committed):
-        why.append("files have changed since the review; review again")
-    if on_disk != committed:
-        why.append("changes are not committed, and CI sees commits only")
-    return why
+async def _read_head(repo: Path) -> tuple[str, str | None]:
+    """The tree of HEAD, and a sentence if there are changes that are not committed."""
+    async with Objects(await Git.open(repo)) as objects:
+        tree = await objects.git.line("rev-parse", "HEAD^{tree}")
+        return tree, await note_uncommitted_changes(objects, repo, None, tree)

@@ -17,7 +17,6 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.run_progress import RunProgress
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.observer_events import Event
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.providers.host import HostModel, Question
 
@@ -37,8 +36,7 @@ class ServedReview:
     Attributes:
         verdict: None until it has ended.
         error: why it has ended without a verdict.
-        steps: number of its events so far.
-        shown: the digests of what its host was shown -> the question in which.
+        shown: what its host was shown → the question in which.
     """
 
     def __init__(
@@ -47,10 +45,9 @@ class ServedReview:
         self.run_id, self.options, self._repo = run_id, options, repo
         self.host, self.progress = HostModel(), RunProgress(run_id)
         self.verdict: Verdict | None = None
-        self.error, self.steps = "", 0
+        self.error, self._stopped = "", False
         self.shown: dict[str, str] = {}
-        self._opening, self._stopped = opening, False
-        self._cancel: Callable[[], object] = bool  # nothing to cancel yet
+        self._opening, self._cancel = opening, partial[object](bool)  # nothing to cancel yet
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -74,8 +71,8 @@ class ServedReview:
     def _run(self) -> None:
         try:
             with start_workers(self._repo) as pool:
-                opened = self._opening(observer=self._note, pool=pool, host=self.host)
-                with opened as session:
+                how = {"observer": self.progress.add, "pool": pool, "host": self.host}
+                with self._opening(**how) as session:
                     anyio.run(self._review, session)
         except DiffcourtError as error:
             self.error = str(error)
@@ -84,13 +81,9 @@ class ServedReview:
 
     async def _review(self, session: ReviewSession) -> None:
         with anyio.CancelScope() as scope:
-            self._cancel = partial(run_sync, scope.cancel, token=current_token())
+            self._cancel = partial[object](run_sync, scope.cancel, token=current_token())
             if not self._stopped:
                 self.verdict = await session.review()
-
-    def _note(self, event: Event) -> None:
-        self.progress.add(event)
-        self.steps += 1
 
 
 class ServedReviews:
@@ -102,9 +95,14 @@ class ServedReviews:
 
     def __init__(self, options: ReviewOptions) -> None:
         self.options, self.repo = options, options.repo
-        self.latest = state_directory.LATEST
         self._reviews: dict[str, ServedReview] = {}
         self._lock = threading.Lock()
+
+    def resolve(self, name: str) -> str:
+        """The id of a run; ``latest`` is the newest of this server, else of the repository."""
+        if name == state_directory.LATEST:
+            return next(reversed(self._reviews), name)
+        return name
 
     def start(self, worktree: bool, paths: tuple[str, ...], provider: str | None) -> ServedReview:
         """Start a review, or join the running one of the same options.
@@ -128,9 +126,9 @@ class ServedReviews:
             RunNotFound: no run has that name.
             InputError: too many run, or were started.
         """
-        run_id = name
-        if name not in self._reviews:  # of which one that begins is not stored yet
-            with state_directory.open_run(self.repo, name) as (_, found):
+        run_id = self.resolve(name)
+        if run_id not in self._reviews:  # of which one that begins is not stored yet
+            with state_directory.open_run(self.repo, run_id) as (_, found):
                 run_id = found.run_id
         with self._lock:
             known = self._reviews.get(run_id)
@@ -145,8 +143,8 @@ class ServedReviews:
                 f"{running} reviews run and {len(self._reviews)} were started; the limits are "
                 f"{MAX_RUNNING} and {MAX_STARTED}: wait for one, or start the server again"
             )
+        self._reviews.pop(run_id, None)  # so that it becomes the latest
         self._reviews[run_id] = ServedReview(run_id, self.repo, options, opening)
-        self.latest = run_id
         return self._reviews[run_id]
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 
 from anyio import CapacityLimiter, get_cancelled_exc_class, to_thread
 from msgspec import Struct, field, to_builtins
@@ -62,11 +63,9 @@ class HostModel:
         while name in self._open:  # two ask the very same
             name += "a"
         question = self._open[name] = Question(name, request, shown)
-        limiter = CapacityLimiter(1)
+        wait, own = partial(to_thread.run_sync, abandon_on_cancel=True), CapacityLimiter(1)
         try:
-            return await to_thread.run_sync(
-                question.reply.result, abandon_on_cancel=True, limiter=limiter
-            )
+            return await wait(question.reply.result, limiter=own)
         except get_cancelled_exc_class():
             if question.reply.cancel():  # else it is answered: recorded, it is not asked again
                 raise
@@ -95,12 +94,12 @@ class HostModel:
         Raises:
             InputError: no such question is open, or the answer is empty or too long.
         """
-        question = next((one for one in self.waiting() if one.id == name), None)
-        if question is None:
-            known = ", ".join(one.id for one in self.waiting()) or "none; see the run's state"
+        waiting = {question.id: question for question in self.waiting()}
+        if name not in waiting:
+            known = ", ".join(waiting) or "none; see the run's state"
             raise InputError(f"there is no open question {name}; open: {known}")
-        request, parser = question.request, ToolCallParser(question.request)
-        said = escape_surrogates(text)
+        question, request, said = waiting[name], waiting[name].request, escape_surrogates(text)
+        parser = ToolCallParser(request)
         try:
             called = [parser.add(None, tool, dict(arguments)) for tool, arguments in calls]
         except InvalidReplyError as error:

@@ -7,7 +7,8 @@ from anyio import to_thread
 from anyio.from_thread import start_blocking_portal
 
 from tests.mcp_server.host_kit import Brain, hosting, reasoned_by_nobody, served, stored
-from tests.providers.whole_kit import repository, review, serving, team
+from tests.providers.whole_kit import judges, reports, repository, review, serving, team
+from tests.review.review_kit import Repo
 
 HOW = {"pattern": "team", "max_iterations": 1}
 
@@ -55,3 +56,18 @@ async def test_a_host_that_is_killed_at_every_message_is_asked_nothing_twice(
     assert len(brain.asked) == len(whole.asked)
     ours, theirs = await stored(repo, found["run"]), await stored(repo, first["run"])
     assert ours.digest == theirs.digest
+
+
+@pytest.mark.attack("a coding agent that reviews its own change to have it settled")
+async def test_a_delegated_review_settles_nothing_for_another_reviewer(tmp_path: Path) -> None:
+    repo = Repo(repository(tmp_path / "repo"))
+    async with served(repo.path) as server, hosting(server) as host:
+        quiet = {"generalist": [reports(checked=["app.py"])], "judge": [judges()]}
+        asks = await host.call("review", reasoner="host", uncommitted=False)
+        mine = await host.finish(asks, Brain(quiet))
+        assert mine["state"] == "finished"
+        repo.commit({"more.py": "Y = 1\n"})
+        other = await host.call("review", uncommitted=False)
+    verdict = await stored(repo.path, other["run"])
+    assert verdict.previous is None
+    assert verdict.provenance.carried_over == ""

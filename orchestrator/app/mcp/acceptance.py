@@ -25,20 +25,6 @@ from orchestrator.optional_dependencies import install_command
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
 
-class ConfiguredServer(Struct, frozen=True):
-    """A server in the configuration; ``tools`` are (name, level and whether it is pinned).
-
-    Attributes:
-        where: its command, or its URL.
-        allowed: whether the environment allows it to start.
-    """
-
-    name: str
-    where: str
-    allowed: bool
-    tools: list[tuple[str, str]]
-
-
 class InspectedTool(Struct, frozen=True):
     """A tool as the server describes it now.
 
@@ -66,25 +52,20 @@ class ServerInspection(Struct, frozen=True):
     document: Mapping[str, Any]
 
 
-def list_servers(repo: Path | None) -> list[ConfiguredServer]:
-    """List the servers in the configuration of the work tree; none is started.
+def list_servers(repo: Path | None) -> dict[str, list[tuple[str, str]]]:
+    """The servers, and their tools, in the configuration of the work tree; none is started.
 
     Raises:
         ConfigError: an error in ``config/mcp.yaml``.
     """
-    startable = allowed_servers(os.environ)
-    return [
-        ConfiguredServer(
-            name,
-            entry.url or shlex.join(entry.command),
-            name in startable,
-            [
-                (tool_name(name, remote), f"{tool.level}, {'pinned' if tool.pin else 'no pin yet'}")
-                for remote, tool in entry.tools.items()
-            ],
-        )
-        for name, entry in _file(read_layers_on_disk(repo)).servers.items()
-    ]
+    servers, tools, startable = list[tuple[str, str]](), [], allowed_servers(os.environ)
+    for name, entry in _file(read_layers_on_disk(repo)).servers.items():
+        where = entry.url or shlex.join(entry.command)
+        servers.append((name, where + " (not allowed to start here)" * (name not in startable)))
+        for remote, tool in entry.tools.items():
+            pinned = "pinned" if tool.pin else "no pin yet"
+            tools.append((tool_name(name, remote), f"{tool.level}, {pinned}"))
+    return {"servers": servers, "tools": tools} if servers else {}
 
 
 def inspect_server(repo: Path | None, name: str) -> ServerInspection:
@@ -122,11 +103,14 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
         finally:
             group.cancel_scope.cancel()
     seen = [_inspect_tool(server, grant, listed) for grant in server.grants]
-    return ServerInspection(
-        seen,
-        sorted(listed.keys() - entry.tools.keys()),
-        _document(server.name, entry, listed, seen),
-    )
+    usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
+    tools = {
+        remote: {**to_builtins(tool), "pin": tool_pin(listed[remote])}
+        for remote, tool in entry.tools.items()
+        if tool_name(server.name, remote) in usable
+    }
+    besides = sorted(listed.keys() - entry.tools.keys())
+    return ServerInspection(seen, besides, {"servers": {server.name: {"tools": tools}}})
 
 
 def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
@@ -144,16 +128,3 @@ def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) ->
         state = "accepted"
     declared = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
     return InspectedTool(grant.name, level, state, declared)
-
-
-def _document(
-    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
-) -> dict[str, Any]:
-
-    usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
-    tools = {
-        remote: {**to_builtins(tool), "pin": tool_pin(listed[remote])}
-        for remote, tool in entry.tools.items()
-        if tool_name(name, remote) in usable
-    }
-    return {"servers": {name: {"tools": tools}}}

@@ -42,21 +42,10 @@ def _list(args: argparse.Namespace) -> int:
     from orchestrator.app.mcp.acceptance import list_servers
     from orchestrator.report.text_layout import render_name_list
 
-    servers = list_servers(args.repo)
-    if not servers:
+    if servers := list_servers(args.repo):
+        emit(render_name_list(servers, width_of(sys.stdout)), sys.stdout)
+    else:
         emit("config/mcp.yaml has no servers\n", sys.stdout)
-        return EXIT_OK
-    parts: dict[str, list[tuple[str, str]]] = {
-        "servers": [
-            (
-                server.name,
-                server.where if server.allowed else f"{server.where} (not allowed to start here)",
-            )
-            for server in servers
-        ],
-        "tools": [tool for server in servers for tool in server.tools],
-    }
-    emit(render_name_list(parts, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK
 
 
@@ -75,13 +64,8 @@ def _serve(args: argparse.Namespace) -> int:
         from orchestrator.mcp_server.serving import serve_http, serve_stdio
     except ImportError:
         raise InputError(f"the server needs: {install_command('mcp')}") from None
-    options = ReviewOptions(
-        repo=(args.repo or Path()).absolute(),
-        base=args.base,
-        provider=args.provider,
-        max_minutes=args.max_minutes,
-        max_usd=args.max_usd,
-    )
+    chosen = {name: getattr(args, name) for name in ("base", "provider", "max_minutes", "max_usd")}
+    options = ReviewOptions(repo=(args.repo or Path()).absolute(), **chosen)
     require_source(options)
     if args.http:
         serve_http(options, args.port, _tell)
