@@ -59,7 +59,7 @@ def serve_http(options: ReviewOptions, port: int, started: Callable[[str, str], 
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or "no such port"
             raise InputError(f"port {port} cannot be used ({why})") from None
-        started(f"http://{HOST}:{listening.getsockname()[1]}/mcp", token)
         config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", lifespan="on")
         with suppress(KeyboardInterrupt):  # the usual end
+            started(f"http://{HOST}:{listening.getsockname()[1]}/mcp", token)
             uvicorn.Server(config).run([listening])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from tests.mcp_server.host_kit import Brain, hosting, stored
 from tests.mcp_server.test_served_reviews import SHELL, UNUSED
 from tests.plain_http import PLAIN
 from tests.providers.whole_kit import repository, team
-from tests.review.review_kit import change
+from tests.review.review_kit import Repo, change
 
 PROGRAM = [sys.executable, "-m", "orchestrator", "mcp", "serve"]
+PAGE = Path(__file__).parents[2] / "docs/coding-agents.md"
 PACKAGES = Path(sys.prefix) / "provers"
 TOKEN = "a-token-of-a-test-only"
 HELLO = {
@@ -50,6 +52,34 @@ async def test_a_program_serves_its_pipes(mode: str, tmp_path: Path) -> None:
         found = await host.call("review")
         assert found["untrusted"]["findings"][0]["at"] == "b.py:5"
         assert (await host.call("gate"))["run"] == found["run"]
+
+
+async def test_the_page_in_a_clean_folder_leads_to_no_findings_in_six_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = re.findall(r"```json\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    config = json.loads(block)["mcpServers"]["diffcourt"]
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"README.md": "# Shop\n"})
+    repo.git("checkout", "-q", "-b", "work")
+    repo.write({"a.py": UNUSED, "b.py": SHELL})
+    better = SHELL.replace("os.system('ls ' + text)", 'subprocess.run(["ls", text], check=True)')
+    monkeypatch.chdir(repo.path)
+    start = [str(Path(sys.prefix, "bin", config["command"])), *config["args"]]
+    server = StdioServerParameters(command=start[0], args=start[1:], env=dict(os.environ))
+    async with hosting(server) as host:
+        before = await host.call("review")
+        (tmp_path / "all.patch").write_text((await host.call("fix"))["untrusted"]["patch"])
+        repo.git("apply", str(tmp_path / "all.patch"))
+        repo.write({"b.py": better.replace("import os", "import subprocess")})
+        after = await host.call("review")
+        repo.git("add", "-A")
+        repo.git("commit", "-qm", "Fix what the review found")
+        gate = await host.call("gate")
+    assert before["open"] >= 3
+    assert after["open"] == 0, after
+    assert (gate["would_pass"], gate["why_not"]) == (True, [])
+    assert host.calls <= 6
 
 
 async def test_a_delegated_run_outlives_the_program(tmp_path: Path) -> None:
