@@ -7,11 +7,9 @@ are those of the command line that started the server.
 import logging
 import re
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio
-import yaml
 from anyio import to_thread
 from mcp.server.mcpserver import (
     AcceptedElicitation,
@@ -37,6 +35,7 @@ from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.catalog.shared_literals import HOST, OFFLINE
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import read_table
 from orchestrator.errors import DiffcourtError
 from orchestrator.mcp_server import answers
 from orchestrator.mcp_server.reviews import ServedReview, ServedReviews
@@ -72,7 +71,7 @@ class ReviewServer(MCPServer[Any]):
     def __init__(self, reviews: ServedReviews) -> None:
         # The library logs what callers send, and this is a person's terminal.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        texts = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text("utf-8"))
+        texts = read_table(__file__, "texts.yaml")
         said = texts["instructions"]
         super().__init__("diffcourt", version=__version__, instructions=said, log_level="CRITICAL")
         self.reviews = reviews
