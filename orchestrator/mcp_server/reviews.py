@@ -39,10 +39,8 @@ class ServedReview:
         shown: what its host was shown → the question in which.
     """
 
-    def __init__(
-        self, run_id: str, repo: Path | None, options: ReviewOptions | None, opening: Open
-    ) -> None:
-        self.run_id, self.options, self._repo = run_id, options, repo
+    def __init__(self, run_id: str, repo: Path | None, opening: Open) -> None:
+        self.run_id, self._repo = run_id, repo
         self.host, self.progress = HostModel(), RunProgress(run_id)
         self.verdict: Verdict | None = None
         self.error, self._stopped = "", False
@@ -105,7 +103,7 @@ class ServedReviews:
         return name
 
     def start(self, worktree: bool, paths: tuple[str, ...], provider: str | None) -> ServedReview:
-        """Start a review, or join the running one of the same options.
+        """Start a review.
 
         Raises:
             InputError: too many run, or were started.
@@ -114,10 +112,7 @@ class ServedReviews:
         options = replace(self.options, worktree=worktree, paths=paths, provider=provider)
         run_id = state_directory.new_run_id()
         with self._lock:
-            for review in self._reviews.values():
-                if review.is_running and review.options == options:
-                    return review
-            return self._add(run_id, options, partial(open_new_run, options, run_id=run_id))
+            return self._add(run_id, partial(open_new_run, options, run_id=run_id))
 
     def open(self, name: str) -> ServedReview:
         """A review of this server, or another run of the store, which is continued.
@@ -134,9 +129,9 @@ class ServedReviews:
             known = self._reviews.get(run_id)
             if known is not None and (known.is_running or known.verdict):
                 return known
-            return self._add(run_id, None, partial(open_kept_run, self.repo, run_id))
+            return self._add(run_id, partial(open_kept_run, self.repo, run_id))
 
-    def _add(self, run_id: str, options: ReviewOptions | None, opening: Open) -> ServedReview:
+    def _add(self, run_id: str, opening: Open) -> ServedReview:
         running = sum(review.is_running for review in self._reviews.values())
         if running >= MAX_RUNNING or len(self._reviews) >= MAX_STARTED:
             raise InputError(
@@ -144,7 +139,7 @@ class ServedReviews:
                 f"{MAX_RUNNING} and {MAX_STARTED}: wait for one, or start the server again"
             )
         self._reviews.pop(run_id, None)  # so that it becomes the latest
-        self._reviews[run_id] = ServedReview(run_id, self.repo, options, opening)
+        self._reviews[run_id] = ServedReview(run_id, self.repo, opening)
         return self._reviews[run_id]
 
     def close(self) -> None:

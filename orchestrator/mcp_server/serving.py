@@ -59,7 +59,9 @@ def serve_http(options: ReviewOptions, port: int, started: Callable[[str, str], 
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or "no such port"
             raise InputError(f"port {port} cannot be used ({why})") from None
-        config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", lifespan="on")
+        config = uvicorn.Config(
+            app, log_config=None, ws="none", lifespan="on", timeout_graceful_shutdown=1
+        )
         with suppress(KeyboardInterrupt):  # the usual end
             started(f"http://{HOST}:{listening.getsockname()[1]}/mcp", token)
             uvicorn.Server(config).run([listening])
