@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 from msgspec import to_builtins
-from msgspec.json import decode
+from msgspec.json import decode, encode
 
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.runs import state_directory
@@ -40,11 +40,8 @@ MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCH = 140, 120, 4_000, 40_000
 """Characters that are shown; the run's resource has all."""
 
 MAX_GAPS = 5
-EXPLAINED = (
-    *("confidence", "detail", "cwe", "fix_suggestion", "cause_quote", "waiver", "because_of"),
-    *("guideline", "steps", "reported_by"),
-)
-"""Fields of a finding, besides its first ones, that are no long lists."""
+LEFT_OUT = {"context", "evidence", "fix", "reports", "fingerprint", "first_fingerprint"}
+"""Fields of a finding that a coding agent can do without."""
 
 
 def render(document: Document) -> str:
@@ -146,9 +143,8 @@ def _describe_row(finding: Finding) -> Document:
 
 def explain(verdict: Verdict, finding: Finding) -> Document:
     """One finding in full, and why its rule exists."""
-    rule, told = shipped_rules().get(finding.rule), to_builtins(finding)
-    said = {name: told[name] for name in EXPLAINED if told[name]}
-    said |= {name: told[name][:5] for name in ("proofs", "objections", "remarks") if told[name]}
+    rule, told = shipped_rules().get(finding.rule), decode(encode(finding))  # lists, no tuples
+    said = {name: value for name, value in told.items() if value and name not in LEFT_OUT}
     said["quote"] = finding.evidence.quote
     return {
         "run": verdict.run_id,

@@ -45,7 +45,8 @@ class ServedReview:
         self.verdict: Verdict | None = None
         self.error, self._stopped = "", False
         self.shown: dict[str, str] = {}
-        self._opening, self._cancel = opening, partial[object](bool)  # nothing to cancel yet
+        self._opening = opening
+        self._cancel: Callable[[], object] = bool  # nothing to cancel yet
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -79,7 +80,8 @@ class ServedReview:
 
     async def _review(self, session: ReviewSession) -> None:
         with anyio.CancelScope() as scope:
-            self._cancel = partial[object](run_sync, scope.cancel, token=current_token())
+            token = current_token()
+            self._cancel = lambda: run_sync(scope.cancel, token=token)
             if not self._stopped:
                 self.verdict = await session.review()
 
