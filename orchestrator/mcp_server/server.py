@@ -6,7 +6,7 @@ are those of the command line that started the server.
 
 import logging
 import re
-from functools import partial
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -20,7 +20,6 @@ from mcp.server.mcpserver import (
     Resolve,
 )
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp.server.mcpserver.prompts import Prompt
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from msgspec.json import encode
 from pydantic import BaseModel, Field, ValidationError
@@ -85,8 +84,7 @@ class ReviewServer(MCPServer[Any]):
         self.resource("diffcourt://runs/{run}/verdict", mime_type="application/json")(read_verdict)
         self.resource("diffcourt://rules", mime_type="application/json")(read_rules)
         for name, text in texts["prompts"].items():
-            about = name.replace("-", " ").capitalize()
-            self.add_prompt(Prompt(name=name, description=about, fn=partial(str, text)))
+            self.prompt(name, description=name.replace("-", " "))(_says(text))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -106,6 +104,10 @@ class ReviewServer(MCPServer[Any]):
             if isinstance(cause, DiffcourtError):
                 raise ToolError(f"{name}: {escape_unprintable(str(cause))[:1000]}") from None
             raise
+
+
+def _says(text: str) -> Callable[[], str]:
+    return lambda: text
 
 
 def _reviews(ctx: Context[Any, Any]) -> ServedReviews:

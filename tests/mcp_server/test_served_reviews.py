@@ -11,7 +11,7 @@ from mcp_types import ElicitResult, TextContent, TextResourceContents
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.providers.token_bounds import BOUND_TO_TYPICAL_RATIO, max_text_tokens
-from tests.mcp_server.host_kit import hosting, served, stored
+from tests.mcp_server.host_kit import Answer, hosting, served, stored
 from tests.review.review_kit import change
 
 SHELL = "import os\n\n\ndef run(text):\n    os.system('ls ' + text)\n"
@@ -26,11 +26,11 @@ async def test_a_review_gives_verdict_findings_and_why(mode: str, tmp_path: Path
     repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"b.py": SHELL})
     told: list[str | None] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
 
     async with served(repo.path) as server, hosting(server, mode=mode) as host:
-        await host.client.call_tool("review", {}, progress_callback=progress)
+        await host.client.call_tool("review", {}, progress_callback=note)
         found = await host.call("review", run="latest")
         assert (found["state"], found["verdict"], found["exit_code"]) == (
             "finished", "needs_changes", 1,
@@ -67,11 +67,10 @@ async def test_ten_findings_take_few_tokens_and_the_rest_is_on_pages(tmp_path: P
     async with served(repo.path) as server, hosting(server) as host:
         _, text = await host.raw("review")
         found, seen = json.loads(text), set()
-        offset = 0
-        while offset is not None:
-            page = await host.call("findings", offset=offset)
+        page: Answer = {"next_offset": 0}
+        while "next_offset" in page:
+            page = await host.call("findings", offset=page["next_offset"])
             seen |= {row["id"] for row in page["untrusted"]["findings"]}
-            offset = page.get("next_offset")
     assert len(found["untrusted"]["findings"]) == 10
     assert max_text_tokens(text) / BOUND_TO_TYPICAL_RATIO <= 1_000
     assert len(seen) == found["open"] == 23
