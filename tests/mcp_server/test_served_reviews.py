@@ -76,8 +76,13 @@ async def test_ten_findings_take_few_tokens_and_the_rest_is_on_pages(tmp_path: P
     assert len(seen) == found["open"] == 23
 
 
-@MODES
-@pytest.mark.parametrize("reply", ["accept", "no", "decline", "cancel", None])
+@pytest.mark.parametrize(
+    ("mode", "reply"),
+    [
+        *(("auto", reply) for reply in ("accept", "no", "decline", "cancel", None)),
+        *(("legacy", reply) for reply in ("accept", "decline", None)),
+    ],
+)
 async def test_patches_are_applied_only_if_a_person_says_yes(
     mode: str, reply: str | None, tmp_path: Path
 ) -> None:
