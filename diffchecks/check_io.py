@@ -90,6 +90,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         detail: additional text for people.
         redact: substrings of the cited lines that must not be printed.
         removed_path, removed_line: the line of base whose removal causes the finding; 0: none.
+        in_base: path and lines are of base, and what is there is removed; only of a comparison.
         reported: the rule of an imported report; None: the rule table has it.
         steps: the data flow, the source first; ``detail`` has it as text.
         edits: a fix in its file; empty: the reporter has none.
@@ -109,6 +110,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     confidence: Confidence = 1.0
     removed_path: str = ""
     removed_line: int = 0
+    in_base: bool = False
     reported: ReportedRule | None = None
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()

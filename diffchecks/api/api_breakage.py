@@ -23,14 +23,12 @@ from diffchecks.python.source_definitions import (
     ChangedModule,
     NotParsedError,
     ParsedModule,
-    find_nearest,
     gap_on_error,
     read_pairs,
 )
 
 DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
 UNDECLARED = 0.6  # if only the names show it
-PLACES_TRIED = 20  # files searched for a line to cite when a module is gone
 
 
 def run(job: ComparisonJob) -> CheckReply:
@@ -138,7 +136,7 @@ def _others(
 def _module_removed(
     base: ParsedModule, dotted: str, base_tree: SourceTree, head_tree: SourceTree
 ) -> Iterator[RawFinding]:
-    """A finding for a removed public module or package, at the nearest remaining file."""
+    """A finding for a removed public module or package."""
     package = f"{base.path.rpartition('/')[0]}/__init__.py"
     within = package != base.path and package in base_tree.index.files
     if within and head_tree.twin(base_tree, package) is None:
@@ -148,15 +146,10 @@ def _module_removed(
     was = ModuleApi(base, dotted)
     if all(was.deprecated(name) for name in was.public_names):
         return
-    files = {path for path in head_tree.index.files if is_product(path)}
-    for _ in range(PLACES_TRIED):
-        near = find_nearest(base.path, files)
-        source = head_tree.source(near) if near else None
-        if near and source and (line := source.first_line):
-            message = f"The public module {dotted} was removed"
-            yield RawFinding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
-            return
-        files.discard(near or "")
+    message, line = f"The public module {dotted} was removed", max(base.first_line, 1)
+    yield RawFinding(
+        "module-removed", base.path, line, message, key=dotted, confidence=DECLARED, in_base=True
+    )
 
 
 NAMES_SHOWN = 5

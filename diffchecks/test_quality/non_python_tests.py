@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.jobs import ComparisonJob
-from diffchecks.python.source_definitions import find_nearest, gap_on_error, read_text
+from diffchecks.python.source_definitions import gap_on_error, read_text
 
 NAMES_SHOWN = 5
 
@@ -169,24 +169,13 @@ def _removed(job: ComparisonJob, removed: _Lost, names: set[str]) -> RawFinding 
     subject = _stem(removed.old_path)
     if not lost or any(_stem(path) == subject for path in gone - {removed.old_path}):
         return None
-    place = removed.path or find_nearest(removed.old_path, (
-        file.path for file in job.files if file.status not in {"deleted", "mode"}
-    ))  # fmt: skip
-    if place is None:
-        return None
     shown = name_some([repr(name) for name in lost], NAMES_SHOWN)
     where = "" if removed.path else f" with {removed.old_path}"
     count = "1 test was" if len(lost) == 1 else f"{len(lost)} tests were"
     message = f"{count} removed{where}: {shown}"
     key = f"{removed.old_path}: {' '.join(sorted(lost))}"
     return RawFinding(
-        "removed",
-        place,
-        _first_line(job.head_root, place),
-        message,
-        key=key,
-        removed_path=removed.old_path,
-        removed_line=removed.names[lost[0]],
+        "removed", removed.old_path, removed.names[lost[0]], message, key=key, in_base=True
     )
 
 
@@ -196,8 +185,3 @@ def _stem(path: str) -> str:
     for end in ("_test", "_spec", "Tests", "Test", "IT"):
         name = name.removesuffix(end)
     return name
-
-
-def _first_line(root: str, path: str) -> int:
-    lines = read_text(root, path).split("\n")
-    return next((at for at, line in enumerate(lines, 1) if line.strip()), 1)

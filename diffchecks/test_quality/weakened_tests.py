@@ -7,7 +7,6 @@ from contextlib import suppress
 from itertools import chain
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding, nothing_to_compare
@@ -16,7 +15,6 @@ from diffchecks.path_kinds import is_test
 from diffchecks.python.source_definitions import (
     ChangedModule,
     NotParsedError,
-    find_nearest,
     gap_on_error,
     read_pairs,
     read_text,
@@ -132,15 +130,13 @@ class _File(Struct, frozen=True):
     """A test file that lost tests.
 
     Attributes:
-        path: the path in head; None if the file is gone.
-        line: of the last test before the lost ones that still exists, else of the first line.
+        path: the path in head; None if the file has no tests there.
         lost: tests of base whose name is missing in head.
         came: added tests.
     """
 
     old_path: str
     path: str | None
-    line: int
     lost: tuple[_Kept, ...]
     came: tuple[_Kept, ...]
 
@@ -154,7 +150,6 @@ class RemovedTests:
         self._came: list[_Kept] = []
         self._names: set[str] = set()
         self._texts: dict[str, list[tuple[str, frozenset[str]]]] = {}
-        self._lines: list[tuple[str, int]] = []
 
     def add(self, pair: ChangedModule, before: Suite, after: Suite) -> None:
         """Record the tests of one file on both sides."""
@@ -164,13 +159,9 @@ class RemovedTests:
         for dotted, case in after.functions.items():
             texts = self._texts.setdefault(dotted.rpartition(".")[2], [])
             texts.append((pair.path, frozenset(case.text)))
-        if pair.head and (first := pair.head.first_line):
-            self._lines.append((pair.path, first))
         if lost and pair.old_path:
-            first_lost = before.functions[lost[0].dotted]
-            line = self._line(before, after, first_lost) or self._first_line(pair.path)
-            path = pair.path if pair.head and line else None
-            self._files.append(_File(pair.old_path, path, line, lost, came))
+            path = pair.path if pair.head and pair.head.first_line else None
+            self._files.append(_File(pair.old_path, path, lost, came))
 
     def findings(self) -> Iterator[RawFinding]:
         """One finding for each file that really lost tests, and one for all removed files."""
@@ -184,15 +175,13 @@ class RemovedTests:
                 continue
             if file.path:
                 names = [case.dotted for case in lost]
-                found = self._finding(f"{file.old_path}:", names, file.path, file.line)
-                yield replace(found, removed_path=file.old_path, removed_line=lost[0].line)
+                yield self._finding(f"{file.old_path}:", names, file.old_path, lost[0].line)
             else:
                 gone.append((file, lost))
-        if gone and (place := self._near(gone[0][0].old_path)):
+        if gone:
             names = [f"{file.old_path}::{case.dotted}" for file, lost in gone for case in lost]
             removed, lost = gone[0]
-            found = self._finding("", names, *place)
-            yield replace(found, removed_path=removed.old_path, removed_line=lost[0].line)
+            yield self._finding("", names, removed.old_path, lost[0].line)
 
     @staticmethod
     def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
@@ -204,6 +193,7 @@ class RemovedTests:
             f"{count} removed: {name_some(names, NAMES_SHOWN)}",
             key=f"{key} {' '.join(sorted(names))}",
             detail="\n".join(names) if len(names) > NAMES_SHOWN else "",
+            in_base=True,
         )
 
     def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:
@@ -236,31 +226,6 @@ class RemovedTests:
                 defined.subtract(_matches(_DEFINED, self._job.head_root, path))
         gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
         return frozenset(word for word in gone if len(word) >= WORD_LENGTH)
-
-    @staticmethod
-    def _line(before: Suite, after: Suite, lost: Case) -> int:
-        """The line of the nearest preceding test that head still has, else of its class, else 0."""
-        earlier = [case for case in before.functions.values() if case.line < lost.line]
-        owner = lost.dotted.rpartition(".")[0]
-        for case in reversed(earlier):
-            still = after.functions.get(case.dotted)
-            if still and case.dotted.rpartition(".")[0] == owner:
-                return still.line
-        return after.classes[owner].line if owner in after.classes else 0
-
-    def _first_line(self, path: str) -> int:
-        return next((line for known, line in self._lines if known == path), 0)
-
-    def _near(self, path: str) -> tuple[str, int] | None:
-        """A place in head for the finding: a changed file, else a test beside it."""
-        changed = dict(self._lines)
-        if near := find_nearest(path, changed):
-            return near, changed[near]
-        tree = (candidate for candidate in self._job.head_tree if candidate.endswith(".py"))
-        beside = find_nearest(
-            path, (candidate for candidate in tree if not candidate.endswith("__init__.py"))
-        )
-        return (beside, 1) if beside else None
 
 
 def _only_in(suite: Suite, other: Suite) -> tuple[_Kept, ...]:

@@ -389,21 +389,35 @@ async def test_a_unit_is_read_as_code(tmp_path: Path) -> None:
     assert (verdict.status, verdict.verdict) == ("complete", "merge")
 
 
-async def test_a_removed_test_is_named_with_its_place_in_base(tmp_path: Path) -> None:
+async def test_a_removed_test_or_module_is_quoted_from_base(tmp_path: Path) -> None:
     python = "from a import f\n\n\ndef test_one():\n    assert f(1)\n\n\ndef test_two():\n    assert f(2)\n"
     script = 'import { f } from "./a"\n\ntest("one", () => { f(1) })\ntest("two", () => { f(2) })\n'
-    base = {"a.py": "def f(x):\n    return x\n", "tests/test_a.py": python, "a.test.ts": script}
+    base = {
+        "pyproject.toml": '[project]\nname = "a"\nversion = "1"\n',
+        "a/__init__.py": "def f(x):\n    return x\n",
+        "a/b.py": '"""B."""\n\n\ndef g(x):\n    return x\n',
+        "tests/test_a.py": python,
+        "tests/test_b.py": python.replace("test_", "test_b_"),
+        "a.test.ts": script,
+    }
     head = {
+        "a/b.py": None,
         "tests/test_a.py": python.partition("\n\n\ndef test_two")[0] + "\n",
+        "tests/test_b.py": None,
         "a.test.ts": script.replace('test("one", () => { f(1) })\n', ""),
     }
     verdict = await review(change(tmp_path, base, head))
-    causes = {
-        (one.because_of.path, one.because_of.line, one.because_of.removed)
+    places = {
+        (one.path, one.start_line, one.evidence.quote, one.evidence.side, one.because_of)
         for one in verdict.findings
-        if one.rule == "qa.test-removed" and one.because_of
+        if one.rule in {"qa.test-removed", "architecture.api-removed"}
     }
-    assert causes == {("tests/test_a.py", 8, True), ("a.test.ts", 3, True)}
+    assert places == {
+        ("tests/test_a.py", 8, "def test_two():", "base", None),
+        ("tests/test_b.py", 4, "def test_b_one():", "base", None),
+        ("a.test.ts", 3, 'test("one", () => { f(1) })', "base", None),
+        ("a/b.py", 1, '"""B."""', "base", None),
+    }
 
 
 OWN: Mapping[str, tuple[str, str]] = {

@@ -185,12 +185,17 @@ def _is_vendored(finding: RuledFinding) -> bool:
 
 
 async def all_findings(
-    workspace: ReviewWorkspace, pool: WorkerPool, report: AnalyzerReport, head: Side
+    workspace: ReviewWorkspace, pool: WorkerPool, report: AnalyzerReport, sides: tuple[Side, Side]
 ) -> Introduced:
     """The findings of a report that compares both sides itself: all are introduced."""
-    reader = _SideReader(workspace, head, pool)
-    findings = await _classify(workspace, report, reader)
-    return await _quote(assign_fingerprints(findings), reader)
+    quoted, rejected = NO_FINDINGS
+    for in_base, side in zip((True, False), sides, strict=True):
+        reader = _SideReader(workspace, side, pool)
+        own = tuple(raw for raw in report.findings if raw.in_base is in_base)
+        findings = await _classify(workspace, replace(report, findings=own), reader)
+        more = await _quote(assign_fingerprints(findings), reader)
+        quoted, rejected = quoted + more[0], rejected + more[1]
+    return quoted, rejected
 
 
 async def _classify(
@@ -248,7 +253,7 @@ async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> In
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:
-            reason = f"there is no text at {raw.path}:{raw.line} in head that it could quote"
+            reason = f"there is no text at {raw.path}:{raw.line} in {located.side} to quote"
             rejected.append(RejectedFinding(located, reason))
     return tuple(quoted), tuple(rejected)
 
@@ -274,6 +279,7 @@ def _locate(  # noqa: PLR0917 - the last ones are what the worker replies, in it
         detail="\n".join(filter(None, (message, detail))),
         fix_suggestion=rule.advice(raw.code),
         path=raw.path,
+        side="base" if raw.in_base else "head",
         start_line=raw.line,
         end_line=raw.end_line,
         start_column=raw.column,

@@ -227,7 +227,7 @@ def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> tuple[Lead
     leads = {
         Lead(raw.path, raw.line, report.tool, raw.code)
         for raw in report.findings
-        if (raw.removed_line or raw.line in workspace.added(raw.path))
+        if (raw.in_base or raw.removed_line or raw.line in workspace.added(raw.path))
         and workspace.rules.find_for(report.tool, raw) is None
     }
     return tuple(sorted(leads)[:MAX_LEADS])
@@ -432,7 +432,7 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         cited = {raw.path for raw in report.findings}
         tree = await workspace.contents.paths("head")
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
-        found, rejected = await all_findings(workspace, self._pool, report, head)
+        found, rejected = await all_findings(workspace, self._pool, report, (base, head))
         # With base's version of a file that it mends, a change has nothing to be compared.
         known = {
             path: why

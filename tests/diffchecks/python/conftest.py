@@ -63,7 +63,7 @@ def _changed(base: Files, head: Files, renames: Mapping[str, str]) -> list[dict[
 
 @pytest.fixture
 def compare(tmp_path: Path) -> Compare:
-    """Run a check over a change; what it replies is JSON, and what it cites stands in head."""
+    """Run a check over a change; what it replies is JSON, and what it cites stands there."""
 
     def run(
         module: ModuleType,
@@ -89,7 +89,7 @@ def compare(tmp_path: Path) -> Compare:
         }
         reply = as_received(run_check(module.run, json.loads(json.dumps(job, default=to_builtins))))
         for one in reply.findings:
-            lines = _lines(head[one.path])
+            lines = _lines((base if one.in_base else head)[one.path])
             assert lines[one.line - 1].strip(), one
             assert one.line <= one.end_line <= len(lines)
         assert not set(reply.examined) & set(reply.gaps)

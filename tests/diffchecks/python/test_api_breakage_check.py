@@ -308,7 +308,7 @@ def test_a_module_that_is_gone(compare: Compare) -> None:
     base = PROJECT | {"pkg/mod.py": TWO, "pkg/other.py": "x = 1\n"}
     head = PROJECT | {"pkg/other.py": "x = 1\n"}
     (one,) = compare(check, base, head).findings
-    assert (one.code, one.path) == ("module-removed", "pkg/other.py")
+    assert (one.code, one.path, one.in_base) == ("module-removed", "pkg/mod.py", True)
     assert one.message == "The public module pkg.mod was removed"
 
 

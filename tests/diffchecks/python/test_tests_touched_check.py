@@ -19,10 +19,11 @@ def one_file(before: str, after: str) -> tuple[dict[str, str], dict[str, str]]:
     return {PATH: before}, {PATH: after}
 
 
-def test_a_removed_test_is_named_beside_its_neighbor(compare: Compare) -> None:
+def test_a_removed_test_is_named_where_it_stood(compare: Compare) -> None:
     (one,) = compare(check, *one_file("\n" + KEPT + REFUND, "\n" + KEPT)).findings
     assert (one.code, one.message) == ("removed", "1 test was removed: test_refund")
-    assert (one.path, one.line) == (PATH, 2)
+    line = f"\n{KEPT}{REFUND}".splitlines().index(REFUND.splitlines()[0]) + 1
+    assert (one.path, one.line, one.in_base) == (PATH, line, True)
 
 
 @pytest.mark.parametrize(
@@ -68,17 +69,16 @@ def test_a_local_name_of_the_source_is_not_what_a_test_was_about(codes: Codes) -
     assert codes(check, base, {PATH: KEPT, "pay.py": "def f():\n    return 1\n"}) == ["removed"]
 
 
-def test_a_deleted_test_file_is_reported_at_a_remaining_file(compare: Compare) -> None:
+def test_the_tests_of_a_deleted_file_are_named_where_they_stood(compare: Compare) -> None:
     base = {PATH: REFUND, "tests/test_kept.py": KEPT, "other.py": "x = 1\n"}
     head = {"tests/test_kept.py": KEPT, "other.py": "x = 2\n"}
     (one,) = compare(check, base, head).findings
     assert one.message == f"1 test was removed: {PATH}::test_refund"
-    assert one.path == "other.py"
-    # With nothing else in the change, a test file beside it that is known by name only.
-    (one,) = compare(check, base, base | {PATH: "x = 1\n"}).findings
-    head = {path: text for path, text in base.items() if path != PATH}
-    (one,) = compare(check, base, head).findings
-    assert one.path == "tests/test_kept.py"
+    assert (one.path, one.in_base) == (PATH, True)
+    # Also with nothing else in the change.
+    for head in (base | {PATH: "x = 1\n"}, {}):
+        (one,) = compare(check, {PATH: REFUND}, head).findings
+        assert (one.path, one.in_base) == (PATH, True)
 
 
 @pytest.mark.parametrize(
