@@ -163,6 +163,7 @@ class RunInfo(Struct, frozen=True):
             or ``unreadable``.
         verdict: None while there is none; of a waiting run, the partial one.
         findings: number of open findings, None while there is no verdict.
+        is_read: an agent with a model read the change.
     """
 
     run_id: str
@@ -171,6 +172,7 @@ class RunInfo(Struct, frozen=True):
     state: str
     verdict: str | None
     findings: int | None
+    is_read: bool = False
 
 
 class TimelineEntry(Struct, frozen=True):

@@ -84,6 +84,9 @@ def _cause_of(finding: Finding, *, exact: bool) -> Hashable:
     return finding.severity, finding.support, finding.rule, *texts
 
 
+UNREAD = "nobody read it for logic"
+
+
 def headline(verdict: Verdict) -> str:
     """What happened, in at most 80 columns: the outcome, and who read the change."""
     return f"{describe_outcome(verdict)} {describe_readers(verdict)}"
@@ -109,17 +112,12 @@ def name_outcome(outcome: str, *, found: bool) -> str:
     return outcome.replace("_", " ").capitalize()
 
 
-def is_read(verdict: Verdict) -> bool:
-    """Whether an agent with a model finished its part."""
-    return verdict.used_model and any(one.status == "ok" for one in verdict.agents)
-
-
 def describe_readers(verdict: Verdict) -> str:
     """``by analyzers · nobody read it for logic``, or the agents that a model played."""
     if not verdict.change.files:
         return "· no file is changed"
-    if not is_read(verdict):
-        return "by analyzers · nobody read it for logic"
+    if not verdict.is_read:
+        return f"by analyzers · {UNREAD}"
     agents = {one.agent for one in verdict.agents if one.status == "ok"}
     tier = f" ({verdict.assignment.tier})" if verdict.assignment else ""
     unread = " · some hunks unread" if verdict.depth.unread_hunks else ""

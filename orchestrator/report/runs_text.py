@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from orchestrator.engine.journal_keys import Key
+from orchestrator.report.ranking import UNREAD, name_outcome
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import MIN_WIDTH, TextLayout, format_duration, pad, truncate
 from orchestrator.wording import count_noun
@@ -36,18 +37,22 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
         cells = [pad(cell, size) for cell, size in zip(row[:3], widths, strict=False)]
         cells += [" " * (widths[3] - cell_len(row[3])) + row[3], truncate(row[4], room)]
         lines.append("  ".join(cells).rstrip())
+    if any(row.verdict and not row.is_read for row in rows):
+        lines.append(f"* by analyzers; {UNREAD}")
     return "\n".join(lines) + "\n"
 
 
 def _format_cells(row: RunInfo) -> tuple[str, str, str, str, str]:
     """A row's cells; the result is the verdict, or the state of a run without a final one."""
-    unfinished = row.state in {"waiting", "cancelled", "unreadable"}
-    result = row.state if unfinished else row.verdict or row.state
+    unfinished = row.state in {"waiting", "cancelled", "unreadable"} or not row.verdict
+    said = name_outcome(row.verdict or "", found=bool(row.findings)).lower()
+    result = row.state if unfinished else said.removesuffix(" findings")
+    mark = "*" * bool(row.verdict and not row.is_read)
     return (
         escape_unprintable(row.run_id),
         _format_local_time(row.started),
-        escape_unprintable(result.replace("_", " ")),
-        "-" if row.findings is None else f"{row.findings:,}",
+        escape_unprintable(result),
+        "-" if row.findings is None else f"{row.findings:,}{mark}",
         escape_line(_COMMIT.sub(r"\1", row.change)),
     )
 

@@ -14,7 +14,7 @@ from orchestrator.code_review.verdict.document_parts import describe_tier
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import answer_command, approve_command, resume_command
 from orchestrator.report import findings_text, review_gaps_text
-from orchestrator.report.ranking import describe_outcome, headline, is_read, rank_findings
+from orchestrator.report.ranking import describe_outcome, headline, rank_findings
 from orchestrator.report.review_details_text import describe_cost, render_details
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import (
@@ -209,7 +209,7 @@ def _render_outcome(page: TextLayout, verdict: Verdict) -> list[str]:
 def _paint(page: TextLayout, verdict: Verdict, text: str) -> str:
     """A line that begins with the outcome; green only where somebody read the change."""
     outcome = describe_outcome(verdict).partition(",")[0]
-    unread = verdict.verdict == "merge" and not is_read(verdict)
+    unread = verdict.verdict == "merge" and not verdict.is_read
     style = "bold" if unread else _STYLE[verdict.verdict]
     return page.paint(text[: len(outcome)], style) + text[len(outcome) :]
 

@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError, RunNotFound
 from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarget
 from orchestrator.posting.post_verdict import make_cleaner, post_verdict
+from orchestrator.report.ranking import headline
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import MOVED, PostRequest, run_as_child
 
@@ -38,7 +39,7 @@ def main(request: PostRequest) -> int:
             post_verdict(verdict, forge, clean)
         except HeadMoved:
             return MOVED
-        emit_line(f"posted {verdict.verdict}, {verdict.status}", sys.stderr)
+        emit_line(f"posted: {headline(verdict)}", sys.stderr)
         return EXIT_OK
     now = forge.read_pull_request()
     if not now.is_open or now.head != request.head:

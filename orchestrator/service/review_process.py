@@ -20,6 +20,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
+from orchestrator.report.ranking import headline
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import ReviewRequest, run_as_child
 from orchestrator.wording import count_noun
@@ -67,7 +68,8 @@ def main(request: ReviewRequest) -> int:
     except ReplayMismatch as error:  # a run of another version: every attempt fails
         raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
     findings = count_noun(sum(astuple(verdict.counts)), "finding")
-    emit_line(f"{verdict.verdict}, {verdict.status}, {findings}", sys.stderr)
+    said = f"{headline(verdict)}, {findings}"
+    emit_line(f"{verdict.verdict}, {verdict.status}, {said}", sys.stderr)
     return EXIT_OK
 
 

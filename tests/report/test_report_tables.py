@@ -1,5 +1,6 @@
 """The lists beside the report: timeline, runs, catalog."""
 
+import pytest
 from rich.cells import cell_len
 
 from orchestrator.app.types import RunInfo, TimelineEntry
@@ -53,18 +54,45 @@ def test_runs_show_the_verdict_or_else_the_state() -> None:
         RunInfo("20260314-a", "2026-03-14T09:26:53+00:00", "main..x", "finished", "block", 1_204),
         RunInfo("20260313-b", "not a time\x1b", "main..\ny", "interrupted", None, None),
     ]
-    head, first, second = render_runs(rows).splitlines()
+    head, first, second, note = render_runs(rows).splitlines()
     assert head.split() == ["run", "started", "result", "found", "change"]
     assert first.split()[0] == "20260314-a"
-    assert first.split()[-3:] == ["block", "1,204", "main..x"]
+    assert first.split()[-3:] == ["block", "1,204*", "main..x"]
     assert second.split()[-4:] == ["interrupted", "-", "main..", "y"]
     assert "\\x1b" in second
+    assert note == "* by analyzers; nobody read it for logic"
+
+
+@pytest.mark.parametrize(
+    ("findings", "is_read", "shown"),
+    [
+        (0, False, ["nothing", "found", "0*"]),
+        (2, False, ["only", "minor", "2*"]),
+        (0, True, ["nothing", "found", "0"]),
+    ],
+)
+def test_no_run_of_the_list_is_an_approval(findings: int, is_read: bool, shown: list[str]) -> None:
+    row = RunInfo("r", "2026-03-14T09:26:53Z", "x", "finished", "merge", findings, is_read)
+    _, line, *note = render_runs([row]).splitlines()
+    assert line.split()[3:-1] == shown
+    assert bool(note) is not is_read
+
+
+def test_a_waiting_run_says_so() -> None:
+    row = RunInfo("r", "2026-03-14T09:26:53Z", "x", "waiting", "merge", 0, is_read=True)
+    assert render_runs([row]).splitlines()[1].split()[3:] == ["waiting", "0", "x"]
 
 
 def test_a_list_of_runs_fits_eighty_columns() -> None:
     change = "16b8e9725a6b8e9725a616b8e9725a616b8e9725..173efde7a7af173efde7a7af173efde7a7af7a7a"
     row = RunInfo(
-        "20261121-173328-02cc3f36", "2026-11-21T17:33:28Z", change, "finished", "needs_changes", 1
+        "20261121-173328-02cc3f36",
+        "2026-11-21T17:33:28Z",
+        change,
+        "finished",
+        "needs_changes",
+        1,
+        is_read=True,
     )
     _, line = render_runs([row]).splitlines()
     assert line.endswith("1  16b8e9..173efd")

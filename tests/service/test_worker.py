@@ -267,12 +267,13 @@ def test_a_push_is_reviewed_and_posted_once_in_one_trace(service: Service) -> No
     assert (run["trace"], run["parent"]) == (push["trace"], spans["review"]["id"])
     assert push["attributes"]["diffcourt.change"] == "forge:acme/shop#12"
     said = [line.partition(" INFO ")[2] for line in service.log().splitlines()]
-    where, result = f"run {row['run']}", "needs_changes, complete"
+    where = f"run {row['run']}"
+    result = "NEEDS CHANGES by analyzers · nobody read it for logic"
     seconds = r"\d+\.\d s"
     for line in (
         f"{change}: the review of {service.head[:12]} begins, {where}",
         f"{change}: reviewed in {seconds}, {where}: {result}, 1 finding",
-        f"{change}: posted {result} in {seconds}, {where}",
+        f"{change}: posted: {result} in {seconds}, {where}",
     ):
         assert [one for one in said if re.fullmatch(line, one)], line
     counts = {one["name"]: one["value"] for one in service.rows("SELECT * FROM service_counts")}

@@ -239,6 +239,7 @@ def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo
         state=status,
         verdict=verdict.verdict if verdict else None,
         findings=len(open_findings) if verdict else None,
+        is_read=verdict is not None and verdict.is_read,
     )
 
 

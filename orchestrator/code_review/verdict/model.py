@@ -315,6 +315,11 @@ class Verdict(Strict, frozen=True, kw_only=True):
         """Whether a model took part in the review."""
         return self.provenance.provider != OFFLINE
 
+    @property
+    def is_read(self) -> bool:
+        """Whether an agent with a model finished its part."""
+        return self.used_model and any(one.status == "ok" for one in self.agents)
+
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     """The number of open findings by severity, the most severe first."""

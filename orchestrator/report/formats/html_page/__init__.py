@@ -10,7 +10,7 @@ from orchestrator.report.formats.html_page.coverage import render_coverage
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.open_findings import describe_result, gaps
 from orchestrator.report.page_templates import asset, render
-from orchestrator.report.ranking import describe_outcome, describe_readers, is_read
+from orchestrator.report.ranking import describe_outcome, describe_readers
 from orchestrator.report.verdict_text import describe_reliance, describe_since_previous
 
 
@@ -28,7 +28,7 @@ def render_html(verdict: Verdict, sources: FormatInputs, more: Markup | str = ""
         script=asset("verdict.js"),
         outcome=describe_outcome(verdict),
         readers=describe_readers(verdict),
-        unread=verdict.verdict == "merge" and not is_read(verdict),
+        unread=verdict.verdict == "merge" and not verdict.is_read,
         counts=count_by_severity(verdict.findings),
         reliance=describe_reliance(verdict),
         gaps=len(gaps(verdict)),
