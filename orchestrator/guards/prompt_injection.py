@@ -38,7 +38,7 @@ def _any(words: Iterable[str]) -> str:
     """A pattern for any of the words; scripts without spaces have no word boundaries."""
     return (
         "|".join(
-            (rf"{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
+            (rf"\b{word}\b" if word[0].isascii() or " " in word else word).replace(r"*\b", "")
             for word in (word.rstrip("*") + "*" * word.endswith("*") for word in words)
         )
         .replace("*", "")
@@ -49,7 +49,7 @@ def _any(words: Iterable[str]) -> str:
 def _phrase(line: str) -> str:
     for sign, name in (("@", "reader_words"), ("#", "change_words"), ("+", "reviewer_actions")):
         line = line.replace(sign, f"(?:{_DATA[name]})")
-    return line.replace("*", r"\w*").replace("~", r"(?:\S+ ){0,4}?").replace(" ", r"\s")
+    return line.replace("*", r"\w*").replace("~", r"(?:[^\s(){}=;]+ ){0,4}?").replace(" ", r"\s")
 
 
 def _first_words(line: str) -> list[str]:
@@ -65,7 +65,7 @@ def _by_first_word(lines: Iterable[str]) -> dict[str, re.Pattern[str]]:
     for line in lines:
         for word in _first_words(line):
             found.setdefault(word, []).append(_phrase(line))
-    return {word: re.compile(f"(?:{'|'.join(some)})(?!\\w)") for word, some in found.items()}
+    return {word: re.compile(f"(?:{'|'.join(some)})(?!-?\\w)") for word, some in found.items()}
 
 
 _LINES: list[str] = _DATA["reader_phrases"].splitlines()
@@ -125,7 +125,7 @@ def _starts(text: str, word: str) -> Iterator[int]:
     at = text.find(word)
     while at >= 0:
         before = text[at - 1 : at]
-        if not (before.isascii() and before.isalnum()):
+        if not (before == "@" or before.isascii() and before.isalnum()):
             yield at
         at = text.find(word, at + 1)
 
