@@ -125,7 +125,7 @@ def _starts(text: str, word: str) -> Iterator[int]:
     at = text.find(word)
     while at >= 0:
         before = text[at - 1 : at]
-        if not (before == "@" or before.isascii() and before.isalnum()):
+        if not (before == "@" or (before.isascii() and before.isalnum())):
             yield at
         at = text.find(word, at + 1)
 

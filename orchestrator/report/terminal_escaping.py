@@ -8,8 +8,7 @@ from typing import Any, TextIO
 from orchestrator.errors import OutputError
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
-_CODE = re.compile(r"(`[^`]*`)")
-_BLANKS = re.compile(" {2,}")
+_CODE_OR_BLANKS = re.compile(r"((?<!`)(`+)(?!`).*?(?<!`)\2(?!`))| {2,}")
 _OUR_STYLE = re.compile(r"(\x1b\[(?:[012]|1;3[1-4])m)")
 _COMMAND_AT_LINE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 
@@ -38,9 +37,7 @@ def escape_line(text: str) -> str:
     Blanks in code between backticks stay: there they may be what a finding is about.
     """
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
-    parts = _CODE.split(spaced.strip(" "))
-    parts[::2] = [_BLANKS.sub(" ", prose) for prose in parts[::2]]
-    return escape_unprintable("".join(parts))
+    return escape_unprintable(_CODE_OR_BLANKS.sub(lambda found: found[1] or " ", spaced.strip(" ")))
 
 
 def quote_path(path: str) -> str:

@@ -10,6 +10,7 @@ from orchestrator.wording import count_noun
 
 MIN_WIDTH = 40
 NAME_WIDTH = 24
+LONGEST_WORD = 20
 UNBOUNDED = 1_000_000_000
 DEEP_INDENT = " " * 8
 """Deeper than any line of a report, so that wrapped external text never looks like one."""
@@ -34,11 +35,14 @@ def format_duration(seconds: float) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """The text in at most ``width`` cells; truncation is marked by three dots."""
+    """The text in at most ``width`` cells, cut between words; three dots mark truncation."""
     start = text[: 4 * width]  # only the beginning of a very long line is measured
     if start == text and cell_len(text) <= width:
         return text
-    return chop_cells(start, max(width - 3, 1))[0].rstrip() + "..."
+    kept = chop_cells(start, max(width - 3, 1))[0]
+    words, blank, last = kept.rpartition(" ")
+    is_word = blank and len(last) <= LONGEST_WORD and text[len(kept)] != " "
+    return (words if is_word else kept).rstrip() + "..."
 
 
 def pad(text: str, width: int) -> str:

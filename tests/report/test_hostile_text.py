@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.code_review.verdict.model import Evidence, Rejected, Skipped
+from orchestrator.report.formats.markdown import plain
 from orchestrator.report.terminal_escaping import emit, escape_line
 from orchestrator.report.verdict_text import render_verdict
 from tests.report.test_runner_orders import obeyed
@@ -22,8 +23,9 @@ hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def test_blanks_stay_in_code_and_are_one_in_prose() -> None:
-    text = "  It  is\n `CHECK  (x > 0)`,  not `x"
-    assert escape_line(text) == "It is `CHECK  (x > 0)`, not `x"
+    text = "  It  is\n `CHECK  (x > 0)`,  ``a  `b``,  not `x  y"
+    assert escape_line(text) == "It is `CHECK  (x > 0)`, ``a  `b``, not `x y"
+    assert plain("`a   b`  c") == "&#96;a&#160;&#160; b&#96; c"
 
 
 @given(st.tuples(*[hostile] * 8), st.integers(40, 100))

@@ -763,7 +763,7 @@ def test_a_short_report_names_place_and_id_of_a_finding_however_long_its_path() 
     given = verdict(verdict="needs_changes", exit_code=1, findings=(finding(1, path=path),))
     first, _, line, *_, last = render_verdict(given, detail="short").splitlines()
     assert first.startswith("NEEDS CHANGES")
-    assert line == f"{path}:42: high: `subprocess` call with `she... [F1]"
+    assert line == f"{path}:42: high: `subprocess` call with... [F1]"
     assert last == "NEEDS CHANGES  1 high · exit 1 · diffcourt show 20260314-092653-k3f9"
 
 

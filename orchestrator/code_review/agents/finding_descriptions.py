@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.findings.citations import changed_lines, read_lines
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding, Rejected
@@ -55,11 +56,6 @@ def describe_rejected(
     shown = describe(entry.finding, longest=longest, quoted=quoted)
     del shown["support"], shown["state"]
     return {**shown, "reason": shorten(entry.reason, longest)}
-
-
-def shorten(text: str, longest: int = MAX_TEXT) -> str:
-    """A text cut to a number of characters, with dots if it was longer."""
-    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def group_alike(findings: Iterable[Finding], *, proven: bool = False) -> list[list[Finding]]:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.agents.finding_descriptions import (
+    MAX_TEXT,
     describe,
     describe_rejected,
-    shorten,
 )
+from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.document_parts import Objection
 from orchestrator.code_review.verdict.model import Finding
@@ -104,4 +105,4 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
         return {**facts, "asked_of_you": list(requests.get(agent, ()))}
     first = state.rounds[0].plan.summary
     requested: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
-    return {**facts, "asked": requested, "first_plan": shorten(first)}
+    return {**facts, "asked": requested, "first_plan": shorten(first, MAX_TEXT)}

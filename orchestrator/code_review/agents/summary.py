@@ -18,9 +18,9 @@ from orchestrator.code_review.agents.finding_descriptions import (
     describe_rejected,
     group_alike,
     name_alike,
-    shorten,
 )
 from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Verdict

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
 from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import code_around, shorten
+from orchestrator.code_review.agents.finding_descriptions import code_around
 from orchestrator.code_review.agents.judging import has_verifier, named_vendors
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
-from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
+from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
 from orchestrator.code_review.findings.located_findings import Verification
 from orchestrator.code_review.findings.verification import as_evidence, check_verdicts
 from orchestrator.code_review.review_state import ReviewState

@@ -291,7 +291,8 @@ def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, floa
 
 def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
     """A key that is equal for two analyzers' findings of the same defect."""
-    return finding.path, finding.start_line, finding.category, finding.cwe[:1] or finding.rule
+    place = finding.path, finding.side, finding.start_line
+    return *place, finding.category, finding.cwe[:1] or finding.rule
 
 
 def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:

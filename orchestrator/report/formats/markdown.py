@@ -41,7 +41,8 @@ def plain(text: str) -> str:
     Punctuation becomes a numeric character reference, which Markdown shows as the character and
     never reads as syntax: ``@team``, ``#1``, ``https://host`` and ``<img>`` have no effect.
     """
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escape_line(text))
+    shown = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escape_line(text))
+    return re.sub(" (?= )", "&#160;", shown)  # blanks of code, which Markdown would collapse
 
 
 def code(text: str) -> str:
