@@ -157,18 +157,15 @@ def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = F
     """Score a rubric. A criterion without a mark counts as not scored.
 
     Args:
-        asked: a judge was asked. What it left out counts as its worst score, so that less evidence
-            never raises the total.
+        asked: a judge was asked. What it left out counts as its worst score, and blocks if it is a
+            blocker, so that less evidence never raises the total nor accepts.
     """
     whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
-    if asked:
-        scores |= {
-            c.id: 0.0 if c.weight > 0 else 1.0
-            for c in rubric.criteria
-            if c.kind == "judged" and scores[c.id] is None
-        }
-    return Scorecard(rubric, whole, total(rubric, scores), blocked_by(rubric, scores), asked)
+    judged = [c for c in rubric.criteria if c.kind == "judged" and asked]
+    left = {c.id: 0.0 if c.weight > 0 else 1.0 for c in judged if scores[c.id] is None}
+    blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
+    return Scorecard(rubric, whole, total(rubric, scores | left), blockers, asked)
 
 
 def _unscored(criterion: Criterion) -> CriterionMark:

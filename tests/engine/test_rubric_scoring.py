@@ -20,7 +20,11 @@ SCORE = st.sampled_from([None, 0.0, 0.5, 1.0])
 def rubrics(draw: st.DrawFn) -> Rubric:
     """A rubric of up to three groups, with penalties, blockers and both kinds."""
     groups = tuple(
-        Group(id=f"g{n}", weight=draw(st.sampled_from([0.5, 1.0, 3.0])))
+        Group(
+            id=f"g{n}",
+            weight=draw(st.sampled_from([0.5, 1.0, 3.0])),
+            parent=f"g{n - 1}" if n and draw(st.booleans()) else None,
+        )
         for n in range(draw(st.integers(0, 3)))
     )
     criteria = tuple(
@@ -34,7 +38,7 @@ def rubrics(draw: st.DrawFn) -> Rubric:
         )
         for n in range(draw(st.integers(1, 6)))
     )
-    return Rubric("r", 1, "d", 0.6, criteria, groups)
+    return Rubric("r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria, groups)
 
 
 def scored(rubric: Rubric, scores: dict[str, float | None]) -> Scorecard:
@@ -58,6 +62,15 @@ def test_taking_evidence_away_never_raises_the_total_nor_accepts(
     else:
         assert (after.total or 0.0) <= before.total
     assert before.accepted or not after.accepted
+
+
+@pytest.mark.parametrize("weight", [1.0, -0.5])
+def test_a_blocker_that_an_asked_judge_left_out_blocks(weight: float) -> None:
+    rubric = Rubric("r", 1, "d", 0.3, (
+        criterion("j"), criterion("b", weight=weight, blocker=True),
+    ))  # fmt: skip
+    assert not scored(rubric, {"j": 1.0, "b": None}).accepted
+    assert scored(rubric, {"j": 1.0, "b": 0.5}).accepted
 
 
 def test_a_judge_that_was_asked_and_scored_nothing_accepts_nothing() -> None:
