@@ -358,6 +358,12 @@ def test_a_sealed_or_empty_manifest_is_no_secret(bench: Bench) -> None:
     assert not found(bench, "a.yaml", f"kind: Secret\ndata:\n  username: {b64('Jk82h' + 'Qpz')}\n")
 
 
+def test_a_password_that_maven_has_sealed_is_no_secret(bench: Bench) -> None:
+    for password, secret in ((rand(20), True), (f"{{{rand(43)}=}}", False)):
+        text = f"<servers><server><password>{password}</password></server></servers>"
+        assert bool(found(bench, "settings.xml", text)) is secret
+
+
 def test_a_dump_of_users_is_cut_and_says_so(bench: Bench) -> None:
     rows = "\n".join(f"({n}, '$2y$12${rand(53, seed=n)}')," for n in range(150))
     findings = found(bench, "dump.sql", rows)
