@@ -75,10 +75,10 @@ async def _one(used: ProviderSession, journal: Journal, seed: int) -> None:
     for asked in search.asked:
         assert list(asked) == ["text"], asked
         assert isinstance(asked["text"], str), asked
-    # As an observation it takes another turn, a stream that was not whole another try; otherwise it
-    # was a failed attempt.
-    lost = any(event.lost for event in used.events if event.agent == agent)
-    went_on = result.status == "ok" and (result.turns > 1 or lost)
+    # As an observation it takes another turn; a stream that was not whole, or a gateway's error in a
+    # reply of 200, another try; otherwise it was a failed attempt.
+    retried = any(event.kind == "retry" for event in used.events if event.agent == agent)
+    went_on = result.status == "ok" and (result.turns > 1 or retried)
     assert result.status == "failed" or went_on, result
     spent = journal.spent(f"{agent}")
     assert 0 <= spent.tokens < math.inf, spent
