@@ -4,9 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.code_review.agents.judging import read_marks, show_criterion
+from orchestrator.catalog import settings as catalog_settings
+from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.code_review.agents.judging import (
+    named_vendors,
+    participants,
+    read_marks,
+    show_criterion,
+)
 from orchestrator.code_review.findings.citations import CitableSources
+from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import Criterion, ScoredExample, ScoreLevel
@@ -80,3 +89,26 @@ def test_a_judge_sees_levels_and_examples_of_a_criterion() -> None:
     example = ScoredExample(text="t", score=1.0)
     taught = Criterion(id="one", kind="judged", description="is one", examples=(example,))
     assert show_criterion(taught)["examples"][0]["text"] == "t"  # type: ignore[index]
+
+
+def test_a_prover_takes_part_where_a_model_and_tests_can_run() -> None:
+    policy = read_policy([read_shipped_layer()])
+    asked, nobody = policy.settings.proofs, replace(policy.settings.proofs, agent=None)
+    tests = catalog_settings.Tests(("pytest",))
+    for provider, given, proofs, proves in (
+        ("anthropic", tests, asked, True), ("anthropic", tests, nobody, False),
+        ("anthropic", None, asked, False), ("offline", tests, asked, False),
+    ):  # fmt: skip
+        settings = replace(policy.settings, provider=provider, tests=given, proofs=proofs)
+        names = [one.name for one in participants(policy.catalog, settings)]
+        assert ("prover" in names) is proves, (provider, given, proofs)
+
+
+def test_the_settings_provider_is_named_first_unless_agents_are_given() -> None:
+    policy = read_policy([read_shipped_layer()])
+    catalog, settings = policy.catalog, replace(policy.settings, provider="anthropic")
+    other = replace(catalog.agents["qa"], model="openai:gpt")
+    lead = replace(catalog.agents[settings.lead], model="openai:gpt")
+    mixed = replace(catalog, agents={**catalog.agents, settings.lead: lead})
+    assert list(named_vendors(mixed, settings)) == ["anthropic", "openai"]
+    assert named_vendors(catalog, settings, [other]) == {"openai": ["qa"]}

@@ -65,9 +65,12 @@ def overview(statistics: Statistics) -> Iterator[tuple[str, list[str]]]:
         yield "Programs", [f"{count_noun(total.runs - total.reviews, 'run')} by the library"]
     if not total.runs:
         return
+    # Code computed it: it is no approval.
+    names = {"merge": "nothing or minor"}
+    verdicts = {names.get(name, name): count for name, count in total.verdicts.items()}
     stops = {reason: count for reason, count in total.stops.items() if reason != "done"}
     stopped = [f"{count:,} stopped by {why}" for why, count in stops.items()]
-    yield "Verdicts", [*_counted(total.verdicts), *stopped]
+    yield "Verdicts", [*_counted(verdicts), *stopped]
     yield "Tasks", list(_tasks(total))
     refused = sum(total.tool_refusals.values())
     calls = [f"{total.tool_calls:,} calls", f"{percent(total.tool_error_rate)} failed"]
