@@ -16,7 +16,7 @@ from diffchecks.taint import (
     strings,
 )
 from diffchecks.taint.abstract_state import AbstractState, HeapObject, join_states, same_state
-from diffchecks.taint.abstract_values import PART, UNKNOWN, Deferred, Value, resolve
+from diffchecks.taint.abstract_values import PART, UNKNOWN, Deferred, Value, join, resolve
 from diffchecks.taint.attribute_access import external_value
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, Return
 from diffchecks.taint.module_index import Class, Definition, Function, Module, Namespace
@@ -296,7 +296,9 @@ def _unpack(frame: Activation, elements: list[ast.expr], value: Value) -> None:
     exact = len(objects) == 1 and objects[0].kind == "list" and objects[0].rest is None
     if exact and plain and len(objects[0].items) == len(elements):
         for index, element in enumerate(elements):
-            assign(frame, element, objects[0].items.get(index, Value()))
+            item = objects[0].items.get(index, Value())
+            other = tuple(taint.derive(PART, f"#{index}") for taint in value.taints)
+            assign(frame, element, join(item, Value(taints=other)) if other else item)
         return
     whole = containers.element(frame, value, elements[0]) if elements else Value()
     for index, element in enumerate(elements):
