@@ -32,6 +32,7 @@ from diffchecks.taint.call_frames import TaintFinding
 from diffchecks.taint.library_models import load
 from diffchecks.taint.module_index import Project
 from diffchecks.taint.template_files import TemplateTree
+from diffchecks.taint.url_configuration import DOCUMENT
 
 _MODULES: Final = (".py", ".pyi")
 _RECURSION: Final = 6000  # expressions in real code are nested far less; deeper ones are a gap
@@ -68,12 +69,14 @@ def _trace(job: FlowJob) -> CheckReply:
     paths = [path for path in given if path.endswith(_MODULES)]
     tree = {path for path in (*job.tree, *paths) if path.endswith(".py")}
     project = Project(Path(job.root), tree)
-    others = (path for path in (*job.tree, *given) if not path.endswith(_MODULES))
+    others = [path for path in (*job.tree, *given) if not path.endswith(_MODULES)]
+    documents = {path for path in others if DOCUMENT.search(path)}
     programs = (project.text(path) for path in sorted(tree))
     templates = TemplateTree(job.root, dict.fromkeys(others), programs)
-    analysis = TaintAnalysis(project, load(job.data), templates)
+    analysis = TaintAnalysis(project, load(job.data), templates, sorted(documents))
     affected = _affected_names(job) if job.other_root else None
-    pages = [path for path in given if not path.endswith(_MODULES) and templates.fills_in(path)]
+    files = (path for path in given if not path.endswith(_MODULES) and path not in documents)
+    pages = [path for path in files if templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
     analysis.clear()
     reported = frozenset(given)

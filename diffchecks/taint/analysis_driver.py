@@ -4,7 +4,7 @@ import bisect
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Final, NoReturn
 
 from diffchecks.taint import (
@@ -36,7 +36,7 @@ from diffchecks.taint.entry_points import (
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Class, Definition, Function, Module, Project
 from diffchecks.taint.template_files import TemplateTree
-from diffchecks.taint.url_configuration import UrlConfiguration, routed_lines
+from diffchecks.taint.url_configuration import UrlConfiguration
 
 _MAX_NAMES: Final = 300
 _FEW: Final = 100  # changed files
@@ -46,14 +46,23 @@ _TOO_DEEP: Final = "nested too deeply to be traced"
 
 
 class TaintAnalysis:
-    """Traces from sources to sinks over a project, by what the library models say of them."""
+    """Traces from sources to sinks over a project, by what the library models say of them.
 
-    def __init__(self, project: Project, models: LibraryModels, templates: TemplateTree) -> None:
+    ``documents``: those of OpenAPI, which name functions that answer requests.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        models: LibraryModels,
+        templates: TemplateTree,
+        documents: Collection[str] = (),
+    ) -> None:
         self.project = project
         self.run = TaintJob(
             project,
             models,
-            UrlConfiguration(project),
+            UrlConfiguration(project, documents),
             templates,
             evaluate=expressions.evaluate,
             execute=statements.execute,
@@ -160,7 +169,7 @@ class TaintAnalysis:
         names: list[str] = []
         for path in scope:
             text = self.project.text(path) or ""
-            lines = sorted({*self._hints.lines(text), *routed_lines(text)})
+            lines = sorted({*self._hints.lines(text), *self.run.urls.lines(path, text)})
             names.extend(self._run_path(path, lines))
         seen: set[str] = set()
         while names and len(seen) < _MAX_NAMES:

@@ -23,6 +23,7 @@ _STRUCTURED: Final = frozenset({"dict", "Dict", "Any", "Mapping", "MutableMappin
 _KINDS: Final = _CONVERTED | {"str", "string", "path", "strorempty", "ext", "slug"}
 _WITH_TABLES: Final = frozenset({"django", "flask", "quart", "fastapi", "rest_framework"})
 _MAX_DEPENDS: Final = 4  # dependencies of dependencies
+_FILLED: Final = frozenset({"info", "_info", "root", "parent", "obj", "_", "__", "self"})
 _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
 
 
@@ -59,6 +60,9 @@ def describe_entry_point(run: TaintJob, function: Function) -> EntryRole:
     name = function.name.rpartition(".")[2]
     routed = name if function.cls is None else function.cls.node.name
     entry.url.update(run.urls.parameters(routed, function.module))
+    if function.cls is None and name in run.urls.served(function.module.path):
+        entry.handler = entry.text = True
+        entry.besides.update(_FILLED)
     if function.cls is not None:
         rules = [rule for base in function.cls.outer_bases() for rule in models.handlers.find(base)]
         rules += [

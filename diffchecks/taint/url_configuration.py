@@ -1,6 +1,7 @@
-"""Finds the URL parameters of views in separate tables of routes."""
+"""Finds the URL parameters of views in separate tables of routes, and what specifications serve."""
 
 import re
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -13,6 +14,13 @@ _ROUTE: Final = re.compile(
         \s*(?:view_func\s*=\s*|endpoint\s*=\s*)?(?P<view>[A-Za-z_][\w.]*)""",
     re.VERBOSE,
 )
+# Functions that a GraphQL schema calls with the arguments of a query.
+_RESOLVER: Final = re.compile(
+    r"""\b(?:set_(?:field|source)\(\s*["'][^"'\n]*["']\s*,\s*|resolver\s*=\s*)(?P<view>[A-Za-z_][\w.]*)"""
+)
+# Functions that a server of an OpenAPI document calls, as Connexion does.
+DOCUMENT: Final = re.compile(r"(?:openapi|swagger).*\.(?:ya?ml|json)$")
+_OPERATION: Final = re.compile(r"""\boperationId["']?\s*:\s*["']?([A-Za-z_][\w.]*)""")
 _DEFINITION: Final = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
 _CONVERTER: Final = re.compile(r"<(?:(\w+):)?(\w+)>|\{(\w+)(?::(\w+))?\}")
 _GROUP: Final = re.compile(r"\(\?P<(\w+)>((?:[^()\[]|\[[^\]]*\]|\\.)*)\)")
@@ -27,10 +35,12 @@ Parameters = dict[str, bool]
 class UrlConfiguration:
     """The routes in a project's tables, by the last part of their view's name."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, documents: Collection[str]) -> None:
         self._project = project
         self._tables: dict[str, Parameters] | None = None
         self._own: dict[str, dict[str, Parameters]] = {}
+        self._documents = documents
+        self._operations: set[str] | None = None
 
     def parameters(self, view: str, module: Module) -> Parameters:
         """The URL parameters of a function or class of a module."""
@@ -45,15 +55,31 @@ class UrlConfiguration:
         return self._own[module.path].get(view) or self._tables.get(view, {})
 
 
-def routed_lines(text: str) -> list[int]:
-    """The lines of function definitions to which the same text has routes."""
-    if "add_url_rule(" not in text:
-        return []
-    views = {match["view"].rpartition(".")[2] for match in _ROUTE.finditer(text)}
-    lines = enumerate(text.split("\n"), 1)
-    return [
-        number for number, line in lines if (name := _DEFINITION.match(line)) and name[1] in views
-    ]
+    def served(self, path: str) -> set[str]:
+        """The functions of a module all of whose parameters a client gives."""
+        if self._operations is None:
+            texts = [self._project.text(document) or "" for document in self._documents]
+            self._operations = {name for text in texts for name in _OPERATION.findall(text)}
+        text = self._project.text(path) or ""
+        found = {match["view"].rpartition(".")[2] for match in _RESOLVER.finditer(text)}
+        module = f".{path.removesuffix('.py').replace('/', '.')}"
+        for name in self._operations:
+            place, _, function = name.rpartition(".")
+            if module.endswith(f".{place}") if place else "connexion" in text:
+                found.add(function)
+        return found
+
+    def lines(self, path: str, text: str) -> list[int]:
+        """The lines of a module's function definitions that are routed or served."""
+        views = self.served(path)
+        if "add_url_rule(" in text:
+            views |= {match["view"].rpartition(".")[2] for match in _ROUTE.finditer(text)}
+        lines = enumerate(text.split("\n"), 1) if views else ()
+        return [
+            number
+            for number, line in lines
+            if (name := _DEFINITION.match(line)) and name[1] in views
+        ]
 
 
 def _add_routes(tables: dict[str, Parameters], text: str) -> None:
