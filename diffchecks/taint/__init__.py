@@ -115,8 +115,9 @@ def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[R
         place = _place(taint_finding, steps, reported)
         if place is not None:
             finding = _raw_finding(taint_finding, steps, place)
-            proven = finding.code.removesuffix("-parameter")
-            if proven == finding.code or (proven, finding.path, finding.line) not in placed:
+            graver = {finding.code.partition("-parameter")[0], finding.code.removesuffix("-name")}
+            at = (finding.path, finding.line)
+            if not any((code, *at) in placed for code in graver - {finding.code}):
                 placed.setdefault((finding.code, finding.path, finding.line), finding)
     return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 

@@ -272,12 +272,15 @@ class TaintAnalysis:
         self.run.asked |= before
 
     def _run_builders(self, path: str) -> None:
-        """Run the functions that build SQL from parameters which no handler was seen to give."""
+        """Run the functions in which parameters that no handler was seen to give are dangerous."""
         module = self.project.module(path)
         if module is None or self._spent > MAX_TOTAL:
             return
         text = self.project.text(path) or ""
-        for span in functions_with_statements(text, functools.partial(spans, module)):
+        found = functions_with_statements(text, functools.partial(spans, module))
+        lines = self._hints.lines_given(text)
+        found += functions_containing(spans(module), lines) if lines else []
+        for span in dict.fromkeys(found):
             self.globals_of(module)
             function = self._function_of(module, span)
             if function is not None and function not in self.run.given_safe:

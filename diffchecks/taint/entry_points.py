@@ -99,6 +99,7 @@ class Hints:
     def __init__(self, models: LibraryModels) -> None:
         self._remote = _Words()
         self._local = _Words()
+        self._given = _Words()
         tops: dict[str, set[str]] = {}
         for name, canonical in models.types.items():
             tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
@@ -109,6 +110,9 @@ class Hints:
         for check in models.checks.rules():
             for name in check.match:
                 self._remote.add_name(name, tops)
+        for sink in models.sinks.rules():
+            for name in sink.match if sink.given else ():
+                self._given.add_name(name, tops)
         self._add_entries(models)
         local = {
             _WORD.findall(name)[-1]
@@ -138,6 +142,10 @@ class Hints:
             lines = sorted({*lines, *self._local.lines(text, packages)})
         return lines
 
+    def lines_given(self, text: str) -> list[int]:
+        """The lines with sinks for which a parameter of a function is enough."""
+        return self._given.lines(text, imported_packages(text))
+
 
 @lru_cache(maxsize=4)
 def make_hints(models: LibraryModels) -> Hints:
@@ -147,7 +155,7 @@ def make_hints(models: LibraryModels) -> Hints:
 
 _STATEMENT: Final = re.compile(
     r"""["']\s*(?:select\s|insert\s+(?:or\s+\w+\s+)?into\s|update\s+\S+\s*(?:set\s|["'])|delete\s+from\s
-    |replace\s+into\s|with\s+\w+\s+as\s|exec\s|call\s)""",
+    |replace\s+into\s|with\s+\w+\s+as\s|exec\s|call\s|(?:drop|alter|truncate)\s+\w+\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _CALLED: Final = re.compile(r"\b(?:execute\w*|text|raw|RawSQL|read_sql\w*|fetch\w*|query\w*)\(")

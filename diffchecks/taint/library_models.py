@@ -50,6 +50,7 @@ class Sink(Struct, frozen=True, kw_only=True):
         origin: regular expression; only sources that it matches count.
         kinds: only sources of these kinds count; a user's input to a local program is rarely a
             threat.
+        given: what anybody may give a function counts as well, as a lesser defect.
         confidence: 0 to 1, multiplied with that of the source.
     """
 
@@ -65,6 +66,7 @@ class Sink(Struct, frozen=True, kw_only=True):
     roots: Names = ()
     origin: str = ""
     kinds: Names = ("request", "socket")
+    given: bool = False
     confidence: Confidence = 1.0
 
 

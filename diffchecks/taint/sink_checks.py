@@ -27,8 +27,10 @@ _BEGINNINGS: Final = {
     "markup": re.compile(r"\s*<"),
     "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
 }
-_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "stored": 0.8}
-_SUFFIXES: Final = {"request": "", "socket": "", "spliced": "-parameter", "stored": "-stored"}
+_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
+_SUFFIXES: Final = {
+    "request": "", "socket": "", "spliced": "-parameter", "parameter": "-parameter", "stored": "-stored"
+}  # fmt: skip
 # Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
 _LOCAL: Final = 0.4
@@ -40,6 +42,7 @@ _SHELLS: Final = re.compile(
 _KINDS: Final = {
     "request": "request data",
     "spliced": "a parameter",
+    "parameter": "a parameter",
     "stored": "text that a request has stored",
     "socket": "data from the network",
     "environment": "an environment variable",
@@ -202,14 +205,13 @@ def check_value(
     for taint in taints:
         wanted = (
             taint.kind in sink.kinds
-            or (taint.kind == "spliced" and sink.klass == "sql" and _is_statement(value))
+            or (taint.kind in {"spliced", "parameter"} and (sink.given or _builds(sink, value)))
             or (taint.kind == "stored" and _counts_when_stored(sink, value))
         )
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
         if wanted and taint.sure >= _DOUBTFUL:
-            composed = sink.klass == "sql" and _is_statement(value)
-            place = giving_call(frame, node, selector) if composed else None
+            place = giving_call(frame, node, selector) if _builds(sink, value) else None
             report(frame, node, taint, (sink.klass, ref, sink.confidence), place)
 
 
@@ -218,8 +220,8 @@ def _counts_when_stored(sink: Sink, value: Value) -> bool:
     return sink.klass == "xss" or (sink.klass in _STORED and prefix_of(value) != "")
 
 
-def _is_statement(value: Value) -> bool:
-    return _BEGINNINGS["statement"].match(prefix_of(value)) is not None
+def _builds(sink: Sink, value: Value) -> bool:
+    return sink.klass == "sql" and _BEGINNINGS["statement"].match(prefix_of(value)) is not None
 
 
 def report(
@@ -232,7 +234,8 @@ def report(
     """Report one flow, at the sink or another place, unless known facts make it safe."""
     klass, ref, confidence = sink
     cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
-    code = f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
+    named = klass == "sql" and taint.kind == "parameter"  # a table or column, and no value
+    code = "sql-parameter-name" if named else f"{klass}{_SUFFIXES.get(taint.kind, '-local')}"
     if frame.quiet or not cleared.isdisjoint((klass, code, "all")):
         return
     words = frame.run.models.classes[klass].sink
