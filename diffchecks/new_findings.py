@@ -58,19 +58,26 @@ def find_new(
 
 
 def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
-    """One finding for more than ``MANY`` of a kind in a file, at the first; secrets stay apart."""
+    """One finding, at the first place, for many of a kind in a file; secrets stay apart.
+
+    For more than ``MANY``, or for two where the rule says that they belong together.
+    """
     kinds: dict[tuple[str, ...], list[RuledFinding]] = {}
     for rule, raw in new:
-        kind = rule.id, raw.path, raw.message, *raw.redact
+        path = "" if rule.together == "change" else raw.path
+        kind = (rule.id, path) if rule.together else (rule.id, path, raw.message, *raw.redact)
         kinds.setdefault(kind, []).append((rule, raw))
-    return [
-        one for found in kinds.values() for one in (_joined(found) if len(found) > MANY else found)
-    ]
+    joined: list[RuledFinding] = []
+    for found in kinds.values():
+        most = 1 if found[0][0].together else MANY
+        joined += _joined(found) if len(found) > most else found
+    return joined
 
 
 def _joined(found: Sequence[RuledFinding]) -> list[RuledFinding]:
-    rule, first = min(found, key=lambda finding: finding[1].line)
-    also = f"; also at {len(found) - 1} other places in the file"
+    rule, first = min(found, key=lambda finding: (finding[1].path, finding[1].line))
+    where = "" if rule.together == "change" else " in the file"
+    also = f"; also at {len(found) - 1} other place{'s' * (len(found) > 2)}{where}"
     return [(rule, replace(first, message=first.message + also))]
 
 

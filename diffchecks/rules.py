@@ -6,7 +6,7 @@ They are data: ``data/rules``, a file per topic. A code without a rule is disabl
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, convert, field
 
@@ -37,6 +37,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             (``go`` for ``patterns:go-sql``).
         not_constant: a class of sinks (``data/taint/classes.yaml``): a finding is rejected where
             taint tracking shows that only constants reach such a sink.
+        together: several findings of a ``file`` or a ``change`` are one, as they have one cause.
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
             aside.
         fact: no argument changes it, such as a syntax error: no number of objections outweighs it.
@@ -54,6 +55,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     example: RuleExample | None = None
     not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
+    together: Literal["", "file", "change"] = ""
     arguable: bool = False
     fact: bool = False
 

@@ -482,6 +482,12 @@ def test_a_name_about_a_secret_has_no_secret_value(bench: Bench, name: str) -> N
     assert not found(bench, "a.py", f'{name} = "{GENERATED}"')
 
 
+def test_a_condition_that_text_is_put_into_holds_no_password(bench: Bench) -> None:
+    query = """query = "SELECT * FROM users WHERE password='"+password9+"' AND name='"+name+"'"\n"""
+    assert not found(bench, "a.py", query)
+    assert found(bench, "a.py", "password = 'x1+password9+'\n")
+
+
 def test_a_generated_key_with_signs(bench: Bench) -> None:
     value = "zh!=!gq(w^_t[sBR29954x)" + "HI+$ehwss*xYNQeu([xcW"
     assert found(bench, "settings.py", f"SECRET_KEY = '{value}'")
