@@ -335,7 +335,7 @@ def _samples() -> Iterator[tuple[str, Case]]:
     for tool, name, samples in (
         ("shellcheck", "a.sh", shell_samples.SAMPLES),
         ("hadolint", "Dockerfile", docker_samples.SAMPLES),
-        ("oxlint", "a.js", test_oxlint.SAMPLES),
+        ("oxlint", "a.ts", test_oxlint.SAMPLES),
         ("sql", "a.sql", {code: programs[0] for code, programs in sql_samples.SAMPLES.items()}),
     ):
         for code, (bad, good) in samples.items():

@@ -46,11 +46,59 @@ SAMPLES: dict[str, tuple[str, str]] = {
         "f(new Promise((r) => { r(g()); }));",
     ),
     "oxc/const-comparisons": ("f(a < 1 && a > 2);", "f(a > 1 && a < 2);"),
-    "oxc/bad-object-literal-comparison": ("f(a === {});", "f(a === b);"),
     "oxc/missing-throw": (
         'function f() { new Error("x"); }',
         'function f() { throw new Error("x"); }',
     ),
+    "no-func-assign": ("function f() {} f = 1;", "function f() {} let g = f; g();"),
+    "no-class-assign": ("class A {} A = 1;", "class A {} let b = A; b();"),
+    "no-setter-return": ("f({ set a(b) { return b; } });", "f({ set a(b) { this.b = b; } });"),
+    "no-invalid-regexp": ('f(new RegExp("["));', 'f(new RegExp("[a]"));'),
+    "no-new-native-nonconstructor": ('f(new Symbol("a"));', 'f(Symbol("a"));'),
+    "unicorn/no-invalid-fetch-options": (
+        'fetch("/", { method: "GET", body: a });',
+        'fetch("/", { method: "POST", body: a });',
+    ),
+    "no-compare-neg-zero": ("f(a === -0);", "f(a === 0);"),
+    "oxc/bad-char-at-comparison": ('f(a.charAt(1) === "ab");', 'f(a.charAt(1) === "a");'),
+    "oxc/bad-comparison-sequence": ("f(a == b == c);", "f(a == b && b == c);"),
+    "no-constant-binary-expression": ("f(a === {});", "f(a === b);"),
+    "no-ex-assign": ("try { f(); } catch (e) { e = 1; }", "try { f(); } catch (e) { g(e); }"),
+    "typescript/no-duplicate-enum-values": ("enum A { b = 1, c = 1 }", "enum A { b = 1, c = 2 }"),
+    "no-self-assign": ("a.b = a.b;", "a.b = b;"),
+    "oxc/erasing-op": ("f(a * 0);", "f(a * 2);"),
+    "oxc/misrefactored-assign-op": ("a += a + b;", "a += b;"),
+    "oxc/bad-min-max-func": (
+        "f(Math.min(Math.max(100, a), 0));",
+        "f(Math.max(Math.min(100, a), 0));",
+    ),
+    "oxc/uninvoked-array-callback": (
+        "f(new Array(5).map((_, i) => i));",
+        "f([...Array(5)].map((_, i) => i));",
+    ),
+    "for-direction": (
+        "for (let i = 0; i < a; i--) { f(i); }",
+        "for (let i = 0; i < a; i++) { f(i); }",
+    ),
+    "no-useless-backreference": ("f(/(?:\\1(a))/);", "f(/(a)\\1/);"),
+    "getter-return": ("f({ get a() { g(); } });", "f({ get a() { return g(); } });"),
+    "oxc/bad-array-method-on-arguments": (
+        "function f() { arguments.map((a) => a); }",
+        "function f(...all) { all.map((a) => a); }",
+    ),
+    "oxc/bad-replace-all-arg": ('f(a.replaceAll(/b/, "c"));', 'f(a.replaceAll(/b/g, "c"));'),
+    "oxc/bad-match-all-arg": ("f(a.matchAll(/b/));", "f(a.matchAll(/b/g));"),
+    "oxc/number-arg-out-of-range": ("f(a.toString(1));", "f(a.toString(2));"),
+    "no-loss-of-precision": ("f(9007199254740993);", "f(9007199254740991);"),
+    "unicorn/no-array-fill-with-reference-type": (
+        "f(new Array(3).fill([]));",
+        "f(new Array(3).fill(0));",
+    ),
+    "unicorn/no-await-in-promise-methods": (
+        "async function f() { await Promise.all([await a, b]); }",
+        "async function f() { await Promise.all([a, b]); }",
+    ),
+    "typescript/no-non-null-asserted-optional-chain": ("f(a?.b!);", "f(a?.b);"),
     "unicorn/no-invalid-remove-event-listener": (
         'a.removeEventListener("x", () => f());',
         'a.removeEventListener("x", f);',
@@ -60,15 +108,15 @@ SAMPLES: dict[str, tuple[str, str]] = {
 
 async def test_every_code_is_found_in_its_bad_sample_only(export: Export, rules: RuleTable) -> None:
     files = {
-        f"{kind}/{number}.js": sample[nth]
-        for number, sample in enumerate(SAMPLES.values())
+        f"{kind}/{number}.{'ts' if code.startswith('typescript/') else 'js'}": sample[nth]
+        for number, (code, sample) in enumerate(SAMPLES.items())
         for nth, kind in enumerate(("bad", "good"))
     }
     report = await Oxlint(rules.codes("oxlint")).run(export(files), list(files))
     assert report.error is None
     assert not report.gaps
-    found = {(finding.path, finding.code) for finding in report.findings}
-    assert found == {(f"bad/{number}.js", code) for number, code in enumerate(SAMPLES)}
+    found = {(finding.path.partition(".")[0], finding.code) for finding in report.findings}
+    assert found == {(f"bad/{number}", code) for number, code in enumerate(SAMPLES)}
 
 
 def test_every_code_of_the_table_has_a_sample(rules: RuleTable) -> None:
