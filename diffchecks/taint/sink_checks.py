@@ -211,7 +211,8 @@ def check_value(
         if sink.origin and not re.search(sink.origin, taint.origin):
             continue
         if wanted and taint.sure >= _DOUBTFUL:
-            place = giving_call(frame, node, selector) if _builds(sink, value) else None
+            built = _builds(sink, value) or (sink.klass == "command" and prefix_of(value))
+            place = giving_call(frame, node, selector) if built else None
             report(frame, node, taint, (sink.klass, ref, sink.confidence), place)
 
 
