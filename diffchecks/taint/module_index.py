@@ -206,10 +206,12 @@ class Project:
         if matches:
             home = PurePosixPath(importer).parts
             return self.module(max(matches, key=lambda path: (_shared(path, home), -len(path))))
-        if tail in self._directories:
-            return Namespace(tail)
-        source = f"src/{tail}"
-        return Namespace(source) if source in self._directories else None
+        # A directory without __init__.py, at the root or where the program is started.
+        for above in (".", "src", *map(str, PurePosixPath(importer).parents)):
+            directory = str(PurePosixPath(above, tail))
+            if directory in self._directories:
+                return Namespace(directory)
+        return None
 
     def _is_import(self, path: str, tail: str, importer: str) -> bool:
         stem = path.removesuffix("/__init__.py").removesuffix(".py")
