@@ -29,8 +29,12 @@ _BEGINNINGS: Final = {
 }
 _SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
 _SUFFIXES: Final = {
-    "request": "", "socket": "", "spliced": "-parameter", "parameter": "-parameter", "stored": "-stored"
-}  # fmt: skip
+    "request": "",
+    "socket": "",
+    "spliced": "-parameter",
+    "parameter": "-parameter",
+    "stored": "-stored",
+}
 # Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
 _LOCAL: Final = 0.4

@@ -18,7 +18,7 @@ _ROUTE: Final = re.compile(
 _RESOLVER: Final = re.compile(
     r"""\b(?:set_(?:field|source)\(\s*["'][^"'\n]*["']\s*,\s*|resolver\s*=\s*)(?P<view>[A-Za-z_][\w.]*)"""
 )
-# Functions that a server of an OpenAPI document calls, as Connexion does.
+# Functions that a server of an OpenAPI document calls.
 DOCUMENT: Final = re.compile(r"(?:openapi|swagger).*\.(?:ya?ml|json)$")
 _OPERATION: Final = re.compile(r"""\boperationId["']?\s*:\s*["']?([A-Za-z_][\w.]*)""")
 _DEFINITION: Final = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
@@ -53,7 +53,6 @@ class UrlConfiguration:
             own = self._own[module.path] = {}
             _add_routes(own, self._project.text(module.path) or "")
         return self._own[module.path].get(view) or self._tables.get(view, {})
-
 
     def served(self, path: str) -> set[str]:
         """The functions of a module all of whose parameters a client gives."""

@@ -88,7 +88,9 @@ async def test_where_head_has_very_many_findings_all_of_base_is_analyzed(tmp_pat
     assert ruff.paths["base"] == ["many.py", "other.py"]
 
 
-async def test_one_cause_in_many_places_is_one_finding_of_what_the_change_adds(tmp_path: Path) -> None:
+async def test_one_cause_in_many_places_is_one_finding_of_what_the_change_adds(
+    tmp_path: Path,
+) -> None:
     view = "@csrf_exempt\ndef pay{0}(request):\n    charge(request.POST['card{0}'])\n\n\n"
     before = {"a.py": view.format(0), "b.py": "x = 1\n"}
     after = {"a.py": view.format(0) + view.format(1), "b.py": view.format(2)}

@@ -39,7 +39,11 @@ def test_shows_the_way_from_source_to_sink_step_by_step(tmp_path: Path) -> None:
         "helpers.py:3  launch() takes it as 'line'",
         "helpers.py:4  reaches os.system",
     ]
-    assert (finding.path, finding.line, finding.scope) == ("app.py", 9, "handler")  # builds the text
+    assert (finding.path, finding.line, finding.scope) == (
+        "app.py",
+        9,
+        "handler",
+    )  # builds the text
     assert finding.confidence == 0.9
     assert finding.message == "request data reaches a command line (os.system)"
 
