@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -17,6 +18,9 @@ _ROUTE: Final = re.compile(
 # Functions that a GraphQL schema calls with the arguments of a query.
 _RESOLVER: Final = re.compile(
     r"""\b(?:set_(?:field|source)\(\s*["'][^"'\n]*["']\s*,\s*|resolver\s*=\s*)(?P<view>[A-Za-z_][\w.]*)"""
+)
+_SCHEMA: Final = re.compile(
+    r"^\s*(?:from|import)\s+(?:ariadne|strawberry|graph\w+)\b", re.MULTILINE
 )
 # Functions that a server of an OpenAPI document calls.
 DOCUMENT: Final = re.compile(r"(?:openapi|swagger).*\.(?:ya?ml|json)$")
@@ -40,7 +44,7 @@ class UrlConfiguration:
         self._tables: dict[str, Parameters] | None = None
         self._own: dict[str, dict[str, Parameters]] = {}
         self._documents = documents
-        self._operations: set[str] | None = None
+        self._served: dict[str, frozenset[str]] = {}
 
     def parameters(self, view: str, module: Module) -> Parameters:
         """The URL parameters of a function or class of a module."""
@@ -54,31 +58,39 @@ class UrlConfiguration:
             _add_routes(own, self._project.text(module.path) or "")
         return self._own[module.path].get(view) or self._tables.get(view, {})
 
-    def served(self, path: str) -> set[str]:
+    def served(self, path: str) -> frozenset[str]:
         """The functions of a module all of whose parameters a client gives."""
-        if self._operations is None:
-            texts = [self._project.text(document) or "" for document in self._documents]
-            self._operations = {name for text in texts for name in _OPERATION.findall(text)}
-        text = self._project.text(path) or ""
-        found = {match["view"].rpartition(".")[2] for match in _RESOLVER.finditer(text)}
-        module = f".{path.removesuffix('.py').replace('/', '.')}"
-        for name in self._operations:
-            place, _, function = name.rpartition(".")
-            if module.endswith(f".{place}") if place else "connexion" in text:
-                found.add(function)
-        return found
+        if path not in self._served:
+            text = self._project.text(path) or ""
+            found = {_name(match) for match in _RESOLVER.finditer(text) if _SCHEMA.search(text)}
+            module = f".{path.removesuffix('.py').replace('/', '.')}"
+            for name in self._operations:
+                place, _, function = name.rpartition(".")
+                if module.endswith(f".{place}") if place else "connexion" in text:
+                    found.add(function)
+            self._served[path] = frozenset(found)
+        return self._served[path]
+
+    @cached_property
+    def _operations(self) -> frozenset[str]:
+        texts = (self._project.text(document) or "" for document in self._documents)
+        return frozenset(name for text in texts for name in _OPERATION.findall(text))
 
     def lines(self, path: str, text: str) -> list[int]:
         """The lines of a module's function definitions that are routed or served."""
         views = self.served(path)
         if "add_url_rule(" in text:
-            views |= {match["view"].rpartition(".")[2] for match in _ROUTE.finditer(text)}
+            views |= {_name(match) for match in _ROUTE.finditer(text)}
         lines = enumerate(text.split("\n"), 1) if views else ()
         return [
             number
             for number, line in lines
             if (name := _DEFINITION.match(line)) and name[1] in views
         ]
+
+
+def _name(match: re.Match[str]) -> str:
+    return match["view"].rpartition(".")[2]
 
 
 def _add_routes(tables: dict[str, Parameters], text: str) -> None:
