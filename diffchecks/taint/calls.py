@@ -224,8 +224,7 @@ def _container(frame: Activation, record: EvaluatedCall, kind: str) -> Value:
             for other in frame.state.of(source):
                 if other.kind == "dict":
                     obj = HeapObject("dict", {**other.items, **obj.items}, other.rest)
-            pairs = not any(other.kind == "dict" for other in frame.state.of(source))
-            if source.taints or pairs:
+            if source.taints or all(other.kind != "dict" for other in frame.state.of(source)):
                 obj = obj.add(Value(taints=collect_taints(source, frame.state)))
         return frame.new(record.node, obj)
     if source is None:
