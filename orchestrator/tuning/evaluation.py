@@ -1,6 +1,5 @@
 """Evaluate a rubric against labels: agreement, calibration, criteria, and the judge's noise."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
 from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.fitting.calibration import Calibration
-from orchestrator.tuning.fitting.cross_validation import cross_validate
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
-from orchestrator.tuning.fitting.rule_fitting import FitPlan, fit_rules
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     measure_length_bias,
@@ -28,6 +25,7 @@ from orchestrator.tuning.labels.label_assessment import (
 )
 from orchestrator.tuning.labels.label_files import VERDICT_RANKS
 from orchestrator.tuning.provenance import describe_seen_groups, list_judges
+from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
@@ -37,7 +35,6 @@ from orchestrator.tuning.statistics.confidence_intervals import (
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
 
-DEFAULT_THRESHOLD = 0.5
 _SEED = 20260101
 
 
@@ -53,7 +50,7 @@ class Evaluation(Struct, frozen=True):
             first.
         calibrated: probabilities come from the rubric's calibration; else from the total itself.
         reliability: reliability diagram of these probabilities.
-        trivial_policies: kappa of policies that use little or nothing of an item.
+        simple_rules: held out; none where the labels are too few to fit a threshold.
         length_correlation: rank correlation of total and text length within a label.
         stale_inputs: what has changed since the rubric was tuned.
         in_sample: a warning that the rubric was tuned on these items; empty where it was not.
@@ -74,7 +71,7 @@ class Evaluation(Struct, frozen=True):
     reliability: tuple[calibration.ReliabilityBin, ...]
     calibration_error: float
     inter_rater: InterRaterAgreement
-    trivial_policies: Mapping[str, float]
+    simple_rules: tuple[SimpleRule, ...]
     criteria: tuple[CriterionAnalysis, ...]
     repeated_scoring: RepeatedScoring | None
     length_correlation: float | None
@@ -116,7 +113,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         reliability=tuple(curve),
         calibration_error=calibration.expected_calibration_error(curve),
         inter_rater=measure_inter_rater_agreement(data),
-        trivial_policies=_score_trivial_policies(data),
+        simple_rules=_measure_simple_rules(data, accept),
         criteria=tuple(analyze_criteria(s, data.free_nodes)),
         repeated_scoring=measure_repeated_scoring(rubric, items),
         length_correlation=_correlate_length(data, t),
@@ -166,28 +163,13 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
     )
 
 
-def _score_trivial_policies(data: TrainingData) -> dict[str, float]:
-    """Kappa of accepting all and rejecting all (0 by definition), and of equal weights.
-
-    The threshold of equal weights is their own: fitted to other groups of these labels, where these
-    suffice for that.
-    """
-    s = data.sample
-    equal = s.equal_weights
-    out = {"accept all": 0.0, "reject all": 0.0}
-    objective = rubric_decisions.Objective()
+def _measure_simple_rules(data: TrainingData, accept: Bools) -> tuple[SimpleRule, ...]:
+    """Simple rules beside the rubric, where the labels suffice to fit a threshold."""
+    s, objective = data.sample, rubric_decisions.Objective()
     groups = np.unique(s.group).size
     if s.items < MIN_LABELS or s.minority_items < MIN_CLASS_ITEMS or groups < MIN_GROUPS:
-        accept = equal.totals(equal.w0[None, :])[0] >= DEFAULT_THRESHOLD
-        value = objective.score(accept, s.accept, s.weight)
-        return out | {f"equal weights, threshold {DEFAULT_THRESHOLD}": float(value)}
-    plan = FitPlan(objective, fit_weights=False)
-    rng = np.random.default_rng(_SEED)
-    rules = fit_rules(equal, plan, equal.weight[None, :], rng)
-    held_out = cross_validate(equal, plan, rng)
-    value = objective.score(held_out.accept, s.accept, s.weight).mean()
-    at = float(rules.thresholds[0])
-    return out | {f"equal weights, own threshold {at:.2f}, held out": float(value)}
+        return ()
+    return measure_simple_rules(s, data.free_nodes, objective, accept[None, :], _SEED)
 
 
 def _correlate_length(data: TrainingData, t: Floats) -> float | None:

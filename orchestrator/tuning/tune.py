@@ -22,17 +22,12 @@ from orchestrator.tuning.fitting.generalization import (
 )
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice, advise_penalties
-from orchestrator.tuning.fitting.rule_fitting import (
-    FitPlan,
-    FittedRules,
-    Sample,
-    fit_rules,
-    plan_fit,
-)
+from orchestrator.tuning.fitting.rule_fitting import FittedRules, Sample, fit_rules, plan_fit
 from orchestrator.tuning.fitting.weight_tree import apply_weights
 from orchestrator.tuning.labels.label_assessment import assess_labels
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
+from orchestrator.tuning.simple_rules import describe_simple_rules, measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_decisions,
@@ -109,7 +104,7 @@ def _fit_and_validate(
     before = decide_rows(sample, sample.w0, rubric.threshold)
     comparison = _compare(sample, objective, before, held_out.accept)
     by_kappa = _compare(sample, Objective(), before, held_out.accept)
-    trivial_policies = _score_trivial_policies(sample, plan, rng)
+    simple = measure_simple_rules(sample, data.free_nodes, objective, held_out.accept, result.seed)
     observe(f"fitting {refits:,} resamples")
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
     tuned = _apply_rule(rubric, data, rules, plan.fit_weights)
@@ -123,7 +118,7 @@ def _fit_and_validate(
     reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
-    notes += _notes_of(data.order, advice, objective)
+    notes += [*_notes_of(data.order, advice, objective), *describe_simple_rules(simple, objective)]
     return replace(
         result,
         proven=not reasons,
@@ -133,7 +128,7 @@ def _fit_and_validate(
         thresholds=(rubric.threshold, tuned.threshold),
         comparison=comparison,
         kappa_comparison=by_kappa if objective.uses_costs else None,
-        trivial_policies=trivial_policies,
+        simple_rules=simple,
         calibration=fit_calibration(totals, sample.accept, sample.weight, plan.use_isotonic),
         reliability=tuple(curve),
         calibration_error=expected_calibration_error(curve),
@@ -178,23 +173,6 @@ def decide_rows(sample: Sample, w: Floats, threshold: float) -> Bools:
     """(n,) decisions of one rule on a sample's rows."""
     out: Bools = sample.totals(w[None, :])[0] >= threshold
     return out
-
-
-def _score_trivial_policies(
-    sample: Sample, plan: FitPlan, rng: np.random.Generator
-) -> dict[str, float]:
-    """Held-out value of policies that need no tuning of weights."""
-    y, w = sample.accept, sample.weight
-    tuned = cross_validation.cross_validate(
-        sample.equal_weights, replace(plan, fit_weights=False), rng
-    )
-    everything = np.ones(y.size, dtype=bool)
-    score = plan.objective.score
-    return {
-        "accept all": float(score(everything, y, w)),
-        "reject all": float(score(~everything, y, w)),
-        "equal weights, tuned threshold": float(score(tuned.accept, y, w).mean()),
-    }
 
 
 def _compare(sample: Sample, objective: Objective, before: Bools, after: Bools) -> PairedComparison:

@@ -1,7 +1,6 @@
 """What a tuning found."""
 
 import math
-from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice
 from orchestrator.tuning.fitting.rule_fitting import FitPlan
 from orchestrator.tuning.labels.label_assessment import LabelAssessment
 from orchestrator.tuning.rubric_decisions import Flip
+from orchestrator.tuning.simple_rules import SimpleRule
 from orchestrator.tuning.statistics.confidence_intervals import PairedComparison
 
 ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
@@ -41,7 +41,7 @@ class TuningResult(Struct, frozen=True):
         thresholds: before and after.
         comparison: present and tuned rubric by the objective; None when nothing was fitted.
         kappa_comparison: the same by kappa, when the objective is cost.
-        trivial_policies: the objective's value of trivial policies, by name.
+        simple_rules: on the same folds.
         calibration_error: expected calibration error of the held-out probabilities.
         labels_needed: labeled items that make a gain of the estimated size significant with a
             probability of 80%.
@@ -65,7 +65,7 @@ class TuningResult(Struct, frozen=True):
     thresholds: tuple[float, float] | None = None
     comparison: PairedComparison | None = None
     kappa_comparison: PairedComparison | None = None
-    trivial_policies: Mapping[str, float] | None = None
+    simple_rules: tuple[SimpleRule, ...] = ()
     calibration: Calibration | None = None
     reliability: tuple[ReliabilityBin, ...] = ()
     calibration_error: float = math.nan

@@ -49,7 +49,7 @@ def near_perfect(
 @pytest.mark.simulation
 @pytest.mark.parametrize(
     ("n", "size", "accepted", "wrong"),
-    [(20, 1, 0.5, 0.03), (30, 1, 0.5, 0.03), (30, 1, 0.9, 0.05), (60, 3, 0.5, 0.02),
+    [(20, 1, 0.5, 0.03), (20, 1, 0.9, 0.01), (30, 1, 0.5, 0.03), (30, 1, 0.9, 0.05), (60, 3, 0.5, 0.02),
      (60, 1, 0.7, 0.01), (60, 1, 0.5, 0.2)],
 )  # fmt: skip
 def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
@@ -73,7 +73,7 @@ def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
             jackknife_interval(alpha, one, group, chance),
             jackknife_interval(ac1, one, group, 1 - chance),
         )
-        known = [x for x in found if x is not None and not np.isnan(x.low)]
+        known = [x for x in found if x is not None]
         if len(known) < 3:
             continue  # a single class
         seen += 1

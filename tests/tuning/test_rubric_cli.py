@@ -37,6 +37,7 @@ from orchestrator.tuning.labels.labeling import (
     remove_label,
 )
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
+from orchestrator.tuning.simple_rules import measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
     compare_decisions,
     compare_fixed_rules,
@@ -310,10 +311,57 @@ def test_fresh_labels_are_a_test_set_and_seen_ones_make_before_in_sample(
     out = capsys.readouterr().out
     assert "tuned on none of these groups: this is a test set" in out
     assert "stale" not in out
-    assert re.search(r"equal weights, own threshold 0\.\d\d, held out: kappa +\.\d\d", out)
+    assert re.search(r"equal weights from 0\.\d+ +\.\d\d \[", out)
     run("tune", tuned.rubric, tuned.items, "--refits", 30)
     out = " ".join(capsys.readouterr().out.split())
     assert "was tuned on 150 of these 150 groups, so 'before' is in-sample" in out
+
+
+@pytest.mark.parametrize(
+    ("beta", "said"),
+    [
+        ((4.0, 0.0, 0.0, 0.0), "best criterion, a from"),
+        ((-4.0, 0.0, 0.0, 0.0), "best criterion, a at most"),
+        ((2.0, 2.0, 2.0, 2.0), "equal weights from"),
+        ((4.0, 2.0, 0.0, 0.0), ""),
+        ((0.0, 0.0, 0.0, 0.0), ""),
+    ],
+)
+def test_a_simple_rule_that_agrees_as_well_as_the_tuned_rubric_is_offered(
+    beta: tuple[float, ...], said: str, save: Save, house: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Its figures are those of the threshold that the other folds choose."""
+    data = save(rows(300, beta, seed=4))
+    run("tune", house, data, "--refits", 20, "--json", tmp_path / "t.json", "--out",
+        tmp_path / "t.yaml")  # fmt: skip
+    found = json.loads((tmp_path / "t.json").read_text())
+    accept_all, reject_all, equal, single = found["simple_rules"]
+    offered = [rule["name"] for rule in (equal, single) if rule["suffices"]]
+    assert [name.startswith(said) for name in offered] == [True] * bool(said)
+    assert (accept_all["value"]["value"], reject_all["suffices"]) == (0.0, False)
+    after = found["comparison"]["after"]["value"]
+    for rule in (equal, single):
+        assert rule["difference"]["value"] == pytest.approx(after - rule["value"]["value"])
+    assert bool(said) == ("to use it: " in " ".join(capsys.readouterr().out.split()))
+
+
+def test_the_best_criterion_is_chosen_on_other_groups_than_it_decides() -> None:
+    """Forty criteria of noise: the best of them on all labels seems to agree."""
+    rng = np.random.default_rng(2)
+    x, y = rng.random((200, 40)), rng.integers(0, 2, 200)
+    one, group = np.ones(200), np.arange(200)
+    none = np.zeros(200, dtype=bool)
+    sample = Sample(x, np.ones(40), y, 2, 1, group, one, none, group)
+    names = tuple(f"c{j}" for j in range(40))
+    *_, single = measure_simple_rules(sample, names, Objective(), y[None, :] > 0, 1)
+    best = max(
+        Objective().score((side * x[:, j] >= side * at), y > 0, one)
+        for j in range(40) for side in (1, -1) for at in np.linspace(0.1, 0.9, 9)
+    )  # fmt: skip
+    assert single.value.low <= 0.0
+    assert single.value.value < best / 2
+    assert not single.suffices
 
 
 def test_a_policy_that_may_be_as_cheap_is_a_note_and_no_refusal(

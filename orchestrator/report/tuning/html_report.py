@@ -23,6 +23,7 @@ from orchestrator.report.tuning.charts import (
 from orchestrator.report.tuning.scoring_text import describe_change, describe_power
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
+    SIMPLE_HEAD,
     apply_sign,
     count_labels,
     describe_fit,
@@ -31,6 +32,7 @@ from orchestrator.report.tuning.text_report import (
     describe_more_labels,
     list_checks,
     list_comparisons,
+    list_simple_rules,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.labels.disagreements import name_trust
@@ -203,17 +205,14 @@ def render_people(people: InterRaterAgreement) -> Markup:
 
 
 def _render_comparison(result: TuningResult, comparison: PairedComparison) -> Markup:
-    uses_costs = result.plan.objective.uses_costs
     rows = [
         [name, *(apply_sign(v, sign).format() for v in (c.before, c.after, c.change))]
         for name, c, sign in list_comparisons(result, comparison)
     ]
-    rows += [
-        [policy, "", format_statistic(-value if uses_costs else value), ""]
-        for policy, value in (result.trivial_policies or {}).items()
-    ]
     head = ("Held out", "Before", "After", "Change")
     out = table("Agreement before and after", head, rows)
+    sign = -1.0 if result.plan.objective.uses_costs else 1.0
+    out += table(SIMPLE_HEAD[0], SIMPLE_HEAD, list_simple_rules(result.simple_rules, sign))
     out += html('<p class="soft small">Threshold {}.</p>', describe_fit(result))
     return out + render_confusion(("Before", "After"), result.confusion or ())
 

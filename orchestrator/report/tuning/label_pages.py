@@ -23,7 +23,7 @@ from orchestrator.report.tuning.label_reports import (
     list_changes,
     list_rates,
 )
-from orchestrator.report.tuning.text_report import list_agreement
+from orchestrator.report.tuning.text_report import SIMPLE_HEAD, list_agreement, list_simple_rules
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
@@ -34,6 +34,8 @@ from orchestrator.tuning.labels.disagreements import (
     DisagreementReport,
 )
 from orchestrator.tuning.labels.drift import Drift
+from orchestrator.tuning.rubric_decisions import Objective
+from orchestrator.tuning.simple_rules import describe_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import format_interval, format_statistic
 from orchestrator.wording import count_noun
 
@@ -148,10 +150,10 @@ def _render_labels(criteria: Iterable[CriterionAgreement]) -> Markup:
 def _render_agreement(found: Evaluation) -> Markup:
     rows = [(name, *map(format_interval, both)) for name, *both in list_agreement(found)]
     head = ("Statistic", "Rubric and people", "People among themselves")
-    policies = [(name, format_statistic(value)) for name, value in found.trivial_policies.items()]
     return (
         table("Agreement", head, rows)
-        + table("Policies that use little of an item", ("Policy", "Kappa"), policies)
+        + table(SIMPLE_HEAD[0], SIMPLE_HEAD, list_simple_rules(found.simple_rules))
+        + element("bullets", describe_simple_rules(found.simple_rules, Objective()))
         + render_confusion(("Rubric",), [found.confusion])
     )
 

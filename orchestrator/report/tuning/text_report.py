@@ -16,7 +16,8 @@ from orchestrator.tuning.judge_reliability import (
     find_instability,
 )
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, LabelAssessment
-from orchestrator.tuning.rubric_decisions import Flip
+from orchestrator.tuning.rubric_decisions import Flip, Objective
+from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     PairedComparison,
@@ -67,13 +68,15 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     for name, *both in list_agreement(found):
         own, theirs = map(format_interval, both)
         lines.append(f"  {name:<28}{own:<21}{theirs}")
-    for name, value in found.trivial_policies.items():
-        lines.append(f"  {name + ': kappa':<28} {format_statistic(value)}")
     lines += _render_inter_rater(page, people)
     (rr, ra), (ar, aa) = found.confusion
     lines += ["", page.heading("Confusion matrix    rubric rejects    rubric accepts")]
     lines += [f"  people reject     {rr:>14.4g}    {ra:>14.4g}"]
     lines += [f"  people accept     {ar:>14.4g}    {aa:>14.4g}"]
+    if found.simple_rules:
+        lines += ["", *_render_simple_rules(page, found.simple_rules)]
+        for text in describe_simple_rules(found.simple_rules, Objective()):
+            lines += page.wrap(escape_unprintable(text), first="  - ")
     source = "calibrated probabilities" if found.calibrated else "uncalibrated: the total itself"
     error = format_statistic(found.calibration_error, 3)
     lines += ["", f"Expected calibration error {error} ({source})"]
@@ -128,16 +131,36 @@ def _render_inter_rater(page: TextLayout, people: InterRaterAgreement) -> list[s
 def _render_comparison(
     page: TextLayout, result: TuningResult, comparison: PairedComparison
 ) -> list[str]:
-    uses_costs = result.plan.objective.uses_costs
     fitted = "weights and threshold" if result.plan.fit_weights else "threshold only"
     lines = [page.heading(f"Held-out agreement, cross-validated by group ({fitted})")]
     for name, c, sign in list_comparisons(result, comparison):
         for row, value in (("before", c.before), ("after", c.after), ("change", c.change)):
             lines.append(f"  {name + ' ' + row:<26}{apply_sign(value, sign).format()}")
-    for policy, score in (result.trivial_policies or {}).items():
-        lines.append(f"  {policy:<34}{format_statistic(-score if uses_costs else score)}")
     lines.append(f"  threshold {describe_fit(result)}")
     lines.append(f"  expected calibration error {format_statistic(result.calibration_error, 3)}")
+    sign = -1.0 if result.plan.objective.uses_costs else 1.0
+    return [*lines, "", *_render_simple_rules(page, result.simple_rules, sign)]
+
+
+SIMPLE_HEAD = ("Simple rules, held out", "Alone", "Rubric minus rule")
+
+
+def list_simple_rules(rules: Sequence[SimpleRule], sign: float = 1.0) -> list[tuple[str, str, str]]:
+    """Rows below ``SIMPLE_HEAD``; ``sign`` as in :func:`apply_sign`."""
+    return [
+        (rule.name, *(apply_sign(x, sign).format() for x in (rule.value, rule.difference)))
+        for rule in rules
+    ]
+
+
+def _render_simple_rules(
+    page: TextLayout, rules: Sequence[SimpleRule], sign: float = 1.0
+) -> list[str]:
+    name, alone, difference = SIMPLE_HEAD
+    lines = [page.heading(f"{name:<40}{alone:<19}{difference}")]
+    for rule, *values in list_simple_rules(rules, sign):
+        shown = pad(escape_unprintable(rule), 37)
+        lines.append(f"  {shown} {values[0]:<18} {values[1]}")
     return lines
 
 

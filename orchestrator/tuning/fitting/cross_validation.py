@@ -31,12 +31,24 @@ class HeldOutPredictions(Struct, frozen=True):
     probability: Floats
 
 
+def draw_folds(group: Ints, rng: np.random.Generator) -> Bools:
+    """(REPEATS * FOLDS, n) the rows that each fold holds out."""
+    fold = np.stack([assign_group_folds(group, FOLDS, rng) for _ in range(REPEATS)])
+    out: Bools = fold[:, None, :] == np.arange(FOLDS)[None, :, None]
+    return out.reshape(-1, group.size)
+
+
+def combine_folds(accept: Bools, held_out: Bools) -> Bools:
+    """(REPEATS, n) the decision on each row by the rule that was not fitted on its group."""
+    out: Bools = (accept & held_out).reshape(REPEATS, FOLDS, -1).any(axis=1)
+    return out
+
+
 def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> HeldOutPredictions:
     """Nested cross-validation: every training part runs the whole procedure, penalty included."""
-    fold = np.stack([assign_group_folds(sample.group, FOLDS, rng) for _ in range(REPEATS)])
-    held_out = (fold[:, None, :] == np.arange(FOLDS)[None, :, None]).reshape(-1, sample.y.size)
+    held_out = draw_folds(sample.group, rng)
     rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
-    accept = (rules.decide(sample) & held_out).reshape(REPEATS, FOLDS, -1).any(axis=1)
+    accept = combine_folds(rules.decide(sample), held_out)
     probability = _predict_held_out(sample, plan, rules, held_out[:FOLDS])
     return HeldOutPredictions(accept, probability)
 

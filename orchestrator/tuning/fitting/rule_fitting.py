@@ -238,15 +238,28 @@ def _fit_chunk(
     degenerate = sum_groups(sample.tree, w)[-1] <= 0.0
     w[degenerate] = sample.w0
     penalty[degenerate] = np.inf
-    t = sample.totals(w)
-    y = sample.accept
+    return w, fit_thresholds(sample, sample.totals(w), weights, plan.objective), penalty
+
+
+def fit_thresholds(
+    sample: Sample,
+    t: Floats,
+    weights: Floats,
+    objective: rubric_decisions.Objective,
+    y: Bools | None = None,
+) -> Floats:
+    """(r,) thresholds of (r, n) totals under (r, n) weights.
+
+    Args:
+        y: (n,) what is to be accepted; None: what people accept.
+    """
+    y = sample.accept if y is None else y
     unblocked = weights * ~sample.blocked
     # The more labels, the more the threshold follows them rather than a sigmoid through them.
     smooth = calibration.predict_platt(t, calibration.fit_platt(t, y, unblocked))
     share = SMOOTHING_ITEMS / (SMOOTHING_ITEMS + weights.sum(axis=1, keepdims=True))
     q = np.where(sample.blocked, y, share * smooth + (1.0 - share) * y)
-    threshold = rubric_decisions.choose_threshold(t, q.astype(float), weights, plan.objective)
-    return w, threshold, penalty
+    return rubric_decisions.choose_threshold(t, q.astype(float), weights, objective)
 
 
 def _leave_out_blocked(sample: Sample, weights: Floats) -> Floats:

@@ -260,6 +260,9 @@ def jackknife_interval(
     if value is None:
         return None
     omitted = [statistic(row) for row in leave_one_group_out(group, weight)]
+    if chance not in (1.0, None):
+        # A single class remains without the only group of the other: as kappa, it counts 0.
+        omitted = [0.0 if v is None else v for v in omitted]
     defined = np.array([v for v in omitted if v is not None])
     if defined.size < len(omitted) or defined.size < 3:
         return Interval(value, math.nan, math.nan)
