@@ -24,6 +24,7 @@ from orchestrator.tuning.labels.label_assessment import (
     measure_inter_rater_agreement,
 )
 from orchestrator.tuning.labels.label_files import VERDICT_RANKS
+from orchestrator.tuning.ordinal_agreement import OrdinalAgreement, measure_ordinal_agreement
 from orchestrator.tuning.provenance import describe_seen_groups, list_judges
 from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
 from orchestrator.tuning.statistics import agreement
@@ -45,6 +46,7 @@ class Evaluation(Struct, frozen=True):
         kappa, alpha, ac1: of accept or reject, rubric against people.
         weighted_kappa: quadratically weighted kappa of the recorded verdicts (merge, needs_changes,
             block) against labels on that scale; None where either is missing.
+        ordinal: agreement on the whole scale; None for accept or reject, or few labels.
         auc: how well the total ranks accepted items above rejected ones.
         confusion: (2, 2) weighted counts; rows are people's decisions, columns the rubric's, reject
             first.
@@ -65,6 +67,7 @@ class Evaluation(Struct, frozen=True):
     alpha: Interval | None
     ac1: Interval | None
     weighted_kappa: Interval | None
+    ordinal: OrdinalAgreement | None
     auc: Interval | None
     confusion: tuple[tuple[float, float], tuple[float, float]]
     calibrated: bool
@@ -104,6 +107,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         ),
         ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group, 1 - chance),
         weighted_kappa=_weighted_kappa(data),
+        ordinal=measure_ordinal_agreement(data, t[None, :], t, _SEED),
         auc=jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),
         confusion=(
             (float(table[0, 0]), float(table[0, 1])),

@@ -25,6 +25,7 @@ from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice, advise_pen
 from orchestrator.tuning.fitting.rule_fitting import FittedRules, Sample, fit_rules, plan_fit
 from orchestrator.tuning.fitting.weight_tree import apply_weights
 from orchestrator.tuning.labels.label_assessment import assess_labels
+from orchestrator.tuning.ordinal_agreement import compare_ordinal_agreement
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
 from orchestrator.tuning.simple_rules import describe_simple_rules, measure_simple_rules
@@ -128,6 +129,13 @@ def _fit_and_validate(
         thresholds=(rubric.threshold, tuned.threshold),
         comparison=comparison,
         kappa_comparison=by_kappa if objective.uses_costs else None,
+        ordinal=compare_ordinal_agreement(
+            data,
+            sample.totals(sample.w0[None, :]),
+            np.concatenate([held_out.totals, totals[None, :]]),
+            held_out.probability,
+            result.seed,
+        ),
         simple_rules=simple,
         calibration=fit_calibration(totals, sample.accept, sample.weight, plan.use_isotonic),
         reliability=tuple(curve),

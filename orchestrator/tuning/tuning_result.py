@@ -12,6 +12,7 @@ from orchestrator.tuning.fitting.generalization import GeneralizationCheck, Rate
 from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice
 from orchestrator.tuning.fitting.rule_fitting import FitPlan
 from orchestrator.tuning.labels.label_assessment import LabelAssessment
+from orchestrator.tuning.ordinal_agreement import OrdinalComparison
 from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.simple_rules import SimpleRule
 from orchestrator.tuning.statistics.confidence_intervals import PairedComparison
@@ -41,6 +42,7 @@ class TuningResult(Struct, frozen=True):
         thresholds: before and after.
         comparison: present and tuned rubric by the objective; None when nothing was fitted.
         kappa_comparison: the same by kappa, when the objective is cost.
+        ordinal: agreement on the whole scale; None for accept or reject.
         simple_rules: on the same folds.
         calibration_error: expected calibration error of the held-out probabilities.
         labels_needed: labeled items that make a gain of the estimated size significant with a
@@ -65,6 +67,7 @@ class TuningResult(Struct, frozen=True):
     thresholds: tuple[float, float] | None = None
     comparison: PairedComparison | None = None
     kappa_comparison: PairedComparison | None = None
+    ordinal: OrdinalComparison | None = None
     simple_rules: tuple[SimpleRule, ...] = ()
     calibration: Calibration | None = None
     reliability: tuple[ReliabilityBin, ...] = ()

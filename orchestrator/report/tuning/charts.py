@@ -23,6 +23,7 @@ from orchestrator.report.svg_shapes import y as to_y
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
+from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.statistics.confidence_intervals import Interval, rate_interval
 from orchestrator.tuning.tuning_result import TotalHistogram, TuningResult
 
@@ -177,3 +178,20 @@ def draw_periods(periods: Sequence[Period]) -> Markup:
         if n % every == 0
     ]
     return svg("agreement by month", parts)
+
+
+def draw_levels(found: OrdinalAgreement) -> Markup:
+    """People's level (across) and the rubric's (up); a dot's area is the number of labels."""
+    steps, most = len(found.values), max(max(row) for row in found.table)
+    parts = [line(to_x(0), to_y(0), to_x(1), to_y(0), "line"),
+             line(to_x(0), to_y(0), to_x(0), to_y(1), "line")]  # fmt: skip
+    for i, name in enumerate(found.values):
+        place = (i + 0.5) / steps
+        parts.append(label(to_x(place), HEIGHT - 8, name))
+        parts.append(label(LEFT - 5, to_y(place) + 4, name, "end"))
+        for j, count in enumerate(found.table[i]):
+            radius = 0.45 * (to_y(0) - to_y(1)) / steps * (count / most) ** 0.5
+            title = f"people {name}, rubric {found.values[j]}: {count:.3g}"
+            color = "a" if i == j else "b"
+            parts.append(circle(to_x(place), to_y((j + 0.5) / steps), radius, color, title))
+    return svg("levels of people and rubric", parts)

@@ -17,29 +17,35 @@ from orchestrator.report.tuning.charts import (
     draw_histogram,
     draw_intervals,
     draw_learning_curve,
+    draw_levels,
     draw_reliability_diagram,
     draw_weights,
 )
 from orchestrator.report.tuning.scoring_text import describe_change, describe_power
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
+    ORDINAL_HEAD,
     SIMPLE_HEAD,
     apply_sign,
     count_labels,
+    describe_cut_points,
     describe_fit,
     describe_flip_count,
     describe_flip_sides,
     describe_more_labels,
     list_checks,
     list_comparisons,
+    list_ordinal,
     list_simple_rules,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement
+from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
 from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
     PairedComparison,
     format_change,
     format_interval,
@@ -62,6 +68,7 @@ WORDS = (
     ("PPI++", "the rate of the labels, made sharper by what the judge says of the other items"),
     ("Rogan–Gladen", "the judge's rate, corrected by its sensitivity and specificity"),
     ("Anchor", "an item whose decisions were frozen, to be judged and labeled again"),
+    ("Weighted kappa", "kappa in which two steps off count four times as much as one"),
     ("AUC", "how often an accepted item scores above a rejected one: .5 is guessing"),
     ("Calibration error", "how far predicted shares of accepted items lie from the true ones"),
     ("Alpha, AC1", "agreement between people, with other corrections for chance"),
@@ -211,10 +218,29 @@ def _render_comparison(result: TuningResult, comparison: PairedComparison) -> Ma
     ]
     head = ("Held out", "Before", "After", "Change")
     out = table("Agreement before and after", head, rows)
+    if (both := result.ordinal) is not None:
+        out += render_ordinal({"Before": both.before, "After": both.after}, both.change)
     sign = -1.0 if result.plan.objective.uses_costs else 1.0
     out += table(SIMPLE_HEAD[0], SIMPLE_HEAD, list_simple_rules(result.simple_rules, sign))
     out += html('<p class="soft small">Threshold {}.</p>', describe_fit(result))
     return out + render_confusion(("Before", "After"), result.confusion or ())
+
+
+def render_ordinal(sides: Mapping[str, OrdinalAgreement], change: Interval | None) -> Markup:
+    """Agreement on the whole scale, of each rubric by its name, and the change of kappa."""
+    every = [dict(list_ordinal(found)) for found in sides.values()]
+    rows = [[name, *(format_interval(one[name]) for one in every)] for name in every[0]]
+    if change is not None:
+        rows.append(["change of weighted kappa", "", change.format()])
+    kappas = [(name, found.weighted_kappa, 0.0) for name, found in sides.items()]
+    note = "people across, rubric up; dots off the diagonal are errors"
+    drawn = [
+        ("Weighted kappa", "held out, with 95% intervals",
+         draw_intervals("weighted kappa", kappas, 1.0)),
+        *((f"Levels, {name.lower()}", f"{note}; {describe_cut_points(found)}", draw_levels(found))
+          for name, found in sides.items()),
+    ]  # fmt: skip
+    return table(ORDINAL_HEAD, (ORDINAL_HEAD, *sides), rows) + charts(*drawn)
 
 
 def render_confusion(names: Sequence[str], matrices: Sequence[ConfusionMatrix]) -> Markup:

@@ -13,6 +13,7 @@ from orchestrator.report.tuning.html_report import (
     list_articles,
     render_confusion,
     render_criteria,
+    render_ordinal,
     render_page,
     render_people,
 )
@@ -150,8 +151,10 @@ def _render_labels(criteria: Iterable[CriterionAgreement]) -> Markup:
 def _render_agreement(found: Evaluation) -> Markup:
     rows = [(name, *map(format_interval, both)) for name, *both in list_agreement(found)]
     head = ("Statistic", "Rubric and people", "People among themselves")
+    ordinal = {} if found.ordinal is None else {"Rubric and people": found.ordinal}
     return (
         table("Agreement", head, rows)
+        + (render_ordinal(ordinal, None) if ordinal else Markup())
         + table(SIMPLE_HEAD[0], SIMPLE_HEAD, list_simple_rules(found.simple_rules))
         + element("bullets", describe_simple_rules(found.simple_rules, Objective()))
         + render_confusion(("Rubric",), [found.confusion])

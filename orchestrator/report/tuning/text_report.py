@@ -16,6 +16,7 @@ from orchestrator.tuning.judge_reliability import (
     find_instability,
 )
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement, LabelAssessment
+from orchestrator.tuning.ordinal_agreement import OrdinalAgreement, OrdinalComparison
 from orchestrator.tuning.rubric_decisions import Flip, Objective
 from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
@@ -73,6 +74,11 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += ["", page.heading("Confusion matrix    rubric rejects    rubric accepts")]
     lines += [f"  people reject     {rr:>14.4g}    {ra:>14.4g}"]
     lines += [f"  people accept     {ar:>14.4g}    {aa:>14.4g}"]
+    if found.ordinal is not None:
+        lines += ["", page.heading(f"{ORDINAL_HEAD:<36}rubric vs. people")]
+        for name, value in list_ordinal(found.ordinal):
+            lines.append(f"  {name:<34}{format_interval(value)}")
+        lines += page.wrap(describe_cut_points(found.ordinal), first="  ")
     if found.simple_rules:
         lines += ["", *_render_simple_rules(page, found.simple_rules)]
         for text in describe_simple_rules(found.simple_rules, Objective()):
@@ -86,12 +92,13 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
 
 def list_agreement(found: Evaluation) -> list[tuple[str, Interval | None, Interval | None]]:
     """(statistic, of rubric and people, of people among themselves)."""
-    people = found.inter_rater
+    people, ordinal = found.inter_rater, found.ordinal
+    weighted = ordinal.weighted_kappa if ordinal and not found.weighted_kappa else None
     return [
         ("Cohen's kappa", found.kappa, people.kappa),
         ("Krippendorff's alpha", found.alpha, people.alpha),
         ("Gwet's AC1", found.ac1, people.ac1),
-        ("weighted kappa", found.weighted_kappa, people.weighted_kappa),
+        ("weighted kappa", weighted or found.weighted_kappa, people.weighted_kappa),
         ("AUC", found.auc, None),
     ]
 
@@ -138,8 +145,37 @@ def _render_comparison(
             lines.append(f"  {name + ' ' + row:<26}{apply_sign(value, sign).format()}")
     lines.append(f"  threshold {describe_fit(result)}")
     lines.append(f"  expected calibration error {format_statistic(result.calibration_error, 3)}")
+    if result.ordinal is not None:
+        lines += ["", *_render_ordinal(page, result.ordinal)]
     sign = -1.0 if result.plan.objective.uses_costs else 1.0
     return [*lines, "", *_render_simple_rules(page, result.simple_rules, sign)]
+
+
+ORDINAL_HEAD = "Whole scale, held out"
+
+
+def list_ordinal(found: OrdinalAgreement) -> list[tuple[str, Interval | None]]:
+    """Statistics of the whole scale."""
+    return [
+        ("weighted kappa (quadratic)", found.weighted_kappa),
+        ("rank correlation", found.rank_correlation),
+        ("mean error in steps", found.mean_error),
+        ("two or more steps off", found.two_off),
+    ]
+
+
+def describe_cut_points(found: OrdinalAgreement) -> str:
+    """From which total each level is given."""
+    pairs = zip(found.values[1:], found.cut_points, strict=True)
+    return "cut points: " + ", ".join(f"{v} from {format_statistic(x)}" for v, x in pairs)
+
+
+def _render_ordinal(page: TextLayout, found: OrdinalComparison) -> list[str]:
+    lines = [page.heading(f"{ORDINAL_HEAD:<36}{'Before':<19}After")]
+    for (name, old), (_, new) in zip(*map(list_ordinal, (found.before, found.after)), strict=True):
+        lines.append(f"  {name:<34}{format_interval(old):<19}{format_interval(new)}")
+    lines.append(f"  {'change of weighted kappa':<34}{found.change.format()}")
+    return lines + page.wrap(f"after, {describe_cut_points(found.after)}", first="  ")
 
 
 SIMPLE_HEAD = ("Simple rules, held out", "Alone", "Rubric minus rule")

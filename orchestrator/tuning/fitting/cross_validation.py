@@ -25,10 +25,12 @@ class HeldOutPredictions(Struct, frozen=True):
     Attributes:
         accept: (repeats, n) decisions.
         probability: (n,) calibrated probability of acceptance, from the first repeat.
+        totals: (repeats * folds, n) of all rows, by the rule of each fold.
     """
 
     accept: Bools
     probability: Floats
+    totals: Floats
 
 
 def draw_folds(group: Ints, rng: np.random.Generator) -> Bools:
@@ -48,14 +50,14 @@ def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> H
     """Nested cross-validation: every training part runs the whole procedure, penalty included."""
     held_out = draw_folds(sample.group, rng)
     rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
-    accept = combine_folds(rules.decide(sample), held_out)
-    probability = _predict_held_out(sample, plan, rules, held_out[:FOLDS])
-    return HeldOutPredictions(accept, probability)
+    totals = sample.totals(rules.weights)
+    accept = combine_folds(totals >= rules.thresholds[:, None], held_out)
+    probability = _predict_held_out(sample, plan, totals[:FOLDS], held_out[:FOLDS])
+    return HeldOutPredictions(accept, probability, totals)
 
 
-def _predict_held_out(sample: Sample, plan: FitPlan, rules: FittedRules, held_out: Bools) -> Floats:
+def _predict_held_out(sample: Sample, plan: FitPlan, t: Floats, held_out: Bools) -> Floats:
     """(n,) probabilities of each fold's items, calibrated on that fold's training part."""
-    t = sample.totals(rules.weights[: held_out.shape[0]])
     out = np.zeros(sample.y.size)
     for total, test in zip(t, held_out, strict=True):
         train = ~test

@@ -303,4 +303,7 @@ def _infer_numeric_scale(numbers: set[float], accept_at: float | None) -> Scale:
                 "value with --accept-at NUMBER"
             )
     values = sorted(numbers)
+    steps = range(int(values[0]), int(values[-1]) + 1)
+    if all(x.is_integer() for x in values) and len(steps) <= _MAX_LEVELS:
+        values = [float(x) for x in steps]  # a value that nobody gave is a step as well
     return Scale(tuple(values), sum(x < accept_at for x in values))

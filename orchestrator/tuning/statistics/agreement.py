@@ -164,3 +164,15 @@ def roc_auc_by_weight(score: Floats, y: Bools) -> Callable[[Floats], float | Non
         return float((positive * below).sum() / (positive.sum() * negative.sum()))
 
     return auc
+
+
+def rank_correlation(a: Floats | Ints, b: Floats | Ints, weight: Floats) -> float | None:
+    """Spearman's rank correlation of weighted rows, ties at their mean; None without spread."""
+    ranks = []
+    for x in (a, b):
+        _, at = np.unique(x, return_inverse=True)
+        mass = np.bincount(at, weights=weight)
+        ranks.append((np.cumsum(mass) - mass / 2.0)[at])
+    covariance = np.cov(ranks, aweights=weight)
+    spread = float(covariance[0, 0] * covariance[1, 1])
+    return None if spread <= 1e-18 else float(covariance[0, 1]) / spread**0.5

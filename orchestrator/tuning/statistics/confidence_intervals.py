@@ -97,6 +97,15 @@ def jackknife_variance(values: Floats) -> float:
     return float((g - 1) / g * ((values - values.mean()) ** 2).sum())
 
 
+def sum_without_groups(values: Floats, group: Ints) -> Floats:
+    """(..., 1 + groups) sums of (..., n) values: of all, then without each group."""
+    order = np.argsort(group, kind="stable")
+    first_of_group = np.unique(group[order], return_index=True)[1]
+    parts = np.add.reduceat(values[..., order], first_of_group, axis=-1)
+    total = parts.sum(axis=-1, keepdims=True)
+    return np.concatenate([total, total - parts], axis=-1)
+
+
 def score_without_groups(
     objective: Objective, accept: Bools, y: Bools, weight: Floats, group: Ints
 ) -> tuple[Floats, Floats]:
@@ -105,15 +114,10 @@ def score_without_groups(
     Returns:
         (s,) and (s, groups).
     """
-    order = np.argsort(group, kind="stable")
-    first_of_group = np.unique(group[order], return_index=True)[1]
-    cells = [accept & y, accept & ~y, ~accept & y, ~accept & ~y]
-    parts = [
-        np.add.reduceat(cell[:, order] * weight[order], first_of_group, axis=1) for cell in cells
-    ]
-    sums = [part.sum(axis=1) for part in parts]
-    rest = [total[:, None] - part for total, part in zip(sums, parts, strict=True)]
-    return objective.score_counts(*sums), objective.score_counts(*rest)
+    cells = (accept & y, accept & ~y, ~accept & y, ~accept & ~y)
+    sums = [sum_without_groups(cell * weight, group) for cell in cells]
+    values = objective.score_counts(*sums)
+    return values[:, 0], values[:, 1:]
 
 
 def scaled_interval(
@@ -195,10 +199,10 @@ def compare_decisions(
     widths = [_scale_width(objective, rows, y, weight) for rows in (old_rows, after)]
     top = 0.0 if objective.uses_costs else 1.0
     one_more = max(widths) / (groups + 2)
-    variance = max(_split_variance(new_omitted - old_omitted), one_more**2)
+    variance = max(split_variance(new_omitted - old_omitted), one_more**2)
     return PairedComparison(
-        before=scaled_interval(old, _split_variance(old_omitted), groups, top, widths[0]),
-        after=scaled_interval(new, _split_variance(new_omitted), groups, top, widths[1]),
+        before=scaled_interval(old, split_variance(old_omitted), groups, top, widths[0]),
+        after=scaled_interval(new, split_variance(new_omitted), groups, top, widths[1]),
         change=t_interval(new - old, variance, groups),
         standard_error=math.sqrt(variance),
         groups=groups,
@@ -237,7 +241,7 @@ def _scale_width(objective: Objective, accept: Bools, y: Bools, weight: Floats) 
     return 0.5 / (share * (1.0 - share))
 
 
-def _split_variance(values: Floats) -> float:
+def split_variance(values: Floats) -> float:
     """Variance of a fitted rule's value from (splits, groups) leave-one-group-out values."""
     single = float(np.mean([jackknife_variance(split) for split in values]))
     return (single + jackknife_variance(values.mean(axis=0))) / 2.0
