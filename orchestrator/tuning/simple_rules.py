@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning.fitting.cross_validation import combine_folds, draw_folds
-from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_thresholds
 from orchestrator.tuning.rubric_decisions import BLOCKED, Objective
 from orchestrator.tuning.statistics.confidence_intervals import (
@@ -105,9 +105,7 @@ def _single_criteria(sample: Sample) -> Floats:
     return np.where(np.isnan(both), BLOCKED, both)
 
 
-def _choose_columns(
-    sample: Sample, columns: Floats, weights: Floats, objective: Objective
-) -> np.ndarray:
+def _choose_columns(sample: Sample, columns: Floats, weights: Floats, objective: Objective) -> Ints:
     """(r,) the column that decides best by one threshold under each of (r, n) weights."""
     classes = [weights * sample.accept, weights * ~sample.accept]
     best = np.empty((columns.shape[0], weights.shape[0]))
@@ -120,7 +118,8 @@ def _choose_columns(
         taken = [np.concatenate([np.zeros((m.shape[0], 1)), m], axis=1)[:, cuts] for m in taken]
         (tp, fp), (p, n) = taken, (mass.sum(axis=1, keepdims=True) for mass in classes)
         best[j] = objective.score_counts(tp, fp, p - tp, n - fp).max(axis=1)
-    return best.argmax(axis=0)
+    out: Ints = best.argmax(axis=0)
+    return out
 
 
 def describe_simple_rules(rules: tuple[SimpleRule, ...], objective: Objective) -> list[str]:

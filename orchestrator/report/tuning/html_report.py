@@ -21,7 +21,14 @@ from orchestrator.report.tuning.charts import (
     draw_reliability_diagram,
     draw_weights,
 )
-from orchestrator.report.tuning.scoring_text import describe_change, describe_power
+from orchestrator.report.tuning.scoring_text import (
+    conclude_jury,
+    describe_cascade,
+    describe_change,
+    describe_jury,
+    describe_power,
+    list_judges,
+)
 from orchestrator.report.tuning.text_report import (
     CHECKS_HEADING,
     ORDINAL_HEAD,
@@ -39,6 +46,7 @@ from orchestrator.report.tuning.text_report import (
     list_simple_rules,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
+from orchestrator.tuning.jury import Jury
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_assessment import InterRaterAgreement
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
@@ -354,6 +362,25 @@ def render_comparison_page(found: RubricComparison, title: str) -> str:
         PageSection("changed", "Decisions that differ", count + _render_changed(found.changed)),
     ]
     return render_page(title, _conclude_comparison(found), sections)
+
+
+def render_jury_page(found: Jury, title: str) -> str:
+    """The page of several judges."""
+    kappas = [(judge.name, judge.kappa, 0.0) for judge in found.judges]
+    drawn = draw_intervals("kappa of judges", [*kappas, ("majority", found.majority, 0.0)], 1.0)
+    head = ("Judge", "Kappa with people", "Majority minus it", "Cost per item")
+    body = charts(("Kappa with people", "with 95% intervals", drawn))
+    body += table("Judges", head, list_judges(found)) + html("<p>{}.</p>", describe_jury(found))
+    sections = [
+        PageSection("judges", "Judges", body),
+        PageSection("cascades", "Cascades, held out",
+                    element("bullets", [describe_cascade(one) for one in found.cascades])),
+    ]  # fmt: skip
+    sentence = conclude_jury(found)
+    proven = any(one.proven for one in found.cascades)
+    return render_page(
+        title, Conclusion(proven or None, f"{sentence[:1].upper()}{sentence[1:]}."), sections
+    )
 
 
 def _conclude_comparison(found: RubricComparison) -> Conclusion:

@@ -9,10 +9,15 @@ from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePl
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
-from orchestrator.report.text_layout import TextLayout, format_duration, truncate
+from orchestrator.report.text_layout import TextLayout, format_duration, pad, truncate
 from orchestrator.tuning.file_formats.rubric_file import to_yaml
-from orchestrator.tuning.rubric_comparison import ChangedDecision, RubricComparison
-from orchestrator.tuning.statistics.confidence_intervals import format_change, format_statistic
+from orchestrator.tuning.jury import Cascade, Jury
+from orchestrator.tuning.rubric_comparison import MARGIN, ChangedDecision, RubricComparison
+from orchestrator.tuning.statistics.confidence_intervals import (
+    format_change,
+    format_interval,
+    format_statistic,
+)
 from orchestrator.wording import count_noun
 
 MAX_UNSCORED = 5
@@ -292,3 +297,71 @@ def diff_rubrics(old: Rubric, new: Rubric) -> list[str]:
     names = f"{old.name}.yaml", f"{new.name}.yaml"
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=2)
     return [escape_unprintable(line) for line in lines]
+
+
+def list_judges(found: Jury) -> list[tuple[str, str, str, str]]:
+    """Each judge and the majority: kappa with people, the majority's gain, cost per item."""
+    rows = [
+        (judge.name, format_interval(judge.kappa), judge.majority_gain.format(), _price(judge.usd))
+        for judge in found.judges
+    ]
+    prices = [judge.usd for judge in found.judges if judge.usd is not None]
+    usd = sum(prices) if len(prices) == len(found.judges) else None
+    return [*rows, ("majority", format_interval(found.majority), "", _price(usd))]
+
+
+def _price(usd: float | None) -> str:
+    return "unknown" if usd is None else f"${usd:.3g}"
+
+
+def describe_jury(found: Jury) -> str:
+    """Agreement among judges, and how many independent ones they are worth."""
+    worth = "n/a, since none errs" if found.independent is None else found.independent.format(1)
+    return (
+        f"judges among themselves: alpha {format_interval(found.between)}; "
+        f"{len(found.judges)} judges are worth {worth} independent ones"
+    )
+
+
+def describe_cascade(one: Cascade) -> str:
+    """What a cascade asks, costs and gives."""
+    proof = "proven no worse" if one.comparison.change.low > -MARGIN else "not proven no worse"
+    return (
+        f"{one.cheap}, and {one.dear} where the total is within {one.within:.3g} of the threshold: "
+        f"asks for {one.asked:.0%} of items, {_price(one.usd)} per item, saves {one.saved:.0%} of "
+        f"{one.dear}; kappa {format_interval(one.comparison.after)}, minus that of {one.dear} "
+        f"{one.comparison.change.format()}: {proof} by {MARGIN:g}"
+    )
+
+
+def conclude_jury(found: Jury) -> str:
+    """Whether a cascade pays, in a sentence."""
+    best = max((one for one in found.cascades if one.proven), key=lambda x: x.saved, default=None)
+    if best is not None:
+        return f"asking {best.dear} only where {best.cheap} is unsure saves {best.saved:.0%} of it"
+    if found.cascades:
+        return "no cascade is proven to save anything at equal agreement"
+    return "no cascade was tried: it takes 30 labeled items of 10 groups, and every judge's cost"
+
+
+def render_jury(found: Jury, width: int = 80, color: bool = False) -> str:
+    """What several judges amount to, ending in a newline."""
+    page = TextLayout(width, color)
+    proven = any(one.proven for one in found.cascades)
+    head = "CASCADE PROVEN" if proven else "NO CASCADE PROVEN"
+    lines = [page.paint(head, "green" if proven else "yellow")]
+    lines += page.wrap(f"{escape_unprintable(conclude_jury(found))}.", first="  ")
+    counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
+    lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
+    if found.left_out:
+        text = f"{count_noun(found.left_out, 'labeled item')} without a score of every judge"
+        lines += page.wrap(f"left out: {text}", first="  ")
+    lines += ["", page.heading(f"{'Judge':<26}{'kappa':<19}{'majority minus it':<19}per item")]
+    for name, kappa, gain, usd in list_judges(found):
+        lines.append(f"  {pad(escape_unprintable(name), 23)} {kappa:<18} {gain:<18} {usd}")
+    lines += page.wrap(describe_jury(found), first="  ")
+    if found.cascades:
+        lines += ["", page.heading("Cascades, held out")]
+    for one in found.cascades:
+        lines += page.wrap(escape_unprintable(describe_cascade(one)), first="  - ")
+    return "\n".join(lines) + "\n"

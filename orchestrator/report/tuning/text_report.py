@@ -181,10 +181,10 @@ def _render_ordinal(page: TextLayout, found: OrdinalComparison) -> list[str]:
 SIMPLE_HEAD = ("Simple rules, held out", "Alone", "Rubric minus rule")
 
 
-def list_simple_rules(rules: Sequence[SimpleRule], sign: float = 1.0) -> list[tuple[str, str, str]]:
+def list_simple_rules(rules: Sequence[SimpleRule], sign: float = 1.0) -> list[list[str]]:
     """Rows below ``SIMPLE_HEAD``; ``sign`` as in :func:`apply_sign`."""
     return [
-        (rule.name, *(apply_sign(x, sign).format() for x in (rule.value, rule.difference)))
+        [rule.name, *(apply_sign(x, sign).format() for x in (rule.value, rule.difference))]
         for rule in rules
     ]
 

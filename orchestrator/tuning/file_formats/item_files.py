@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.types import Criterion
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.rubric_file import is_id, make_id
 from orchestrator.tuning.file_formats.text_files import (
@@ -24,6 +25,7 @@ from orchestrator.tuning.file_formats.text_files import (
 )
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{7,64}")
+_UNNAMED = "judge unnamed"
 _TEXT_KEYS = ("text", "review", "summary")
 _CONTEXT_KEYS = ("diff", "context")
 
@@ -273,27 +275,34 @@ def name_judge(models: Iterable[str], digests: Mapping[str, str], rubric: str = 
     return f"{'+'.join(models)}, prompt {short[0]}, rubric {short[1]}"
 
 
-def select_judge(items: list[Item], name: str | None) -> list[Item]:
+def select_judge(
+    items: list[Item], name: str | None, criteria: Iterable[Criterion] = ()
+) -> list[Item]:
     """The items of one judge, and those that nobody judged.
 
     Args:
-        name: a part of the judge's name, ``any`` for all judges, None where there is but one.
+        name: a judge's name or a part of it, ``any`` for all judges, None where there is but one.
+        criteria: an item with a score of a judged one that names no judge has one of its own.
 
     Raises:
         InputError: several judges remain, or none.
     """
     if name == "any":
         return items
-    judges = Counter(i.judge for i in items if i.judge and (name or "") in i.judge)
-    if len(judges) > 1:
-        known = "; ".join(f"{judge} ({count})" for judge, count in sorted(judges.items()))
+    judged = {c.id for c in criteria if c.kind == "judged"}
+    judges = [i.judge or (_UNNAMED if judged & i.scores.keys() else "") for i in items]
+    found = Counter(judge for judge in judges if judge and (name or "") in judge)
+    if name and name in found:
+        found = Counter({name: found[name]})
+    if len(found) > 1:
+        known = "; ".join(f"{judge} ({count})" for judge, count in sorted(found.items()))
         raise InputError(
-            f"the items were scored by {len(judges)} judges: {known}; choose one with --judge NAME "
-            "(a part of this text), or mix them with --judge any"
+            f"the items were scored by {len(found)} judges: {known}; choose one with --judge NAME "
+            "(a part of this text), mix them with --judge any, or compare them: rubric jury"
         )
-    if name is not None and not judges:
+    if name is not None and not found:
         raise InputError(f"no item was scored by a judge {name!r}")
-    return [i for i in items if not i.judge or i.judge in judges]
+    return [i for i, judge in zip(items, judges, strict=True) if not judge or judge in found]
 
 
 def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Item:

@@ -218,11 +218,12 @@ def compare_fixed_rules(
     differs: none changed in 30 items proves little of the next 30. The Agresti–Min addition, of one
     group, lets drops of .05 pass a margin of .05 in 6% of cases instead of 2.5%.
     """
-    found = compare_decisions(Objective(), before, after[None, :], y, weight, group)
+    found = compare_decisions(Objective(), before, np.atleast_2d(after), y, weight, group)
     if found.groups < 3:
         return found
     t = t_quantile(found.groups - 1)
-    width = max(_scale_width(Objective(), rows[None, :], y, weight) for rows in (before, after))
+    sides = map(np.atleast_2d, (before, after))
+    width = max(_scale_width(Objective(), rows, y, weight) for rows in sides)
     variance = found.standard_error**2 + (t * width / (found.groups + t * t)) ** 2
     return replace(
         found,

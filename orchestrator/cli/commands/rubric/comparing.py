@@ -118,15 +118,16 @@ def _read_side(args: argparse.Namespace, name: str, index: int, out: TextIO) -> 
         rubric = pick(args.rubric, index, "--rubric")
         if rubric is None:
             raise InputError(f"{name} holds items; give the rubric that decides them: --rubric")
-        items = select_judge(read_items([Path(name)], args.scale), judge)
-        return _Given(name, read_rubric(find_rubric(rubric)), items)
+        decides = read_rubric(find_rubric(rubric))
+        items = read_items([Path(name)], args.scale)
+        return _Given(name, decides, select_judge(items, judge, decides.criteria))
     if not args.items:
         raise InputError(f"{name} is a rubric; give the items with --items FILE")
     rubric = read_rubric(find_rubric(name))
     items = read_items(args.items, args.scale)
     if args.provider != OFFLINE:
         return _score_side(args, rubric, items, index, out)
-    return _Given(name, rubric, select_judge(items, judge))
+    return _Given(name, rubric, select_judge(items, judge, rubric.criteria))
 
 
 def _score_side(

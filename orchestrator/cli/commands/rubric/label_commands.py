@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from orchestrator.cli.arguments import add_json_file, add_repo, count, name_of
+from orchestrator.cli.arguments import add_json_file, add_repo, amount, count, name_of
 from orchestrator.cli.commands.posting import FORGES
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TuningInputs,
@@ -20,8 +20,10 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     add_labels,
     find_rubric,
     load_inputs,
+    read_label_scale,
     require_freezable,
     require_numpy,
+    select_labels,
     show,
     write_text,
 )
@@ -76,6 +78,13 @@ def add_label_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     p.add_argument("--report", type=Path)
     add_json_file(p)
     p.set_defaults(do=drift)
+    p = part("jury")
+    add_items(p)
+    add_labels(p, judge=False, scale=False)
+    p.add_argument("--cost", action="append", default=[], type=_judge_cost)
+    p.add_argument("--report", type=Path)
+    add_json_file(p)
+    p.set_defaults(do=jury)
     _add_feedback_options(part("feedback"))
 
 
@@ -117,11 +126,45 @@ def _load_some(
         if args.labels:
             raise InputError("--labels requires the labeled ITEMS")
         return rubric, [], [], None
-    items = select_judge(read_items(args.items, args.scale), args.judge)
+    items = select_judge(read_items(args.items, args.scale), args.judge, rubric.criteria)
     if not args.labels and not extract_labels(items, args.label):
         return rubric, items, [], None
     read = load_inputs(args)
     return rubric, read.items, read.labels, read.data
+
+
+def _judge_cost(text: str) -> tuple[str, float]:
+    name, _, usd = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"must be JUDGE=USD, such as small=0.002, not {text!r}")
+    return name, amount(usd)
+
+
+def jury(args: argparse.Namespace, out: TextIO) -> int:
+    """Print what several judges amount to; exit code 0: a cascade is proven to pay, 1: none is."""
+    target = optional_target(args.json)
+    require_numpy()
+    from orchestrator.report.tuning.scoring_text import render_jury
+    from orchestrator.tuning.file_formats.item_files import read_items
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.jury import measure_jury
+
+    rubric = read_rubric(find_rubric(args.rubric))
+    items = [
+        replace(item, judge=item.judge or path.stem)
+        for path in args.items
+        for item in read_items([path], args.scale)
+    ]
+    labeled = {(x.id, x.rater): x for x in sorted(items, key=lambda x: bool(x.human))}
+    labels = select_labels(args, [replace(x, repeat=0) for x in labeled.values()])
+    scale = read_label_scale(args, labels)
+    found = measure_jury(rubric, items, labels, scale, dict(args.cost))
+    show(target, render_jury(found, width_of(out), use_color(out)), found, out)
+    if args.report:
+        from orchestrator.report.tuning.html_report import render_jury_page
+
+        write_text(args.report, render_jury_page(found, f"Judges of {rubric.name}"))
+    return EXIT_OK if any(one.proven for one in found.cascades) else EXIT_GATED
 
 
 def rate(args: argparse.Namespace, out: TextIO) -> int:

@@ -58,16 +58,17 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=parse_scale, default=(0.0, 1.0))
 
 
-def add_labels(parser: argparse.ArgumentParser, judge: bool = True) -> None:
+def add_labels(parser: argparse.ArgumentParser, judge: bool = True, scale: bool = True) -> None:
     """Add the options that select people's labels.
 
     Args:
-        judge: also those that select scores; False where ``add_items`` is not used.
+        judge: also the one that selects scores.
+        scale: also that of scores, where there is no such option; ``add_items`` has it.
     """
     parser.add_argument("--labels", type=Path, action="append", default=[])
     if judge:
         parser.add_argument("--judge")
-    else:
+    elif scale:
         _add_scale(parser)
     parser.add_argument("--label")
     parser.add_argument("--accept-at", type=float)
@@ -113,7 +114,7 @@ def load_inputs(args: argparse.Namespace) -> TuningInputs:
     from orchestrator.tuning.training_data import build_training_data
 
     rubric = read_rubric(find_rubric(args.rubric))
-    items = select_judge(read_items(args.items, args.scale), args.judge)
+    items = select_judge(read_items(args.items, args.scale), args.judge, rubric.criteria)
     labels = select_labels(args, items)
     scale = read_label_scale(args, labels)
     return TuningInputs(rubric, items, labels, build_training_data(rubric, items, labels, scale))
