@@ -31,6 +31,8 @@ from orchestrator.tuning.training_data import TrainingData, build_training_data,
 
 FORMAT = 2
 _SIMULATIONS, _BISECTIONS, _SEED = 200, 7, 20260101
+_MOST_ROWS = 400_000
+"""Rows of all simulations together: with many labels the drop hardly varies between them."""
 
 
 Outcome = Literal["passed", "failed", "unknown"]
@@ -190,7 +192,8 @@ def find_detectable_drop(s: Sample, before: Bools) -> float | None:
     by bisection. The drop is the mean over the simulations.
     """
     rng = np.random.default_rng(_SEED)
-    order = rng.random((_SIMULATIONS, int(s.item.max()) + 1))[:, s.item]
+    times = min(_SIMULATIONS, max(_MOST_ROWS // s.y.size, 40))
+    order = rng.random((times, int(s.item.max()) + 1))[:, s.item]
     low, high, found = 0.0, 0.5, None
     for _ in range(_BISECTIONS):
         share = (low + high) / 2.0

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
+from orchestrator.engine.rubric_scoring import blocked_by, node_scores
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
@@ -65,7 +65,7 @@ def require_scores(rubric: Rubric, items: list[Item]) -> None:
                 )
 
 
-def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
+def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str | None, ...]) -> Floats:
     """(n, p) scores of nodes, NaN where one does not count."""
     out = np.full((len(items), len(nodes)), np.nan)
     for i, item in enumerate(items):
@@ -104,13 +104,16 @@ def build_training_data(
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
-    _require_usable_scores(rubric, used)
+    *columns, totals = score_matrix(rubric, used, (*free, None)).T
+    if np.isnan(totals).any():
+        bad = used[int(np.isnan(totals).argmax())]
+        raise InputError(f'{bad.location}: {bad.id!r} has no usable score: all are null or "na"')
     names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
-        x=score_matrix(rubric, used, free)[item],
+        x=np.stack(columns, axis=1)[item],
         w0=w0,
         y=y,
         levels=levels,
@@ -163,15 +166,6 @@ def _restore_scored(rubric: Rubric, used: list[Item]) -> Rubric:
         for old, new in zip(rubric.criteria, full.criteria, strict=True)
     )
     return replace(full, criteria=kept)
-
-
-def _require_usable_scores(rubric: Rubric, used: list[Item]) -> None:
-    """Require at least one score that counts towards the total in every item."""
-    for item in used:
-        if total(rubric, item.scores) is None:
-            raise InputError(
-                f'{item.location}: {item.id!r} has no usable score: all are null or "na"'
-            )
 
 
 def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:

@@ -106,6 +106,7 @@ def _fit_and_validate(
     comparison = _compare(sample, objective, before, held_out.accept)
     by_kappa = _compare(sample, Objective(), before, held_out.accept)
     simple = measure_simple_rules(sample, data.free_nodes, objective, held_out.accept, result.seed)
+    refits = cross_validation.count_resamples(sample, refits)
     observe(f"fitting {refits:,} resamples")
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
     tuned = _apply_rule(rubric, data, rules, plan.fit_weights)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -360,13 +361,18 @@ def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -
     """Scores by criterion id; a name that is not a valid id (``Q1``) is converted to one."""
     out: dict[str, Given] = {}
     for key, value in raw.items():
-        name = str(key) if is_id(str(key)) else make_id(str(key))
+        name = _criterion_id(str(key))
         if not name or name in out:
             raise InputError(
                 f"{location}: the score name {key!r} does not give a unique criterion id"
             )
         out[name] = _score(value, str(key), location, scale)
     return out
+
+
+@lru_cache(maxsize=4096)
+def _criterion_id(key: str) -> str:
+    return key if is_id(key) else make_id(key)
 
 
 def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> Given:

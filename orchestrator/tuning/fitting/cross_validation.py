@@ -17,6 +17,13 @@ FOLDS, REPEATS = 5, 5
 BOOTSTRAP_REFITS = 1_000
 CURVE_FRACTIONS = (0.25, 0.4, 0.6, 0.8)
 _CURVE_SPLITS = 20
+_MOST_ROWS = 600_000
+"""Rows of all resamples together: the more labels, the less a resample differs."""
+
+
+def count_resamples(sample: Sample, most: int) -> int:
+    """How many resamples to draw: ``most``, or a tenth where there are many labels."""
+    return max(min(most, _MOST_ROWS // sample.y.size), -(-most // 10))
 
 
 class HeldOutPredictions(Struct, frozen=True):
@@ -110,7 +117,7 @@ def compute_learning_curve(
     names, at = np.unique(sample.group, return_inverse=True)
     y = sample.accept
     weights, held_out, fractions = [], [], []
-    for _ in range(_CURVE_SPLITS):
+    for _ in range(count_resamples(sample, 10 * _CURVE_SPLITS) // 10):
         order = rng.permutation(names.size)
         test = np.isin(at, order[: max(1, names.size // 5)])
         for fraction in CURVE_FRACTIONS:

@@ -9,7 +9,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.tuning.fitting.cross_validation import cross_validate, refit_bootstrap
+from orchestrator.tuning.fitting.cross_validation import (
+    count_resamples,
+    cross_validate,
+    refit_bootstrap,
+)
 from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.fitting.rule_fitting import FitPlan, Sample, fit_rules
 from orchestrator.tuning.statistics.confidence_intervals import PairedComparison, compare_decisions
@@ -58,7 +62,7 @@ def advise_penalties(
     )
     if found.change.value <= 0.0:
         return None
-    refits = refit_bootstrap(sample, free, rng, _REFITS).weights
+    refits = refit_bootstrap(sample, free, rng, count_resamples(sample, _REFITS)).weights
     stable = (refits * np.sign(sample.units) < 0.0).mean(axis=0) >= STABLE_SHARE
     advised = tuple(n for n, yes in zip(names, reversed_ & stable, strict=True) if yes)
     if not advised:

@@ -34,7 +34,8 @@ _TEMPERATURE = 4.0
 """Nats of held-out log-likelihood by which a penalty must be worse to count 1/e."""
 _ZERO = 0.01
 """Share of the mean factor below which a criterion gets a weight of 0."""
-_CHUNK = 128
+_CHUNK, _CHUNK_CELLS = 128, 400_000
+"""Replicates that are fitted at once, and rows of all of them together, which bounds the memory."""
 
 
 class Sample(Struct, frozen=True):
@@ -203,7 +204,8 @@ def fit_rules(
         sample.prior,
         plan.free_signs,
     )
-    chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
+    size = min(_CHUNK, max(_CHUNK_CELLS // weights.shape[1], 8))
+    chunks = [weights[i : i + size] for i in range(0, weights.shape[0], size)]
     # Every chunk has its own random stream, so the result does not depend on the order of threads.
     streams = rng.spawn(len(chunks))
     with ThreadPoolExecutor(max_workers=min(len(chunks), os.cpu_count() or 1)) as pool:
@@ -288,7 +290,8 @@ def weigh_penalties(
     folds = np.arange(plan.inner_folds)
     loss = np.zeros((len(plan.penalties), weights.shape[0]))
     # Of few replicates a step takes hardly longer for the folds of all of them together.
-    for some in np.array_split(folds, min(folds.size, -(-folds.size * loss.shape[1] // _CHUNK))):
+    most = min(_CHUNK, max(_CHUNK_CELLS // weights.shape[1], 8))
+    for some in np.array_split(folds, min(folds.size, -(-folds.size * loss.shape[1] // most))):
         held_out = fold == some[:, None]
         train = weights * ~held_out[:, None, :]
         # A resample with all groups in a fold has no training part; even weights replace it.
