@@ -24,7 +24,11 @@ from orchestrator.tuning.labels.label_assessment import (
     measure_inter_rater_agreement,
 )
 from orchestrator.tuning.labels.label_files import VERDICT_RANKS
-from orchestrator.tuning.ordinal_agreement import OrdinalAgreement, measure_ordinal_agreement
+from orchestrator.tuning.ordinal_agreement import (
+    OrdinalAgreement,
+    measure_ordinal_agreement,
+    measure_weighted_kappa,
+)
 from orchestrator.tuning.provenance import describe_seen_groups, list_judges
 from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
 from orchestrator.tuning.statistics import agreement
@@ -156,15 +160,7 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
     verdict = np.array([VERDICT_RANKS.get(i.verdict, -1) for i in data.items], dtype=np.int64)
     if (verdict < 0).any():
         return None
-    label = data.ratings[data.rater, s.item].astype(np.int64)
-    return jackknife_interval(
-        lambda v: agreement.cohen_kappa(
-            agreement.confusion_matrix(label, verdict[s.item], len(VERDICT_RANKS), v), "quadratic"
-        ),
-        s.weight,
-        s.group,
-        expected_disagreement(np.stack([label, verdict[s.item]]).astype(float), len(VERDICT_RANKS)),
-    )
+    return measure_weighted_kappa(data, verdict[s.item][None, :])
 
 
 def _measure_simple_rules(data: TrainingData, accept: Bools) -> tuple[SimpleRule, ...]:

@@ -10,6 +10,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.fitting.ordinal_regression import Floats
 from orchestrator.tuning.rubric_decisions import decide_item
+from orchestrator.tuning.statistics.agreement import rank_correlation
 
 STRONG_LENGTH_BIAS = 0.3
 """Absolute rank correlation of total and text length, within a label, that counts as strong."""
@@ -81,17 +82,11 @@ def measure_length_bias(total: Floats, length: Floats, accepted: Floats) -> floa
         rows = accepted == side
         if rows.sum() < _MIN_ITEMS:
             continue
-        a, b = _rank(total[rows]), _rank(length[rows])
-        if a.std() > 0 and b.std() > 0:
-            weighted += float(np.corrcoef(a, b)[0, 1]) * int(rows.sum())
+        found = rank_correlation(total[rows], length[rows], np.ones(int(rows.sum())))
+        if found is not None:
+            weighted += found * int(rows.sum())
             mass += int(rows.sum())
     return weighted / mass if mass else None
-
-
-def _rank(x: Floats) -> Floats:
-    """Ranks, ties at their mean."""
-    _, at, counts = np.unique(x, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2.0)[at]
 
 
 class PerturbationEffect(Struct, frozen=True):

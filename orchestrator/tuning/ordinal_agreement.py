@@ -93,7 +93,7 @@ def compare_ordinal_agreement(
     if not _suffices(data):
         return None
     old, new = (_read_levels(data, totals, seed) for totals in (before, after))
-    (a, width_a), (b, width_b) = (_weighted_kappas(data, levels) for levels in (old, new))
+    (a, width_a), (b, width_b) = (_weighted_kappas(data, levels.rubric) for levels in (old, new))
     groups = a.shape[1] - 1
     one_more = max(width_a, width_b) / (groups + 2)
     variance = max(split_variance(b[:, 1:] - a[:, 1:]), one_more**2)
@@ -102,10 +102,14 @@ def compare_ordinal_agreement(
     return OrdinalComparison(*sides, change)
 
 
+def _read_people(data: TrainingData) -> Ints:
+    return data.ratings[data.rater, data.sample.item].astype(np.int64)
+
+
 def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
     """Read totals as levels, those of each fold by the cut points of the other folds."""
     s = data.sample
-    people = data.ratings[data.rater, s.item].astype(np.int64)
+    people = _read_people(data)
     held_out = draw_folds(s.group, np.random.default_rng(seed))
     weights = np.concatenate([s.weight * ~held_out, s.weight[None, :]])
     t = np.broadcast_to(totals, weights.shape)
@@ -120,9 +124,9 @@ def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
     return _Levels(people, np.sum(above, axis=0).astype(np.int64), cuts[-1])
 
 
-def _weighted_kappas(data: TrainingData, levels: _Levels) -> tuple[Floats, float]:
+def _weighted_kappas(data: TrainingData, b: Ints) -> tuple[Floats, float]:
     """(splits, 1 + groups) weighted kappas, and the width as in ``scaled_interval``."""
-    a, b, w = levels.people, levels.rubric, data.sample.weight
+    a, w = _read_people(data), data.sample.weight
     parts = np.stack([np.broadcast_to(x, b.shape) for x in (a * 1.0, a**2, b, b**2, (a - b) ** 2)])
     mass = sum_without_groups(w, data.sample.group)
     mean_a, square_a, mean_b, square_b, observed = (
@@ -136,11 +140,15 @@ def _weighted_kappas(data: TrainingData, levels: _Levels) -> tuple[Floats, float
     return kappas, worst / max(float(expected[:, 0].mean()), 1e-12)
 
 
+def measure_weighted_kappa(data: TrainingData, levels: Ints) -> Interval:
+    """Quadratically weighted kappa of people's levels and a rubric's, (splits, n)."""
+    kappas, width = _weighted_kappas(data, levels)
+    value, variance = float(kappas[:, 0].mean()), split_variance(kappas[:, 1:])
+    return scaled_interval(value, variance, kappas.shape[1] - 1, width=width)
+
+
 def _measure(data: TrainingData, levels: _Levels, score: Floats) -> OrdinalAgreement:
     s, k = data.sample, len(data.scale.values)
-    kappas, width = _weighted_kappas(data, levels)
-    groups = kappas.shape[1] - 1
-    variance = split_variance(kappas[:, 1:])
     off = np.abs(levels.rubric - levels.people).astype(float)
     at = (levels.people * k + levels.rubric).ravel()
     counts = np.bincount(at, weights=np.tile(s.weight, off.shape[0]), minlength=k * k)
@@ -148,7 +156,7 @@ def _measure(data: TrainingData, levels: _Levels, score: Floats) -> OrdinalAgree
     return OrdinalAgreement(
         values=tuple(f"{v:g}" if isinstance(v, float) else v for v in data.scale.values),
         cut_points=tuple(float(x) for x in levels.cut_points),
-        weighted_kappa=scaled_interval(float(kappas[:, 0].mean()), variance, groups, width=width),
+        weighted_kappa=measure_weighted_kappa(data, levels.rubric),
         rank_correlation=jackknife_interval(
             lambda w: rank_correlation(score, levels.people, w), s.weight, s.group, 0.5
         ),

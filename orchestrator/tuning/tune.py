@@ -28,7 +28,7 @@ from orchestrator.tuning.labels.label_assessment import assess_labels
 from orchestrator.tuning.ordinal_agreement import compare_ordinal_agreement
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
-from orchestrator.tuning.simple_rules import describe_simple_rules, measure_simple_rules
+from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules, measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_decisions,
@@ -37,10 +37,9 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
-from orchestrator.tuning.tuning_result import ConfusionMatrix, TotalHistogram, TuningResult
+from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
 
 SEED = 20260101
-HISTOGRAM_BINS = 20
 _MAX_EXTRAPOLATION = 20  # times the present labels; a sample size beyond this is not reported
 
 
@@ -117,7 +116,7 @@ def _fit_and_validate(
     raters = measure_raters(data, held_out.probability)
     advice = advise_penalties(sample, data.free_nodes, plan, held_out.accept, result.seed)
     observe("measuring what fewer labels would give")
-    reasons, notes = _find_objections(sample, objective, comparison, held_out.accept)
+    reasons, notes = _find_objections(sample, objective, comparison, simple)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
     notes += [*_notes_of(data.order, advice, objective), *describe_simple_rules(simple, objective)]
@@ -146,26 +145,12 @@ def _fit_and_validate(
         labels_needed=_estimate_labels_needed(sample, comparison),
         flips=tuple(find_flips(rubric, tuned, items, summarize_labels(data))),
         items=len({i.id for i in items}),
-        histograms=(
-            _compute_histogram("before", sample, sample.w0, rubric.threshold),
-            _compute_histogram("after", sample, rules.weights[0], tuned.threshold),
-        ),
         confusion=(_confusion(sample, before[None, :]), _confusion(sample, held_out.accept)),
         notes=tuple(notes),
         checks=checks,
         raters=raters,
         penalties=advice,
     )
-
-
-def _compute_histogram(name: str, sample: Sample, w: Floats, threshold: float) -> TotalHistogram:
-    t = np.clip(sample.totals(w[None, :])[0], 0.0, 1.0)
-    at = np.minimum((t * HISTOGRAM_BINS).astype(np.int64), HISTOGRAM_BINS - 1)
-    accepted, rejected = (
-        np.bincount(at[side], weights=sample.weight[side], minlength=HISTOGRAM_BINS)
-        for side in (sample.accept, ~sample.accept)
-    )
-    return TotalHistogram(name, threshold, tuple(accepted.tolist()), tuple(rejected.tolist()))
 
 
 def _confusion(sample: Sample, accept: Bools) -> ConfusionMatrix:
@@ -189,13 +174,16 @@ def _compare(sample: Sample, objective: Objective, before: Bools, after: Bools) 
 
 
 def _find_objections(
-    sample: Sample, objective: Objective, comparison: PairedComparison, held_out: Bools
+    sample: Sample,
+    objective: Objective,
+    comparison: PairedComparison,
+    simple: tuple[SimpleRule, ...],
 ) -> tuple[list[str], list[str]]:
     """Why the held-out value does not justify the new rule, and what to know if it does."""
     reasons: list[str] = []
     notes: list[str] = []
     if objective.uses_costs:
-        reasons, notes = _compare_with_trivial_policies(sample, objective, held_out)
+        reasons, notes = _compare_with_trivial_policies(simple)
     if comparison.change.low <= 0.0:
         reasons += _describe_insignificance(sample, objective, comparison)
     elif not objective.uses_costs and comparison.after.low <= 0.0:
@@ -205,32 +193,23 @@ def _find_objections(
     return reasons, notes
 
 
-def _compare_with_trivial_policies(
-    sample: Sample, objective: Objective, held_out: Bools
-) -> tuple[list[str], list[str]]:
-    """Whether accepting or rejecting everything is cheaper than the tuned rubric.
-
-    Returns:
-        A reason where it surely is, or where the tuned rubric decides no better than that; a note
-        where it may be.
-    """
+def _compare_with_trivial_policies(simple: tuple[SimpleRule, ...]) -> tuple[list[str], list[str]]:
+    """A reason where accepting or rejecting everything surely costs less, or as the tuned rubric
+    decides no better than that; a note where it may."""
     reasons, notes = [], []
-    for verb, policy in (("accepting", True), ("rejecting", False)):
-        trivial = np.full(sample.y.size, policy)
-        found = _compare(sample, objective, trivial, held_out)
-        if found.change.low > 0.0 or found.change.value > 0.0:
-            continue
+    for verb, rule in zip(("accepting", "rejecting"), simple, strict=False):
+        cost, saving = -rule.value.value, rule.difference
         text = (
-            f"{-found.before.value:.3f} per decision, tuned rubric {-found.after.value:.3f} (95% "
-            f"CI of the saving {-found.change.high:.3f} to {-found.change.low:.3f})"
+            f"{cost:.3f} per decision, tuned rubric {cost - saving.value:.3f} (95% CI of the "
+            f"saving {-saving.high:.3f} to {-saving.low:.3f})"
         )
-        if bool((held_out == policy).all()):
+        if saving.value == 0.0:
             reasons.append(
                 f"at these costs {verb} everything is as cheap: the tuned rubric does so"
             )
-        elif found.change.high < 0.0:
+        elif saving.high < 0.0:
             reasons.append(f"at these costs {verb} everything is cheaper: {text}")
-        else:
+        elif saving.value < 0.0:
             notes.append(f"at these costs {verb} everything may be cheaper: {text}")
     return reasons, notes
 

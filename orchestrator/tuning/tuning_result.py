@@ -20,19 +20,6 @@ from orchestrator.tuning.statistics.confidence_intervals import PairedComparison
 ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
 
 
-class TotalHistogram(Struct, frozen=True):
-    """Histogram of totals over equal bins from 0 to 1, by label.
-
-    Attributes:
-        accepted, rejected: labeled items per bin.
-    """
-
-    name: str
-    threshold: float
-    accepted: tuple[float, ...]
-    rejected: tuple[float, ...]
-
-
 class TuningResult(Struct, frozen=True):
     """Everything a tuning found. All agreement is held out unless stated otherwise.
 
@@ -52,7 +39,6 @@ class TuningResult(Struct, frozen=True):
         raters: each rater against the scores and the other raters; empty for one rater.
         penalties: criteria that would or may help as penalties; None without any.
         flips: decisions that change, over all items, labeled or not.
-        histograms: totals by label, before and after.
         confusion: before and after; rows are people's decisions, columns the rubric's, reject
             first.
     """
@@ -77,7 +63,6 @@ class TuningResult(Struct, frozen=True):
     labels_needed: int | None = None
     flips: tuple[Flip, ...] = ()
     items: int = 0
-    histograms: tuple[TotalHistogram, ...] = ()
     confusion: tuple[ConfusionMatrix, ConfusionMatrix] | None = None
     notes: tuple[str, ...] = ()
     checks: tuple[GeneralizationCheck, ...] = ()

@@ -25,7 +25,7 @@ from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.statistics.confidence_intervals import Interval, rate_interval
-from orchestrator.tuning.tuning_result import TotalHistogram, TuningResult
+from orchestrator.tuning.tuning_result import TuningResult
 
 
 def _axes(low: float = 0.0, top: float = 1.0) -> list[Markup]:
@@ -63,24 +63,6 @@ def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> Markup:
             parts.append(line(x, to_y(bounds.low), x, to_y(bounds.high), "dim"))
         parts.append(circle(x, y, radius, "a", title, fill_opacity=".75"))
     return svg("reliability diagram", parts)
-
-
-def draw_histogram(s: TotalHistogram) -> Markup:
-    """Totals of accepted items above the axis, of rejected ones below, and the threshold."""
-    steps = len(s.accepted)
-    maximum = max((*s.accepted, *s.rejected, 1.0))
-    middle, half = (to_y(0) + to_y(1)) / 2, (to_y(0) - to_y(1)) / 2
-    parts = _marks()
-    for i in range(steps):
-        x, wide = to_x(i / steps), (to_x(1) - to_x(0)) / steps - 1
-        for count, color, up in ((s.accepted[i], "a", True), (s.rejected[i], "b", False)):
-            height = half * count / maximum
-            top = middle - height if up else middle
-            parts.append(rect(x, top, wide, height, color, f"{count:g}"))
-    parts.append(line(to_x(0), middle, to_x(1), middle, "line"))
-    at = to_x(min(max(s.threshold, 0.0), 1.0))
-    parts.append(line(at, to_y(0), at, to_y(1), "ink", stroke_dasharray="3 3"))
-    return svg(f"totals by label, {s.name}", parts)
 
 
 def draw_weights(result: TuningResult) -> Markup:

@@ -14,7 +14,6 @@ from orchestrator.report.page_templates import (
     table,
 )
 from orchestrator.report.tuning.charts import (
-    draw_histogram,
     draw_intervals,
     draw_learning_curve,
     draw_levels,
@@ -271,14 +270,6 @@ def _render_charts(result: TuningResult) -> Markup:
             "Predicted and true shares",
             f"share accepted by predicted probability; calibration error {error}",
             draw_reliability_diagram(result.reliability),
-        ),
-        *(
-            (
-                f"Totals by label, {histogram.name}",
-                f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
-                draw_histogram(histogram),
-            )
-            for histogram in result.histograms
         ),
         (
             "Weights",
