@@ -15,7 +15,7 @@ from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.fitting.cross_validation import combine_folds, draw_folds
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.labels.label_files import Label, Scale
-from orchestrator.tuning.rubric_comparison import MARGIN, LabeledRows, build_rows
+from orchestrator.tuning.rubric_comparison import MARGIN, LabeledRows, build_rows, compare_paired
 from orchestrator.tuning.rubric_decisions import Objective, decide_item
 from orchestrator.tuning.statistics.agreement import krippendorff_alpha
 from orchestrator.tuning.statistics.confidence_intervals import (
@@ -118,7 +118,7 @@ def measure_jury(
     majority = np.where(votes == 0.0, distances.mean(axis=0) >= 0.0, votes > 0.0)
     usd = [costs.get(name, _cost(one.values())) for name, one in judged.items()]
     judges = tuple(
-        Judge(name, price, _kappa(rows, own), _compare(rows, own, majority).change)
+        Judge(name, price, _kappa(rows, own), compare_paired(rows, own, majority).change)
         for name, price, own in zip(judged, usd, accept, strict=True)
     )
     given = accept.astype(float)
@@ -177,12 +177,6 @@ def _cost(items: Iterable[Item]) -> float | None:
 
 def _kappa(rows: LabeledRows, accept: Bools) -> Interval | None:
     return measure_kappa(rows.accept, accept[rows.item], rows.weight, rows.group)
-
-
-def _compare(rows: LabeledRows, a: Bools, b: Bools) -> PairedComparison:
-    return compare_fixed_rules(
-        a[..., rows.item], b[..., rows.item], rows.accept, rows.weight, rows.group
-    )
 
 
 def _count_independent(rows: LabeledRows, accept: Bools) -> Interval | None:

@@ -152,8 +152,9 @@ def build_rows(items: Sequence[Item], labels: Sequence[Label], scale: Scale) -> 
 
 
 def compare_paired(rows: LabeledRows, a: Bools, b: Bools) -> PairedComparison:
-    """Compare the decisions of two sides on each item, (items,)."""
-    return compare_fixed_rules(a[rows.item], b[rows.item], rows.accept, rows.weight, rows.group)
+    """Compare the decisions of two sides on each item, (items,) or (splits, items)."""
+    sides = (a[..., rows.item], b[..., rows.item])
+    return compare_fixed_rules(*sides, rows.accept, rows.weight, rows.group)
 
 
 def compare_sides(
@@ -257,15 +258,8 @@ def _list_changed(
         }
         out.append(
             ChangedDecision(
-                item.id,
-                item.url,
-                item.text,
-                rows.label_of(i),
-                old[0],
-                new[0],
-                old[1],
-                new[1],
+                item.id, item.url, item.text, rows.label_of(i), old[0], new[0], old[1], new[1],
                 scores,
             )
-        )
+        )  # fmt: skip
     return tuple(out)

@@ -224,13 +224,11 @@ def _describe_insignificance(
         f"{_describe_sides(comparison, objective)}"
     )
     needed = _estimate_labels_needed(sample, comparison)
-    if needed is None:
-        return [reason]
     more = (
-        f"if the true gain equals this estimate, about {needed:,} labels would prove it with a "
+        f"if the true gain equals this estimate, about {needed or 0:,} labels would prove it with a "
         "probability of 80%"
     )
-    return [reason, more]
+    return [reason] if needed is None else [reason, more]
 
 
 def _describe_sides(
@@ -289,18 +287,9 @@ def _find_seen_groups(rubric: Rubric, data: TrainingData) -> list[str]:
 
 
 def _describe_gain(objective: Objective, comparison: PairedComparison) -> str:
-    change = comparison.change
-    if objective.uses_costs:
-        return (
-            f"held-out cost per decision falls from {-comparison.before.value:.3f} to "
-            f"{-comparison.after.value:.3f} (95% CI of the saving {change.low:.3f} to "
-            f"{change.high:.3f})"
-        )
-    return (
-        f"held-out kappa rises from {format_statistic(comparison.before.value)} to "
-        f"{format_statistic(comparison.after.value)} (95% CI of the gain {change.low:+.2f} to "
-        f"{change.high:+.2f})"
-    )
+    what = "cost per decision falls" if objective.uses_costs else "kappa rises"
+    sides = _describe_sides(comparison, objective)
+    return f"held-out {what} {sides}"
 
 
 def _estimate_labels_needed(sample: Sample, comparison: PairedComparison) -> int | None:

@@ -18,6 +18,7 @@ from orchestrator.tuning.labels.label_files import Label, read_labels, write_lab
 from tests.tuning.item_models import judge_line, serving
 from tests.tuning.labelsets import rows
 from tests.tuning.recorded_runs import says
+from tests.tuning.test_ordinal import write_csv
 from tests.tuning.test_rewrite import wording
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,7 +50,8 @@ def test_the_commands_of_the_page_run(
     save(items, "reviews.jsonl")
     write_labels(tmp_path / "labels.jsonl", said)
     lines = [x for kind, _, text in FENCE.findall(PAGE) if kind == "sh" for x in text.splitlines()]
-    assert len(lines) == 5
+    write_csv(tmp_path / "ratings.csv", n=150)
+    assert len(lines) == 8
     for line in lines:
         program, command, *argv = shlex.split(line)
         assert program == "diffcourt"

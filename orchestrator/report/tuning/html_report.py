@@ -42,6 +42,7 @@ from orchestrator.report.tuning.text_report import (
     list_checks,
     list_comparisons,
     list_ordinal,
+    list_people,
     list_simple_rules,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
@@ -200,15 +201,7 @@ def render_people(people: InterRaterAgreement) -> Markup:
             "well a judge can agree with them: <code>diffcourt label</code> with another "
             "<code>--rater</code>.</p>"
         )
-    rows = [
-        (name, format_interval(value))
-        for name, value in (
-            ("Kappa", people.kappa),
-            ("Alpha", people.alpha),
-            ("AC1", people.ac1),
-            ("Alpha, whole scale", people.ordinal_alpha),
-        )
-    ]
+    rows = [(name, format_interval(value)) for name, value in list_people(people)]
     facts = count_noun(people.shared_items, "item")
     return html(
         "<p>People among themselves, on {} that several labeled. A judge cannot be expected to "

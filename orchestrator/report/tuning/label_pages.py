@@ -24,9 +24,13 @@ from orchestrator.report.tuning.label_reports import (
     list_changes,
     list_rates,
 )
-from orchestrator.report.tuning.text_report import SIMPLE_HEAD, list_agreement, list_simple_rules
+from orchestrator.report.tuning.text_report import (
+    SIMPLE_HEAD,
+    describe_judge_noise,
+    list_agreement,
+    list_simple_rules,
+)
 from orchestrator.tuning.evaluation import Evaluation
-from orchestrator.tuning.judge_reliability import STRONG_LENGTH_BIAS
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
 from orchestrator.tuning.labels.disagreements import (
     CriterionAgreement,
@@ -166,19 +170,7 @@ def _render_reliability(found: Evaluation) -> Markup:
     error = format_statistic(found.calibration_error, 3)
     note = f"share that people accept by {source}; calibration error {error}"
     chart = ("Predicted and true shares", note, draw_reliability_diagram(found.reliability))
-    lines = []
-    if (repeats := found.repeated_scoring) is not None:
-        lines.append(
-            f"Scored again, {repeats.flip_rate:.1%} of pairs of scorings decide otherwise "
-            f"({count_noun(repeats.items, 'item')})."
-        )
-    if (bias := found.length_correlation) is not None:
-        strong = "a strong" if abs(bias) >= STRONG_LENGTH_BIAS else "no strong"
-        lines.append(
-            f"There is {strong} length bias: longer texts with the same label have "
-            f"{'higher' if bias > 0 else 'lower'} totals (rank correlation {bias:+.2f})."
-        )
-    return charts(chart) + element("bullets", lines)
+    return charts(chart) + element("bullets", describe_judge_noise(found))
 
 
 def drift_sections(found: Drift | None) -> list[PageSection]:

@@ -86,7 +86,9 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     source = "calibrated probabilities" if found.calibrated else "uncalibrated: the total itself"
     error = format_statistic(found.calibration_error, 3)
     lines += ["", f"Expected calibration error {error} ({source})"]
-    lines += ["", *_render_criteria(page, found.criteria), *_render_judge_noise(page, found)]
+    lines += ["", *_render_criteria(page, found.criteria)]
+    for text in describe_judge_noise(found):
+        lines += ["", *page.wrap(text)]
     return "\n".join(lines) + "\n"
 
 
@@ -127,12 +129,20 @@ def _render_labels(page: TextLayout, assessment: LabelAssessment) -> list[str]:
 def _render_inter_rater(page: TextLayout, people: InterRaterAgreement) -> list[str]:
     if people.shared_items == 0:
         return []
-    text = (
-        f"inter-rater agreement on {count_noun(people.shared_items, 'item')}: "
-        f"kappa {format_interval(people.kappa)}, alpha {format_interval(people.alpha)}, "
-        f"AC1 {format_interval(people.ac1)}, ordinal alpha {format_interval(people.ordinal_alpha)}"
+    rows = ", ".join(f"{name} {format_interval(value)}" for name, value in list_people(people))
+    return page.wrap(
+        f"inter-rater agreement on {count_noun(people.shared_items, 'item')}: {rows}", first="  "
     )
-    return page.wrap(text, first="  ")
+
+
+def list_people(people: InterRaterAgreement) -> list[tuple[str, Interval | None]]:
+    """Statistics of people's agreement among themselves."""
+    return [
+        ("kappa", people.kappa),
+        ("alpha", people.alpha),
+        ("AC1", people.ac1),
+        ("ordinal alpha", people.ordinal_alpha),
+    ]
 
 
 def _render_comparison(
@@ -387,31 +397,30 @@ def _gate_why(found: GateResult) -> str:
     return f"the drop may be {margin} or more;{needed or ' label more items'}"
 
 
-def _render_judge_noise(page: TextLayout, found: Evaluation) -> list[str]:
-    lines: list[str] = []
+def describe_judge_noise(found: Evaluation) -> list[str]:
+    """What repeated scoring and the length of texts change, a sentence each."""
+    lines = []
     if found.repeated_scoring is not None:
-        lines += ["", *_render_repeats(page, found.repeated_scoring, "item")]
+        lines.append(_describe_repeats(found.repeated_scoring, "item"))
     if found.length_correlation is not None:
         strong = abs(found.length_correlation) >= STRONG_LENGTH_BIAS
-        text = (
+        lines.append(
             f"Length bias: {'strong' if strong else 'weak'} (rank correlation of total and text "
             f"length within a label {found.length_correlation:+.2f})"
         )
-        lines += ["", *page.wrap(text)]
     return lines
 
 
-def _render_repeats(page: TextLayout, repeats: RepeatedScoring, noun: str) -> list[str]:
-    text = (
+def _describe_repeats(repeats: RepeatedScoring, noun: str) -> str:
+    return (
         f"Repeated scoring of {count_noun(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
         f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
     )
-    return page.wrap(text)
 
 
 def _render_repeated(page: TextLayout, repeats: RepeatedScoring, noun: str) -> list[str]:
     """How much repeated scorings differ, then each criterion, the least consistent first."""
-    return _render_repeats(page, repeats, noun) + [
+    return page.wrap(_describe_repeats(repeats, noun)) + [
         f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
         for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
     ]

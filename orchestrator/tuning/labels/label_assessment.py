@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning.file_formats.item_files import describe_run_groups
-from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
-from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
+from orchestrator.tuning.fitting.ordinal_regression import Bools
+from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
@@ -132,7 +132,10 @@ def _find_opposed_raters(data: TrainingData) -> list[str]:
     below: list[tuple[str, Interval]] = []
     for k, name in enumerate(data.raters):
         own = data.rater == k
-        found = _rater_auc(s, t, own) if int(own.sum()) >= _MIN_RATER_LABELS else None
+        if int(own.sum()) < _MIN_RATER_LABELS:
+            continue
+        statistic = agreement.roc_auc_by_weight(t[own], s.accept[own])
+        found = jackknife_interval(statistic, s.weight[own], s.group[own])
         if found is not None and found.low > 0.5:
             above.append((name, found))
         if found is not None and found.high < 0.5:
@@ -145,11 +148,6 @@ def _find_opposed_raters(data: TrainingData) -> list[str]:
         f"AUC of {auc_a.format()}, and those of {b!r} in reverse, with {auc_b.format()}"
     )
     return [reason]
-
-
-def _rater_auc(s: Sample, t: Floats, own: Bools) -> Interval | None:
-    y: Bools = s.accept[own]
-    return jackknife_interval(agreement.roc_auc_by_weight(t[own], y), s.weight[own], s.group[own])
 
 
 def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> list[str]:
