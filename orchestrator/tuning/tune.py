@@ -225,8 +225,8 @@ def _describe_insignificance(
     )
     needed = _estimate_labels_needed(sample, comparison)
     more = (
-        f"if the true gain equals this estimate, about {needed or 0:,} labels would prove it with a "
-        "probability of 80%"
+        f"if the true gain equals this estimate, about {needed or 0:,} labels would prove it "
+        "with a probability of 80%"
     )
     return [reason] if needed is None else [reason, more]
 

@@ -132,7 +132,7 @@ def test_the_command_prints_and_draws_what_the_judges_amount_to(
     assert "cheap, and dear where the total is within" in out
     assert 'aria-label="kappa of judges"' in page.read_text()
     assert main(call) == 1
-    assert "every judge's cost" in " ".join(capsys.readouterr().out.split())
+    assert "costs that differ" in " ".join(capsys.readouterr().out.split())
     assert main([*call, "--cost", "other=1"]) == 2
     assert main([*call[:-1], "--json"]) == 2
     assert "a jury has two judges or more" in capsys.readouterr().err
