@@ -341,7 +341,7 @@ def conclude_jury(found: Jury) -> str:
         return f"asking {best.dear} only where {best.cheap} is unsure saves {best.saved:.0%} of it"
     if found.cascades:
         return "no cascade is proven to save anything at equal agreement"
-    return "no cascade was tried: it takes 30 labeled items of 10 groups, and costs that differ (--cost)"
+    return "no cascade was tried: it takes 30 labeled items of 10 groups, and costs that differ"
 
 
 def render_jury(found: Jury, width: int = 80, color: bool = False) -> str:
