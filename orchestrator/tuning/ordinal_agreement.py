@@ -8,7 +8,11 @@ least that level, learned on the training parts of the folds of
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning.fitting.cross_validation import combine_folds, draw_folds
+from orchestrator.tuning.fitting.cross_validation import (
+    HeldOutPredictions,
+    combine_folds,
+    draw_folds,
+)
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import fit_thresholds
 from orchestrator.tuning.rubric_decisions import Objective
@@ -87,18 +91,24 @@ def _suffices(data: TrainingData) -> bool:
 
 
 def compare_ordinal_agreement(
-    data: TrainingData, before: Floats, after: Floats, score: Floats, seed: int
+    data: TrainingData, held_out: HeldOutPredictions, totals: Floats, seed: int
 ) -> OrdinalComparison | None:
-    """As ``measure_ordinal_agreement``, of the present rubric and the tuned one."""
+    """As ``measure_ordinal_agreement``, of the present rubric and the tuned one.
+
+    Args:
+        totals: (n,) by the rule that was tuned on all labels.
+    """
     if not _suffices(data):
         return None
+    before = data.sample.totals(data.sample.w0[None, :])
+    after = np.concatenate([held_out.totals, totals[None, :]])
     old, new = (_read_levels(data, totals, seed) for totals in (before, after))
     (a, width_a), (b, width_b) = (_weighted_kappas(data, levels.rubric) for levels in (old, new))
     groups = a.shape[1] - 1
     one_more = max(width_a, width_b) / (groups + 2)
     variance = max(split_variance(b[:, 1:] - a[:, 1:]), one_more**2)
     change = t_interval(float(b[:, 0].mean() - a[:, 0].mean()), variance, groups)
-    sides = (_measure(data, old, before[0]), _measure(data, new, score))
+    sides = (_measure(data, old, before[0]), _measure(data, new, held_out.probability))
     return OrdinalComparison(*sides, change)
 
 

@@ -74,6 +74,16 @@ def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str | None, ...
     return out
 
 
+def _score_usable(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
+    """``score_matrix`` of items of which each has a score that counts towards the total."""
+    found = score_matrix(rubric, items, (*nodes, None))
+    unusable = np.isnan(found[:, -1])
+    if unusable.any():
+        bad = items[int(unusable.argmax())]
+        raise InputError(f'{bad.location}: {bad.id!r} has no usable score: all are null or "na"')
+    return found[:, :-1]
+
+
 def build_training_data(
     rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale
 ) -> TrainingData:
@@ -104,16 +114,13 @@ def build_training_data(
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
-    *columns, totals = score_matrix(rubric, used, (*free, None)).T
-    if np.isnan(totals).any():
-        bad = used[int(np.isnan(totals).argmax())]
-        raise InputError(f'{bad.location}: {bad.id!r} has no usable score: all are null or "na"')
+    x = _score_usable(rubric, used, free)
     names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
-        x=np.stack(columns, axis=1)[item],
+        x=x[item],
         w0=w0,
         y=y,
         levels=levels,
