@@ -49,8 +49,7 @@ def draw_folds(group: Ints, rng: np.random.Generator) -> Bools:
 
 def combine_folds(accept: Bools, held_out: Bools) -> Bools:
     """(REPEATS, n) the decision on each row by the rule that was not fitted on its group."""
-    out: Bools = (accept & held_out).reshape(REPEATS, FOLDS, -1).any(axis=1)
-    return out
+    return np.asarray((accept & held_out).reshape(REPEATS, FOLDS, -1).any(axis=1), dtype=bool)
 
 
 def cross_validate(sample: Sample, plan: FitPlan, rng: np.random.Generator) -> HeldOutPredictions:
