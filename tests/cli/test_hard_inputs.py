@@ -188,6 +188,7 @@ def test_the_minutes_of_base_s_policy_bound_finding_out_what_to_review(
         "review --base HEAD~1 --previous FILE",
         "audit verify --verdict FILE",
         "runs import FILE",
+        "rubric import FILE --out new.yaml",
         "rubric gate pr-review FILE --baseline FILE",
         "rubric import-items FILE --from jsonl --out new.jsonl",
     ],

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -246,26 +245,6 @@ def test_the_script_of_the_page_converts_a_rubric(tmp_path: Path) -> None:
     assert [(c.description, c.weight, list(c.tags)) for c in rubric.criteria] == [
         (row["criterion"], row["points"], row["tags"]) for row in doc["rubrics"]
     ]
-
-
-def leaf_scores(node: dict[str, Any]) -> dict[str, float]:
-    if not node["sub_tasks"]:
-        return {node["id"]: node["score"]}
-    return {k: v for child in node["sub_tasks"] for k, v in leaf_scores(child).items()}
-
-
-TREES = Path(__file__).parents[3] / "shared" / "data" / "rubrics" / "paperbench"
-
-
-@pytest.mark.skipif(not TREES.is_dir(), reason="the shared data is not beside this checkout")
-@pytest.mark.parametrize("name", ["fre", "bam", "rice", "rice.graded"])
-def test_the_script_of_the_page_converts_task_trees(name: str, tmp_path: Path) -> None:
-    text = (TREES / f"{name}.json").read_text(encoding="utf-8")
-    (tmp_path / "house.yaml").write_text(converted("from_paperbench.py", text))
-    rubric, tree = read_rubric(tmp_path / "house.yaml"), json.loads(text)
-    assert len(rubric.criteria) == text.count('"sub_tasks": []')
-    if "score" in tree:
-        assert total(rubric, leaf_scores(tree)) == pytest.approx(tree["score"], abs=1e-9)
 
 
 def test_tables_with_names_of_their_own(tmp_path: Path) -> None:

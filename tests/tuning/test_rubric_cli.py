@@ -585,7 +585,7 @@ def test_figures_of_a_rubric_on_what_it_was_tuned_on_say_so(
         assert "optimistic" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("part", ["tune", "rewrite", "new"])
+@pytest.mark.parametrize("part", ["tune", "rewrite", "new", "import"])
 @pytest.mark.parametrize("name", ["C Tuned.yaml", "out-js--penalties.yaml", "Über.yaml"])
 def test_a_rubric_is_not_written_under_a_name_that_no_command_reads(
     part: str, name: str, save: Save, house: Path, tmp_path: Path
@@ -1003,6 +1003,23 @@ def test_verdicts_on_three_levels_are_ordered(
     capsys.readouterr()
     assert run("eval", house, path) == 0
     assert re.search(r"weighted kappa +1\.00", capsys.readouterr().out)
+
+
+def test_import_and_export_through_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "tree.json", tmp_path / "tree-rubric.yaml"
+    leaf = {"id": "a", "requirements": "runs", "weight": 2, "sub_tasks": []}
+    root = {"id": "root", "requirements": "all", "weight": 1}
+    source.write_text(json.dumps({**root, "sub_tasks": [leaf, leaf]}))
+    assert run("import", source, "--out", out) == 0
+    assert "not mapped: a: this id is in the tree twice" in capsys.readouterr().err
+    assert run("export", out) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {**root, "sub_tasks": [leaf, {**leaf, "id": "a-2"}]}
+    source.write_text("{")
+    with pytest.raises(InputError, match="invalid json"):
+        run("import", source, "--out", out)
 
 
 @pytest.mark.parametrize(

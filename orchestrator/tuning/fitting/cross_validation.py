@@ -43,8 +43,8 @@ class HeldOutPredictions(Struct, frozen=True):
 def draw_folds(group: Ints, rng: np.random.Generator) -> Bools:
     """(REPEATS * FOLDS, n) the rows that each fold holds out."""
     fold = np.stack([assign_group_folds(group, FOLDS, rng) for _ in range(REPEATS)])
-    out: Bools = (fold[:, None, :] == np.arange(FOLDS)[None, :, None]).reshape(-1, group.size)
-    return out
+    held_out = fold[:, None, :] == np.arange(FOLDS)[None, :, None]
+    return np.reshape(held_out, (-1, group.size))
 
 
 def combine_folds(accept: Bools, held_out: Bools) -> Bools:

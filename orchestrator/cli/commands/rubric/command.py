@@ -62,6 +62,16 @@ def _add_file_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
     add_items(p, rubric=False)
     p.add_argument("--out", type=Path, required=True)
     p.set_defaults(do=file_commands.new)
+    p = part("import")
+    p.add_argument("source", type=Path, metavar="FILE")
+    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--items", type=Path)
+    p.add_argument("--threshold", type=float, default=0.5)
+    p.set_defaults(do=file_commands.import_)
+    p = part("export")
+    p.add_argument("rubric")
+    p.add_argument("--items", type=Path)
+    p.set_defaults(do=file_commands.export)
 
 
 def _add_score_options(p: argparse.ArgumentParser) -> None:

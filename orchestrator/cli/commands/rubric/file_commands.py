@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric, write_text
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
-from orchestrator.report.terminal_escaping import emit, emit_line, escape_line
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -142,6 +142,58 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
     emit_line(f"wrote {args.out}: {len(names)} criteria", out)
     return EXIT_OK
+
+
+def import_(args: argparse.Namespace, out: TextIO) -> int:
+    """Import a task tree of PaperBench, and list what was changed."""
+    from orchestrator.tuning.file_formats.paperbench import from_paperbench
+    from orchestrator.tuning.file_formats.rubric_file import write_rubric
+    from orchestrator.tuning.file_formats.text_files import reading
+
+    if not 0.0 <= args.threshold <= 1.0:
+        raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
+    with reading(args.source, "a task tree of PaperBench"):
+        found = from_paperbench(_read_document(args.source), args.out.stem, args.threshold)
+    write_rubric(args.out, found.rubric)
+    emit_line(f"wrote {args.out}: {len(found.rubric.criteria)} criteria", out)
+    if args.items and found.items:
+        write_text(args.items, "".join(json.dumps(row) + "\n" for row in found.items))
+        emit_line(f"wrote {args.items}: {len(found.items)} scored item", out)
+    for line in found.unmapped:
+        emit_line(f"not mapped: {line}", sys.stderr)
+    return EXIT_OK
+
+
+def export(args: argparse.Namespace, out: TextIO) -> int:
+    """Export a rubric as a task tree to stdout, and list what this cannot express."""
+    from orchestrator.tuning.file_formats.paperbench import to_paperbench
+    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.tuning.file_formats.text_files import reading
+
+    rubric = read_rubric(find_rubric(args.rubric))
+    what = "an item with the tree's grades" if args.items else "as import left it"
+    with reading(args.items or args.rubric, what):
+        done = to_paperbench(rubric, _read_document(args.items) if args.items else None)
+    emit(as_json(done.document), out)
+    examples = [f"{c.id}: examples; a tree has none" for c in rubric.criteria if c.examples]
+    for line in (*done.unmapped, *examples):
+        emit_line(f"not mapped: {line}", sys.stderr)
+    return EXIT_OK
+
+
+def _read_document(path: Path) -> Any:
+    """Read a JSON or YAML document."""
+    import yaml
+
+    from orchestrator.foreign_json import parse_json
+    from orchestrator.tuning.file_formats.text_files import read_text
+
+    text = read_text(path)
+    try:
+        return parse_json(text) if path.suffix != ".yaml" else yaml.safe_load(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        line = " ".join(str(error).split())
+        raise InputError(f"{path}: invalid {path.suffix.lstrip('.') or 'JSON'}: {line}") from None
 
 
 FORMATS = ("csv", "jsonl")

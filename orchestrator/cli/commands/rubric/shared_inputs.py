@@ -170,10 +170,10 @@ def check_outputs(args: argparse.Namespace) -> None:
         InputError: one cannot be written, or is also read, or is named twice; or no command would
             read the rubric.
     """
-    if args.part in {"tune", "rewrite", "new"} and args.out:
+    if args.part in {"tune", "rewrite", "new", "import"} and args.out:
         _require_rubric_name(args.out)
     written = {"out", "report", "json"}
-    written |= {"labels"} if args.part == "import-items" else set()
+    written |= {"import-items": {"labels"}, "import": {"items"}}.get(args.part, set())
     if getattr(args, "freeze", False):
         written |= {"anchors", "baseline"}
     taken = {
