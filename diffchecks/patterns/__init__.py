@@ -25,6 +25,7 @@ from diffchecks.check_io import (
     check_files,
 )
 from diffchecks.file_patterns import file_names, matches
+from diffchecks.flows import find_flows, without_repeated
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
@@ -173,7 +174,7 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
         patterns = [pattern for pattern in patterns if _may_match(pattern, source)]
     if not patterns:
         raise NotApplicable
-    yield from find_matches(patterns, source, language)
+    yield from find_matches(patterns, source, language, codes)
     if "bash" in language.grammars[source.suffix]:
         for finding in find_downloaded_scripts(source):
             if finding.code.replace("-foreign-", "-remote-") in codes:
@@ -181,14 +182,31 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 
 
 def find_matches(
-    patterns: Iterable[Pattern], source: Source, language: PatternFile
+    patterns: Iterable[Pattern],
+    source: Source,
+    language: PatternFile,
+    codes: Collection[str] = (),
 ) -> Iterator[RawFinding]:
-    """Find matches of a language's patterns in a program.
+    """Find matches of a language's patterns in a program, and flows of the wanted codes.
 
     Raises:
         Gap: after the matches, for the lines that its grammar cannot parse.
     """
     grammar, root, unread = _parsed(source, language)
+    flows = find_flows(source, root, language, codes)
+    yield from flows
+    yield from without_repeated(_matches(patterns, source, language, (grammar, root)), flows)
+    # If another tool reads the language, that tool reports parse errors.
+    enough = language.prefilter or len(unread) * 4 <= len(source.lines)
+    if unread and not (language.tolerant and enough):
+        lines = name_some([str(line + 1) for line in sorted(unread)], _NAMED_LINES)
+        raise Gap(f"{NOT_PARSED} {'line' if len(unread) == 1 else 'lines'} {lines}")
+
+
+def _matches(
+    patterns: Iterable[Pattern], source: Source, language: PatternFile, tree: tuple[str, SgNode]
+) -> Iterator[RawFinding]:
+    grammar, root = tree
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         if _applies(pattern, grammar, source):
@@ -198,11 +216,6 @@ def find_matches(
                 finding = _judged(pattern, node, values, source)
                 if finding is not None:
                     yield finding
-    # If another tool reads the language, that tool reports parse errors.
-    enough = language.prefilter or len(unread) * 4 <= len(source.lines)
-    if unread and not (language.tolerant and enough):
-        lines = name_some([str(line + 1) for line in sorted(unread)], _NAMED_LINES)
-        raise Gap(f"{NOT_PARSED} {'line' if len(unread) == 1 else 'lines'} {lines}")
 
 
 def _name_conditions(pattern: Pattern, root: SgNode) -> Callable[[SgNode], bool]:

@@ -1,0 +1,71 @@
+"""Data flow from requests to dangerous calls within a file, in languages other than Python.
+
+Values are followed through assignments, branches, and the functions and callbacks of the file. A
+flow is proven: the way from the source to the sink is its message. The languages are data, a file
+each under ``data/flows``; ``flow_tables.py`` has their schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from diffchecks.check_io import FlowStep, RawFinding, Source
+from diffchecks.flows.flow_tables import SAME_DEFECT, load_flows, words_of
+from diffchecks.flows.tracing import Flow, Tracing
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+    from diffchecks.patterns.pattern_loading import PatternFile
+
+_SHOWN = 5  # steps in a message
+_CODE = "flow-"
+
+
+def find_flows(
+    source: Source, root: SgNode, language: PatternFile, codes: Collection[str]
+) -> list[RawFinding]:
+    """The flows of a program, of the classes whose codes are wanted (``*-flow-sql``)."""
+    tables = load_flows(source.suffix)
+    wanted = frozenset(code.partition(_CODE)[2] for code in codes if code.startswith(f"*-{_CODE}"))
+    if tables is None or not wanted or not tables.hint.search(source.text):
+        return []
+    found = Tracing(source, root, language, tables).run()
+    return [_finding(tables.name, source, flow) for flow in found if flow.code in wanted]
+
+
+def _finding(language: str, source: Source, flow: Flow) -> RawFinding:
+    steps = flow.taint.steps
+    shown = steps if len(steps) <= _SHOWN else (*steps[:2], *steps[-_SHOWN + 2 :])
+    way = " → ".join(f"{text} (line {line})" for line, text in (*shown, (flow.line, flow.call)))
+    what = "A parameter" if flow.taint.parameter else "Request data"
+    return RawFinding(
+        f"{language}-{_CODE}{flow.code}",
+        source.path,
+        flow.line,
+        f"{what} reaches {words_of(flow.code)}: {way}",
+        end_line=flow.end_line,
+        column=flow.column,
+        steps=tuple(FlowStep(source.path, line, text) for line, text in steps),
+        from_request=not flow.taint.parameter,
+        confidence=0.6 if flow.taint.parameter else 0.9,
+    )
+
+
+def without_repeated(
+    found: Iterable[RawFinding], flows: Iterable[RawFinding]
+) -> Iterator[RawFinding]:
+    """The findings of patterns that no flow proves: not of the same defect on one of its lines."""
+    proven: dict[int, list[str]] = {}
+    for flow in flows:
+        same = SAME_DEFECT[flow.code.partition(_CODE)[2]]
+        for line in {*range(flow.line, flow.end_line + 1), *(step.line for step in flow.steps)}:
+            proven.setdefault(line, []).append(same)
+    for finding in found:
+        lines = range(finding.line, finding.end_line + 1)
+        of_lines = [same for line in lines for same in proven.get(line, ())]
+        if not any(
+            finding.code.partition("-")[2].startswith(tuple(same.split())) for same in of_lines
+        ):
+            yield finding

@@ -1,0 +1,462 @@
+"""Calls: the functions of a file, what calls give back, and which of them are dangerous."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from diffchecks.check_io import Source
+from diffchecks.flows.flow_tables import FlowTables, Sink
+from diffchecks.flows.values import (
+    ALL,
+    CLEAN,
+    TAINTED,
+    UNKNOWN,
+    Cleared,
+    State,
+    Taint,
+    Value,
+    concat,
+    either,
+    merge,
+    tainted,
+)
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_DEPTH = 8  # of calls
+_MOST_RUNS = 3_000  # of functions in a file
+_SHOWN = 50  # characters of a source in a message
+_SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
+_WORDS = re.compile(r"[\w\\:]+")
+_FORMATS = re.compile(r"(?:[sS]?printf|[fF]ormat|formatted|vsprintf)\(\)$")
+_PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
+_NO_TEXT = re.compile(r"%[-+ #0-9.]*[dfxXeEcbog]")
+_SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:(?:ba|z|da|k|c)?sh|cmd|powershell|pwsh)(?:\.exe)?")
+_FLAG = re.compile(r"[-/](?:l?c|C|Command|lc)\b")
+
+Place = tuple[int, int]
+
+
+class Flow(Struct, frozen=True):
+    """Request data, or a parameter, that reaches a dangerous call."""
+
+    code: str
+    line: int
+    end_line: int
+    column: int
+    call: str
+    taint: Taint
+
+
+def place_of(node: SgNode) -> Place:
+    """Tells a node from others."""
+    span = node.range()
+    return span.start.index, span.end.index
+
+
+def line_of(node: SgNode) -> int:
+    """The first line, from 1."""
+    return int(node.range().start.line) + 1
+
+
+def shorten(node: SgNode) -> str:
+    """The source of a node in one short line."""
+    text = " ".join(node.text().split())
+    return f"`{text if len(text) <= _SHOWN else text[: _SHOWN - 1] + '…'}`"
+
+
+def unquote(text: str) -> str:
+    """What a literal says, or its source."""
+    return text[1:-1] if len(text) > 1 and text[0] in "\"'`" and text[-1] == text[0] else text
+
+
+class Arguments(Struct):
+    """What a call is given: by position and by name."""
+
+    nodes: list[SgNode]
+    values: list[Value]
+    named: Mapping[str, Value]
+
+    def chosen(self, sink: Sink, receiver: Value) -> list[Value]:
+        """The dangerous ones."""
+        if sink.vector:
+            return [tainted(run, "") for run in [list(_run_by_shell(self.values))] if run]
+        if not sink.args:
+            return [*self.values, *self.named.values()]
+        found: list[Value] = []
+        for place in sink.args:
+            if place == "self":
+                found.append(receiver)
+            elif isinstance(place, str):
+                found += [self.named[place]] if place in self.named else []
+            elif place < len(self.values):
+                found.append(self.values[place])
+        return found
+
+
+def _run_by_shell(values: Sequence[Value]) -> Iterator[Taint]:
+    """What a command line of a program and its arguments lets somebody choose."""
+    options = [each for value in values for each in value.fields.items() if each[0] == "shell"]
+    through_shell = any(value.text != "false" for _, value in options)
+    flat = [part for value in values for part in _elements(value)]
+    if not flat:
+        return
+    yield from flat[0].taints
+    scripts = _SHELL.fullmatch(flat[0].text)
+    flags = [n for n, part in enumerate(flat) if n and _FLAG.match(part.text)]
+    for number, part in enumerate(flat[1:], 1):
+        if through_shell or (scripts and flags and number >= flags[0]):
+            yield from part.taints
+
+
+def _elements(value: Value) -> list[Value]:
+    listed = [part for key, part in value.fields.items() if key.isdigit()]
+    return listed or ([] if value.fields else [value])
+
+
+class Calls(ABC):
+    """Evaluates calls; its heir evaluates everything else."""
+
+    def __init__(self, source: Source, root: SgNode, tables: FlowTables) -> None:
+        self.program, self.root, self.tables = source, root, tables
+        self.flows: dict[tuple[int, int, str], Flow] = {}
+        self.functions: dict[str, list[SgNode]] = {}
+        self.classes: set[str] = set()
+        self.module = State({}, {})
+        self.runs, self.depth = 0, 0
+        self._results: dict[object, Value] = {}
+        self._running: list[Place] = []
+
+    @abstractmethod
+    def evaluate(self, node: SgNode, state: State) -> Value:
+        """The value of an expression or statement, which may alter the state."""
+
+    @abstractmethod
+    def run_function(
+        self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
+    ) -> Value:
+        """What a function gives back for these arguments; those left out are what they say."""
+
+    def call(self, node: SgNode, state: State) -> Value:
+        """The value of a call."""
+        receiver, name, local = self._called(node, state)
+        arguments = self._arguments(node, state)
+        full = f"{name}()"
+        self._check(node, full, receiver, arguments, state, bare=not receiver.name and local)
+        back = self._callbacks(node, full, receiver, arguments, state)
+        value = self._result(node, full, receiver, arguments, local, state)
+        if self.tables.stops.search(full):
+            state.dead = True
+        guard = self._guard(full, receiver, arguments)
+        passed, failed = guard, value.failed
+        if arguments.values and self.tables.same.search(full):
+            passed = merge(passed, arguments.values[0].passed)
+        if back.taints and not value.taints:
+            value = back
+        return replace(value, passed=merge(value.passed, passed), failed=failed)
+
+    def _called(self, node: SgNode, state: State) -> tuple[Value, str, Sequence[SgNode]]:
+        """The object of a call, the name that is called, and the functions that it may be."""
+        owner = node.field("object") or node.field("receiver") or node.field("scope")
+        method = node.field("name") or node.field("method")
+        target = node.field("function") or node.field("constructor") or node.field("type")
+        prefix = self.tables.calls.get(node.kind(), "")
+        if owner is None and target is None and method is None:
+            first = next(iter(node.named_children()), None)
+            if prefix == "new" and first is not None:
+                return CLEAN, f"new {first.text()}", ()
+            return CLEAN, prefix, ()
+        if owner is None and target is not None and prefix == "new":
+            own = target.text() in self.classes
+            return CLEAN, f"{'~' * own}new {self.name_of_type(target.text())}", ()
+        if owner is None and target is not None and target.kind() in self.lookups:
+            owner, method = self.split_member(target)
+        if owner is not None:
+            receiver = self.evaluate(owner, state)
+            if not receiver.name and not receiver.taints and _WORDS.fullmatch(owner.text()):
+                receiver = Value(name=owner.text().lstrip("\\"))
+            named = unquote(method.text()) if method else ""
+            own = receiver.name in self.classes
+            local = self.functions.get(named, ()) if _is_own(receiver, owner.text(), own) else ()
+            return receiver, f"{'~' * own}{receiver.name}.{named}", local
+        target = target or method
+        assert target is not None
+        text = target.text().lstrip("\\")
+        known = state.values.get(text)
+        if known is None and text in self.functions:
+            return CLEAN, f"~{text}", self.functions[text]
+        if known is None:
+            value = CLEAN if target.kind() in self.names or method else self.evaluate(target, state)
+            return CLEAN, value.name or text, [value.function] if value.function else ()
+        functions = [known.function] if known.function else ()
+        return CLEAN, known.name if known.name not in {"", text} else f"~{text}", functions
+
+    def _arguments(self, node: SgNode, state: State) -> Arguments:
+        if node.kind() in self.tables.texts:
+            return Arguments([node], [self.joined(node, state)], {})
+        part = self.argument_part(node)
+        children = part.named_children() if part and part.kind() not in self.tables.texts else []
+        given = Arguments([], [], {})
+        named: dict[str, Value] = {}
+        for child in children:
+            if child.kind() == "comment":
+                continue
+            inner = child.named_children()[-1:] if child.kind() == "argument" else [child]
+            if inner and inner[0].kind() in self.tables.functions:
+                given.nodes.append(inner[0])
+                given.values.append(CLEAN)
+                continue
+            value = self.evaluate(child, state)
+            if child.kind() in self.tables.pairs and value.fields:
+                named |= value.fields
+            else:
+                given.nodes.append(child)
+                given.values.append(value)
+        given.named = named
+        initial = node.field("initializer")
+        if initial is not None:
+            self.evaluate(initial, state)
+        return given
+
+    # --- what is dangerous ---------------------------------------------------------------------
+
+    def _check(
+        self,
+        node: SgNode,
+        name: str,
+        receiver: Value,
+        given: Arguments,
+        state: State,
+        *,
+        bare: object,
+    ) -> None:
+        if bare or name.startswith("~"):
+            return
+        for sink in self.tables.sinks:
+            if not sink.sets and sink.call.search(name):
+                first = given.values[0].name if given.values else ""
+                if not sink.of.search(first) or sink.unless.search(self.text_around(node)):
+                    continue
+                for value in given.chosen(sink, receiver):
+                    self.check_value(node, sink, value, state, name)
+
+    def check_value(
+        self, node: SgNode, sink: Sink, value: Value, state: State, called: str
+    ) -> None:
+        """Report what is not safe of a value that a dangerous call gets."""
+        before = value.text.partition(TAINTED)[0]
+        if not value.taints or not sink.says.search(value.text) or sink.fixed.search(before):
+            return
+        span = node.range()
+        for taint in value.taints:
+            code = sink.code
+            if taint.parameter:
+                if code != "command" or not value.text.replace(TAINTED, "").strip(UNKNOWN):
+                    continue
+                code = "command-parameter"
+            if not state.clears(taint, sink.code):
+                place = (span.start.line + 1, span.end.line + 1, span.start.column + 1)
+                shown = f"`{called.removesuffix('()').lstrip('.')}`"
+                flow = Flow(code, *place, shown, taint)
+                key = (place[0], place[2], sink.code)
+                known = self.flows.get(key)
+                if known is None or (known.taint.parameter and not taint.parameter):
+                    self.flows[key] = flow
+
+    # --- what comes back -------------------------------------------------------------------------
+
+    def _guard(self, name: str, receiver: Value, given: Arguments) -> Cleared:
+        guard: Cleared = {}
+        for each in self.tables.guards:
+            if each.call.search(name):
+                for value in (receiver, *given.values):
+                    of_value = {taint.key: each.classes for taint in value.taints}
+                    guard = merge(merge(guard, value.passed), of_value)
+        return guard
+
+    def _callbacks(
+        self, node: SgNode, name: str, receiver: Value, given: Arguments, state: State
+    ) -> Value:
+        """Run the functions that a call is given, with what it gives them."""
+        functions = [child for child in given.nodes if child.kind() in self.tables.functions]
+        functions += [value.function for value in given.values if value.function]
+        block = node.field("block")
+        functions += [block] if block is not None else []
+        results = []
+        for function in functions:
+            bound = self._bound(name, function, receiver)
+            results.append(self.run_function(function, state, bound, name))
+        return either([value for value in results if value.taints])
+
+    def _bound(self, name: str, function: SgNode, receiver: Value) -> list[Value]:
+        for callback in self.tables.callbacks:
+            count = len(self.parameters(function))
+            if callback.call.search(name) and count >= len(callback.names):
+                return [Value(name=each) for each in callback.names]
+        return [tainted(receiver.taints)] if receiver.taints else []
+
+    def _result(
+        self,
+        node: SgNode,
+        name: str,
+        receiver: Value,
+        given: Arguments,
+        local: Sequence[SgNode],
+        state: State,
+    ) -> Value:
+        tables = self.tables
+        of_object = [receiver] if receiver.taints else []
+        everything = [*of_object, *given.values, *given.named.values()]
+        if tables.clean.search(name):
+            return CLEAN
+        if name == "require()" and given.values:
+            return Value(
+                name=re.split(r"[/\\:]", given.values[0].text.removesuffix("/promises"))[-1]
+            )
+        for each in tables.clears:
+            if each.call.search(name):
+                made = concat(everything)
+                return CLEAN if ALL in each.classes else made.safe_for(each.classes)
+        if local:
+            results = [self._invoke(node, one, given.values, state) for one in local[:1]]
+            return results[0] if len(local) == 1 else CLEAN
+        if tables.sources.fullmatch(name):
+            return self.source(node, name)
+        if tables.fills.search(name):
+            self._fill(node, given, receiver, state)
+        if tables.same.search(name) and given.values:
+            return given.values[0]
+        method = name.rpartition(".")[2]
+        if tables.mutates.search(method) and any(value.taints for value in given.values):
+            self._add(node, receiver, given.values, state)
+        if _FORMATS.search(name):
+            return replace(self._formatted(receiver, given.values), name=name)
+        if receiver.taints or tables.mutates.search(method):
+            text = receiver.text if receiver.taints else UNKNOWN
+            held = tainted((t for value in everything for t in value.taints), text)
+            return replace(held, name=name)
+        if tables.passes.search(name):
+            return replace(concat([v for v in everything if v.text or v.taints], "/"), name=name)
+        return Value(name=name)
+
+    def _invoke(
+        self, node: SgNode, function: SgNode, values: Sequence[Value], state: State
+    ) -> Value:
+        """What a function of the file gives back."""
+        if self.depth >= _DEPTH or place_of(function) in self._running or self.runs >= _MOST_RUNS:
+            return CLEAN
+        if not any(value.taints for value in values) and not self.tables.hint.search(
+            function.text()
+        ):
+            return CLEAN
+        step = shorten(node.field("function") or node.field("name") or node.field("method") or node)
+        passed = [value.through(line_of(node), step) for value in values]
+        signs = tuple(
+            (
+                value.text,
+                value.name,
+                tuple((t.key, t.cleared, state.clears(t, ALL)) for t in value.taints),
+            )
+            for value in values
+        )
+        key = place_of(function), signs
+        if key not in self._results:
+            self._running.append(place_of(function))
+            nested = self.is_nested(function)
+            base = State((state if nested else self.module).values, state.cleared)
+            self._results[key] = self.run_function(function, base, passed)
+            self._running.pop()
+        return self._results[key]
+
+    def source(self, node: SgNode, name: str) -> Value:
+        """A value that comes with a request."""
+        part = self.argument_part(node)
+        key = name + (part.text() if part is not None else "")
+        return replace(tainted([Taint(key, ((line_of(node), shorten(node)),))]), name=name)
+
+    def _fill(self, node: SgNode, given: Arguments, receiver: Value, state: State) -> None:
+        """A call that writes a request into its arguments."""
+        for child in given.nodes:
+            name = child.text().lstrip("&")
+            if name.isidentifier():
+                key = (line_of(node), shorten(node))
+                typed = any(receiver.name == known for _, known in self.tables.types)
+                new = (Taint(f"{name}@{key[0]}", (key,)),) if typed else ()
+                if taints := receiver.taints or new:
+                    state.values[name] = tainted(taints)
+
+    def _add(self, node: SgNode, receiver: Value, values: Sequence[Value], state: State) -> None:
+        """A call that adds its arguments to its object, or Ruby's operator that does."""
+        owner = node.field("object") or node.field("receiver") or node.field("left")
+        target = node.field("function")
+        if owner is None and target is not None and target.kind() in self.lookups:
+            owner = self.split_member(target)[0]
+        while owner is not None and owner.text() not in state.values and owner.named_children():
+            owner = owner.named_children()[0]  # of a chain, as of a builder
+        if owner is not None and owner.text() in state.values:
+            old = state.values[owner.text()]
+            state.values[owner.text()] = replace(concat([old, *values]), name=old.name)
+
+    def _formatted(self, receiver: Value, values: Sequence[Value]) -> Value:
+        """Text with values in the places of a format."""
+        parts = [receiver, *values] if "%" in receiver.text or "{" in receiver.text else [*values]
+        at = next((n for n, value in enumerate(parts) if _PLACE.search(value.text)), None)
+        if at is None:
+            return concat(parts)
+        given, shown = iter(parts[at + 1 :]), list[Value]()
+
+        def fill(found: re.Match[str]) -> str:
+            value = next(given, CLEAN)
+            if _NO_TEXT.fullmatch(found[0]):
+                return UNKNOWN
+            shown.append(value)
+            return value.text
+
+        text = _PLACE.sub(fill, parts[at].text)
+        return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
+
+    # --- the heir's ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def joined(self, node: SgNode, state: State) -> Value:
+        """Text that a node puts together."""
+
+    names: frozenset[str]
+    literals: frozenset[str]
+    lookups: Mapping[str, str | int]
+
+    @abstractmethod
+    def split_member(self, node: SgNode) -> tuple[SgNode | None, SgNode | None]:
+        """The object and the property of a lookup."""
+
+    @abstractmethod
+    def argument_part(self, node: SgNode) -> SgNode | None:
+        """The part of a call with its arguments."""
+
+    @abstractmethod
+    def parameters(self, function: SgNode) -> list[SgNode]:
+        """The parameters of a function, each once."""
+
+    @abstractmethod
+    def is_nested(self, function: SgNode) -> bool:
+        """Whether a function is written inside another one."""
+
+    @abstractmethod
+    def text_around(self, node: SgNode) -> str:
+        """The source of the function around a node."""
+
+    @abstractmethod
+    def name_of_type(self, text: str) -> str:
+        """A class's name, without its type arguments."""
+
+
+def _is_own(receiver: Value, text: str, own: bool) -> bool:
+    """Whether a method may be one of the file's."""
+    return own or _SELF.fullmatch(text) is not None or receiver.name == text

@@ -1,0 +1,169 @@
+"""The schema of a language's flows: ``data/flows/<language>.yaml``.
+
+The grammar, beside the tables of ``data/patterns`` (``patterns/pattern_loading.py``):
+
+    functions  kinds of node that are a function; their parts have the usual names of fields
+    blocks     kinds that hold statements; names of ``declares`` end with them
+    declares   kinds that give a new name a value
+    returns    kinds that end a function with a value
+    exits      kinds that leave a branch
+    switches   kind of a switch -> the kinds of its cases; one that says ``default`` is any
+    binaries   kinds with two operands; ``joins``: operators whose result is made of both
+    texts      kinds that put text together; ``containers``: lists and objects
+    pairs      kinds of entries with a name, in containers and arguments
+    calls      kind of further calls -> what the call is named, before a class's name if any
+    values     as in ``data/patterns``, for further kinds
+    implicit   whether a function's last value is its result
+    imports    expression: an import, with the groups ``module``, and ``names`` or ``space``
+
+What is said about names, each an expression. A name is the source with aliases, imports and typed
+parameters replaced, as in ``http.Request.URL.Query().Get``:
+
+    hint       a file without it has no source
+    sources    names that come with a request
+    types      parameter as written -> its name
+    parameters parameters as written that come with a request -> the class's and function's header,
+               or the call that the function is passed to
+    callbacks  calls whose functions get a request, and its parameters' names
+    fills      calls that put a request into their argument
+    clean      calls whose result, and members whose value, does no harm
+    passes     calls whose result is made of their arguments; ``same``: that return a function
+    mutates    methods that add their arguments to their object
+    stops      calls that do not return
+    clears     calls whose result does no harm to some classes
+    guards     calls that are true for a value that does no harm to some classes
+    sinks      see ``Sink``
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from msgspec import Struct, convert
+
+from diffchecks import DATA
+from diffchecks.data_files import parse_yaml, read_yaml
+
+NOTHING = re.compile("(?!)")
+SAME_DEFECT: Mapping[str, str] = {
+    "sql": "sql",
+    "command": "shell command",
+    "command-parameter": "shell command",
+    "code": "eval new-function timer-text code-request script call-request send-request",
+    "path": "path-request include-request",
+    "ssrf": "fetch-request",
+    "xss": "response html template-text",
+    "template": "template-request",
+    "deserialization": "deserialize unsafe-deserializer",
+    "redirect": "redirect",
+}
+"""Class -> how the codes of patterns for the same defect begin, after the language."""
+
+
+class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A dangerous call, or with ``sets`` an assignment, by its name.
+
+    Attributes:
+        code: the class.
+        args: positions and names of dangerous arguments, ``self``: the object; empty: all.
+        vector: the arguments are a program and its arguments, unless there is only one.
+        says: must match in the text of the value, where a tainted part is ``\\x01``.
+        fixed: a beginning of the text, before any tainted part, that makes it safe.
+        unless: an expression in the text of the call, or of the file's function, that does.
+        of: must match in the name of the first argument.
+    """
+
+    code: str
+    call: re.Pattern[str]
+    args: tuple[int | str, ...] = ()
+    vector: bool = False
+    says: re.Pattern[str] = re.compile("")
+    fixed: re.Pattern[str] = NOTHING
+    unless: re.Pattern[str] = NOTHING
+    of: re.Pattern[str] = re.compile("")
+    sets: bool = False
+
+
+class Clearing(Struct, frozen=True, forbid_unknown_fields=True):
+    """Calls that make a value safe for classes; ``all``: for each."""
+
+    call: re.Pattern[str]
+    classes: frozenset[str]
+
+
+class Callback(Struct, frozen=True, forbid_unknown_fields=True):
+    """Calls whose functions get values with these names, if they take so many."""
+
+    call: re.Pattern[str]
+    names: tuple[str, ...]
+
+
+class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One file; the module's docstring describes the fields."""
+
+    name: str
+    functions: frozenset[str]
+    blocks: frozenset[str]
+    declares: frozenset[str] = frozenset()
+    returns: frozenset[str]
+    exits: frozenset[str]
+    switches: Mapping[str, tuple[str, ...]]
+    binaries: frozenset[str]
+    joins: frozenset[str]
+    texts: frozenset[str]
+    containers: frozenset[str]
+    pairs: frozenset[str]
+    calls: Mapping[str, str] = {}
+    values: Mapping[str, tuple[str | int, ...]] = {}
+    implicit: bool = False
+    imports: re.Pattern[str] = NOTHING
+    hint: re.Pattern[str]
+    sources: re.Pattern[str]
+    types: tuple[tuple[re.Pattern[str], str], ...] = ()
+    parameters: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    fills: re.Pattern[str] = NOTHING
+    clean: re.Pattern[str]
+    passes: re.Pattern[str]
+    same: re.Pattern[str] = NOTHING
+    mutates: re.Pattern[str]
+    stops: re.Pattern[str]
+    clears: tuple[Clearing, ...]
+    guards: tuple[Clearing, ...]
+    sinks: tuple[Sink, ...]
+    returned: tuple[Sink, ...] = ()
+    commands: re.Pattern[str] = NOTHING
+
+
+@cache
+def load_flows(suffix: str) -> FlowTables | None:
+    """The flows of the language with a file suffix; None: it has none."""
+    for name, suffixes in _languages().items():
+        if suffix in suffixes:
+            shared = parse_yaml((DATA / "flows" / "shared.yaml").read_bytes())
+            data = parse_yaml((DATA / "flows" / f"{name}.yaml").read_bytes())
+            for key in ("clears", "guards"):
+                data[key] = [*data.get(key, ()), *shared[key]]
+            fixed = shared["fixed"]
+            for sink in data["sinks"]:
+                sink.setdefault("fixed", fixed.get(sink["code"], "(?!)"))
+            return convert({"name": name, **data}, FlowTables, dec_hook=_compile)
+    return None
+
+
+@cache
+def _languages() -> Mapping[str, list[str]]:
+    shared = parse_yaml((DATA / "flows" / "shared.yaml").read_bytes())
+    return dict(shared["languages"])
+
+
+def _compile(_: type, text: str) -> re.Pattern[str]:
+    return re.compile(text, re.VERBOSE)
+
+
+@cache
+def words_of(code: str) -> str:
+    """What a class is called in a message."""
+    data = parse_yaml((DATA / "taint" / "classes.yaml").read_bytes())
+    names = {row["name"]: row["sink"] for row in data["classes"]}
+    return str(names[code.removesuffix("-parameter")])

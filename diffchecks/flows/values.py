@@ -1,0 +1,154 @@
+"""What is known of a value: its name, its text, what it holds, and how a request gets into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+UNKNOWN, TAINTED = "\0", "\1"
+ALL = "all"
+_MOST_TAINTS = 6
+_MOST_STEPS = 12
+_MOST_TEXT = 2000
+
+Cleared = Mapping[str, frozenset[str]]
+"""Key of a source -> the classes that a check makes it safe for."""
+
+
+class Taint(Struct, frozen=True):
+    """Something of a request that a value holds.
+
+    Attributes:
+        key: tells what it is of the request.
+        steps: its way so far, the source first: line and text.
+        cleared: the classes for which it is safe.
+        parameter: it is a parameter of a function, not known to come with a request.
+    """
+
+    key: str
+    steps: tuple[tuple[int, str], ...]
+    cleared: frozenset[str] = frozenset()
+    parameter: bool = False
+
+    def through(self, line: int, text: str) -> Taint:
+        """The same one step later."""
+        if self.steps[-1] == (line, text) or len(self.steps) >= _MOST_STEPS:
+            return self
+        return replace(self, steps=(*self.steps, (line, text)))
+
+
+class Value(Struct, frozen=True):
+    """A value.
+
+    Attributes:
+        name: the source, with aliases and imports replaced; empty: it has none.
+        text: as text, with UNKNOWN and TAINTED for the parts that vary.
+        fields: of a list or an object that is written out.
+        passed, failed: what it clears where it is true, and where it is not.
+        function: of the file.
+    """
+
+    name: str = ""
+    text: str = UNKNOWN
+    taints: tuple[Taint, ...] = ()
+    fields: Mapping[str, Value] = field(default_factory=dict)
+    passed: Cleared = field(default_factory=dict)
+    failed: Cleared = field(default_factory=dict)
+    function: SgNode | None = None
+
+    def through(self, line: int, text: str) -> Value:
+        """The same, and what it holds, one step later."""
+        if not self.taints:
+            return self
+        fields = {key: value.through(line, text) for key, value in self.fields.items()}
+        return replace(
+            self, taints=tuple(each.through(line, text) for each in self.taints), fields=fields
+        )
+
+    def safe_for(self, classes: frozenset[str]) -> Value:
+        """The same, safe for classes as well."""
+        taints = tuple(replace(each, cleared=each.cleared | classes) for each in self.taints)
+        return Value(text=self.text, taints=taints)
+
+
+CLEAN = Value()
+
+
+def tainted(taints: Iterable[Taint], text: str = TAINTED) -> Value:
+    """A value that holds these, each once."""
+    once: dict[tuple[str, frozenset[str]], Taint] = {}
+    for each in taints:
+        once.setdefault((each.key, each.cleared), each)
+    return Value(text=text, taints=tuple(once.values())[:_MOST_TAINTS])
+
+
+def concat(values: Sequence[Value], between: str = "") -> Value:
+    """Text put together from values."""
+    text = between.join(value.text for value in values)[:_MOST_TEXT]
+    return tainted((each for value in values for each in value.taints), text)
+
+
+def either(values: Sequence[Value]) -> Value:
+    """One of several values."""
+    if len(values) < 2:
+        return values[0] if values else CLEAN
+    one = next((value for value in values if value.taints), values[0])
+    if all(value.name == one.name and not value.taints for value in values):
+        return one
+    text = one.text if one.taints or all(v.text == one.text for v in values) else UNKNOWN
+    joined = tainted((each for value in values for each in value.taints), text)
+    return replace(joined, fields=one.fields, name="" if one.taints else one.name)
+
+
+def merge(one: Cleared, other: Cleared) -> Cleared:
+    """What both clear together."""
+    return {key: one.get(key, frozenset()) | other.get(key, frozenset()) for key in {*one, *other}}
+
+
+def common(one: Cleared, other: Cleared) -> Cleared:
+    """What each of both clears."""
+    return {key: one[key] & other[key] for key in one.keys() & other.keys()}
+
+
+class State:
+    """The values of names at one place of the program."""
+
+    def __init__(self, values: Mapping[str, Value], cleared: Cleared) -> None:
+        self.values, self.cleared, self.dead = dict(values), dict(cleared), False
+
+    def copy(self) -> State:
+        """A state that changes on its own."""
+        return State(self.values, self.cleared)
+
+    def clear(self, cleared: Cleared) -> None:
+        """A check has passed."""
+        self.cleared = dict(merge(self.cleared, cleared))
+
+    def become(self, states: Sequence[State]) -> None:
+        """Go on from one of several states; those that have left do not count."""
+        alive = [state for state in states if not state.dead]
+        self.dead = not alive
+        if not alive:
+            return
+        names = {name for state in alive for name in state.values}
+        self.values = {
+            name: either([s.values[name] for s in alive if name in s.values]) for name in names
+        }
+        cleared: Cleared = alive[0].cleared
+        for state in alive[1:]:
+            cleared = common(cleared, state.cleared)
+        self.cleared = dict(cleared)
+
+    def clears(self, taint: Taint, code: str) -> bool:
+        """Whether a taint is safe for a class."""
+        classes = set(taint.cleared)
+        for key, of_key in self.cleared.items():
+            if taint.key == key or taint.key.startswith(f"{key}."):
+                classes |= of_key
+        return code in classes or ALL in classes

@@ -1,0 +1,75 @@
+"""Programs with a flow from a request to a dangerous call, and those that do the same without it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from diffchecks.data_files import parse_yaml
+
+LANGUAGES: Mapping[str, Mapping[str, Any]] = parse_yaml(
+    (Path(__file__).parent / "samples.yaml").read_bytes()
+)
+KINDS = ("direct", "alias", "wrapper")
+
+
+class Program(NamedTuple):
+    """A program: how request data gets to a call of a class, or ``safe``, if it does not."""
+
+    language: str
+    code: str
+    kind: str
+    suffix: str
+    text: str
+
+
+def programs() -> Iterator[Program]:
+    """All programs of the samples."""
+    for language, data in LANGUAGES.items():
+        for code, sinks in data["sinks"].items():
+            for number, sink in enumerate(sinks):
+                for frame in data["frames"]:
+                    for kind, text in _of_sink(data, frame, sink, code, first=number == 0):
+                        yield Program(language, code, kind, data["suffix"], text)
+
+
+def _of_sink(
+    data: Mapping[str, Any], frame: Mapping[str, str], sink: str, code: str, *, first: bool
+) -> Iterator[tuple[str, str]]:
+    sigil = "$" if data["suffix"] == ".php" else ""
+    bind = f"{sigil}w = SOURCE" if data["suffix"] == ".rb" else f"{sigil}w = SOURCE;"
+
+    def do(value: str) -> str:
+        return sink.replace("@", value).replace("$W", value)
+
+    def bare(value: str) -> bool:
+        """Whether a text of PHP, which holds names alone, can hold the value."""
+        return "$W" not in sink or re.fullmatch(r"\$\w+", value) is not None
+
+    def made(body: str, wrapper: str = "") -> str:
+        text = frame["frame"].replace("BODY", body)
+        if "WRAPPER" in text:
+            text = text.replace("WRAPPER", wrapper)
+        elif wrapper:
+            text = f"{wrapper}\n{text}"
+        text = text.replace("SOURCE", frame["source"])
+        return data["head"] + re.sub(r"\$?\bV\b", f"{sigil}v", text) + "\n"
+
+    name = f"{sigil}V"
+    if bare(frame["source"]):
+        yield "direct", made(do("SOURCE"))
+    yield "alias", made(f"{frame['alias']}{_end(data)}{do(name)}")
+    wrapper = data["wrapper"].replace("DO", do(name))
+    yield "wrapper", made(data["call"], wrapper)
+    for value in data["safe"]:
+        if bare(value):
+            yield "safe", made(do(value))
+    for check in data["allowed"]:
+        yield "safe", made(f"{frame['alias']}{_end(data)}{check}{_end(data)}{do(name)}")
+    yield "safe", made(data["shadow"].replace("DO", do(name)))
+    for twin in data["twins"][code] if first else ():
+        yield "safe", made(twin.replace("@", "SOURCE"))
+
+
+def _end(data: Mapping[str, Any]) -> str:
+    return "\n    " if data["suffix"] in {".rb", ".go"} else " "
