@@ -32,7 +32,12 @@ def find_flows(
     if tables is None or not wanted or not tables.hint.search(source.text):
         return []
     found = Tracing(source, root, language, tables).run()
-    return [_finding(tables.name, source, flow) for flow in found if flow.code in wanted]
+    return [
+        _finding(tables.name, source, flow)
+        for flow in found
+        if flow.code in wanted
+        if not (flow.taint.parameter and tables.own_programs.search(source.path))
+    ]
 
 
 def _finding(language: str, source: Source, flow: Flow) -> RawFinding:

@@ -22,6 +22,7 @@ from diffchecks.flows.values import (
     Taint,
     Value,
     concat,
+    checked,
     either,
     merge,
     tainted,
@@ -30,8 +31,6 @@ from diffchecks.flows.values import (
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_DEPTH = 8  # of calls
-_MOST_RUNS = 3_000  # of functions in a file
 _SHOWN = 50  # characters of a source in a message
 _SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
 _WORDS = re.compile(r"[\w\\:]+")
@@ -86,6 +85,10 @@ class Arguments(Struct):
 
     def chosen(self, sink: Sink, receiver: Value) -> list[Value]:
         """The dangerous ones."""
+        named = dict(self.named)
+        by_name = any(isinstance(place, str) and place != "self" for place in sink.args)
+        for value in self.values if by_name else ():
+            named |= {key: each for key, each in value.fields.items() if not key.isdigit()}
         if sink.vector:
             return [tainted(run, "") for run in [list(_run_by_shell(self.values))] if run]
         if not sink.args:
@@ -95,8 +98,8 @@ class Arguments(Struct):
             if place == "self":
                 found.append(receiver)
             elif isinstance(place, str):
-                found += [self.named[place]] if place in self.named else []
-            elif place < len(self.values):
+                found += [named[place]] if place in named else []
+            elif place < len(self.values) and not (by_name and self.values[place].fields):
                 found.append(self.values[place])
         return found
 
@@ -130,9 +133,8 @@ class Calls(ABC):
         self.functions: dict[str, list[SgNode]] = {}
         self.classes: set[str] = set()
         self.module = State({}, {})
-        self.runs, self.depth = 0, 0
+        self.runs = 0
         self._results: dict[object, Value] = {}
-        self._running: list[Place] = []
 
     @abstractmethod
     def evaluate(self, node: SgNode, state: State) -> Value:
@@ -183,7 +185,8 @@ class Calls(ABC):
             if not receiver.name and not receiver.taints and _WORDS.fullmatch(owner.text()):
                 receiver = Value(name=owner.text().lstrip("\\"))
             named = unquote(method.text()) if method else ""
-            own = receiver.name in self.classes
+            made = receiver.name.removeprefix("~new ").removesuffix("()")
+            own = receiver.name in self.classes or made in self.classes
             local = self.functions.get(named, ()) if _is_own(receiver, owner.text(), own) else ()
             return receiver, f"{'~' * own}{receiver.name}.{named}", local
         target = target or method
@@ -277,8 +280,7 @@ class Calls(ABC):
         for each in self.tables.guards:
             if each.call.search(name):
                 for value in (receiver, *given.values):
-                    of_value = {taint.key: each.classes for taint in value.taints}
-                    guard = merge(merge(guard, value.passed), of_value)
+                    guard = merge(merge(guard, value.passed), checked([value], each.classes))
         return guard
 
     def _callbacks(
@@ -292,7 +294,8 @@ class Calls(ABC):
         results = []
         for function in functions:
             bound = self._bound(name, function, receiver)
-            results.append(self.run_function(function, state, bound, name))
+            if bound or self.is_of_interest(function, state, name):
+                results.append(self.run_function(function, state, bound, name))
         return either([value for value in results if value.taints])
 
     def _bound(self, name: str, function: SgNode, receiver: Value) -> list[Value]:
@@ -350,8 +353,6 @@ class Calls(ABC):
         self, node: SgNode, function: SgNode, values: Sequence[Value], state: State
     ) -> Value:
         """What a function of the file gives back."""
-        if self.depth >= _DEPTH or place_of(function) in self._running or self.runs >= _MOST_RUNS:
-            return CLEAN
         if not any(value.taints for value in values) and not self.tables.hint.search(
             function.text()
         ):
@@ -368,16 +369,16 @@ class Calls(ABC):
         )
         key = place_of(function), signs
         if key not in self._results:
-            self._running.append(place_of(function))
             nested = self.is_nested(function)
             base = State((state if nested else self.module).values, state.cleared)
             self._results[key] = self.run_function(function, base, passed)
-            self._running.pop()
         return self._results[key]
 
     def source(self, node: SgNode, name: str) -> Value:
         """A value that comes with a request."""
         part = self.argument_part(node)
+        if self.tables.validated.search(node.text()):
+            return CLEAN
         key = name + (part.text() if part is not None else "")
         return replace(tainted([Taint(key, ((line_of(node), shorten(node)),))]), name=name)
 
@@ -423,6 +424,10 @@ class Calls(ABC):
         return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
 
     # --- the heir's ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+        """Whether a function may hold a source, or the rest of a flow."""
 
     @abstractmethod
     def joined(self, node: SgNode, state: State) -> Value:

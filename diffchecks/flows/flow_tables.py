@@ -21,6 +21,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
 
     hint       a file without it has no source
     sources    names that come with a request
+    validated  calls as written whose result is none after all
     types      parameter as written -> its name
     parameters parameters as written that come with a request -> the class's and function's header,
                or the call that the function is passed to
@@ -119,6 +120,7 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     imports: re.Pattern[str] = NOTHING
     hint: re.Pattern[str]
     sources: re.Pattern[str]
+    validated: re.Pattern[str] = NOTHING
     types: tuple[tuple[re.Pattern[str], str], ...] = ()
     parameters: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     callbacks: tuple[Callback, ...] = ()
@@ -133,6 +135,7 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sinks: tuple[Sink, ...]
     returned: tuple[Sink, ...] = ()
     commands: re.Pattern[str] = NOTHING
+    own_programs: re.Pattern[str]
 
 
 @cache
@@ -144,6 +147,7 @@ def load_flows(suffix: str) -> FlowTables | None:
             data = parse_yaml((DATA / "flows" / f"{name}.yaml").read_bytes())
             for key in ("clears", "guards"):
                 data[key] = [*data.get(key, ()), *shared[key]]
+            data["own_programs"] = shared["own_programs"]
             fixed = shared["fixed"]
             for sink in data["sinks"]:
                 sink.setdefault("fixed", fixed.get(sink["code"], "(?!)"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,7 +13,6 @@ from diffchecks.check_io import Source
 from diffchecks.flows.calls import Calls, Flow, line_of, place_of, shorten, unquote
 from diffchecks.flows.flow_tables import FlowTables, Sink
 from diffchecks.flows.values import (
-    ALL,
     CLEAN,
     UNKNOWN,
     State,
@@ -20,6 +20,7 @@ from diffchecks.flows.values import (
     Value,
     common,
     concat,
+    checked,
     either,
     merge,
     tainted,
@@ -37,8 +38,10 @@ _NUMBER = re.compile(
     r"\(?(?:u?int\d*|integer|u?long|u?short|byte|float\d*|double|decimal|bool(?:ean)?|Integer|Long|Guid|UUID)\)?"
 )
 _MISSING = re.compile(r"-1|0|false|null|nil|undefined|None")
-_NOT_FOUND = re.compile(r"(?:===?|<=?)(?:-1|0|false)")
-_FOUND = re.compile(r"(?:!==?|>=?)(?:-1|0|false)|===?true")
+_NOT_FOUND = re.compile(r"===?(?:-1|false)|<=?(?:-1|0)|!==?(?:0|true)")
+_FOUND = re.compile(r"!==?(?:-1|false)|>=?(?:-1|0)|===?(?:0|true)")
+_DEPTH = 8  # of functions inside each other and of calls
+_MOST_RUNS = 600  # of functions in a file
 _MOST_TEXT = 20_000  # characters of a function that are searched for sources
 
 
@@ -54,6 +57,7 @@ class Tracing(Calls):
         self.lookups = language.lookups
         self.values = {**language.values, **tables.values}
         self.call_parts = {**language.calls, **dict.fromkeys(tables.calls, "arguments")}
+        self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
         self._returned: list[list[Value]] = []
         self._shadowed: list[dict[str, Value | None]] = []
@@ -81,10 +85,13 @@ class Tracing(Calls):
         self._index()
         for found in self.tables.imports.finditer(self.program.text):
             self._import(found.groupdict(default=""))
-        self.evaluate(self.root, self.module)
+        with suppress(RecursionError):
+            self.evaluate(self.root, self.module)
         for function, context in self._waiting:
-            if self._is_of_interest(function, self.module, context):
-                self.run_function(function, self.module, (), context)
+            if self.is_of_interest(function, self.module, context):
+                self._running, self._returned = [], []
+                with suppress(RecursionError):
+                    self.run_function(function, self.module, (), context)
         return [self.flows[key] for key in sorted(self.flows)]
 
     def _index(self) -> None:
@@ -157,6 +164,8 @@ class Tracing(Calls):
         if self.tables.sources.fullmatch(text):
             return self.source(node, text)
         functions = self.functions.get(text, ())
+        if functions and self.tables.implicit:
+            return self._invoke(node, functions[0], (), state)
         return Value(name=text, function=functions[0] if len(functions) == 1 else None)
 
     def split_member(self, node: SgNode) -> tuple[SgNode | None, SgNode | None]:
@@ -179,7 +188,7 @@ class Tracing(Calls):
         else:
             text = unquote(named.text().strip("[]")).lstrip(":")
             found = self._field(value, text, node, index=True)
-        listed = {t.key: frozenset({ALL}) for t in index.taints} if not value.taints else {}
+        listed = checked([index]) if not value.taints else {}
         return replace(found, passed=merge(found.passed, listed))
 
     def _field(self, value: Value, name: str, node: SgNode, *, index: bool = False) -> Value:
@@ -222,7 +231,9 @@ class Tracing(Calls):
         rest: list[Value] = []
         for child in listed:
             value = self.evaluate(child, state)
-            if child.kind() in self.tables.pairs and value.fields:
+            if child.kind() == "shorthand_property_identifier":
+                fields[child.text()] = self._name(child, state)
+            elif child.kind() in self.tables.pairs and value.fields:
                 fields |= value.fields
             elif child.kind() not in self.literals or child.text():
                 rest.append(value)
@@ -300,11 +311,11 @@ class Tracing(Calls):
         if operator == "is" and other.startswith("not "):
             operator = "is not"
         if operator == "in":
-            return Value(passed={taint.key: frozenset({ALL}) for taint in left.taints})
+            return Value(passed=checked([left]))
         for one, two in ((left, right), (right, left)):
             constant = not two.taints and (UNKNOWN not in two.text or "is" in operator) and two.text
             if one.taints and constant and not _MISSING.fullmatch(two.text):
-                same = {taint.key: frozenset({ALL}) for taint in one.taints}
+                same = checked([one])
                 if operator in _EQUAL:
                     return Value(passed=same)
                 if operator in _UNEQUAL:
@@ -477,8 +488,9 @@ class Tracing(Calls):
         then.clear(passed)
         other.clear(failed)
         body = node.field("consequence") or node.field("body")
-        values = [self.evaluate(body, then)] if body is not None else []
-        values += [self.evaluate(each, other) for each in node.field_children("alternative")]
+        values = [then.checked(self.evaluate(body, then))] if body is not None else []
+        others = node.field_children("alternative")
+        values += [other.checked(self.evaluate(each, other)) for each in others]
         state.become([then, other])
         return either([value for value in values if value is not CLEAN] or [CLEAN])
 
@@ -489,7 +501,7 @@ class Tracing(Calls):
         first = next(iter(node.named_children()), None)
         if first is not None and first.kind() not in kinds:
             subject = self.evaluate(first, state)
-        listed = {taint.key: frozenset({ALL}) for taint in subject.taints}
+        listed = checked([subject])
         default = False
         for case in cases:
             inner = state.copy()
@@ -541,17 +553,18 @@ class Tracing(Calls):
 
     def _function(self, node: SgNode, state: State) -> Value:
         """A function where it is written: a named one waits for the end of the program."""
-        if node.field("name") is not None and self.depth == 0:
+        if node.field("name") is not None and not self._running:
             above = node.parent()
             written = (
                 above.text() if above is not None and "export" in above.kind() else node.text()
             )
             self._waiting.append((node, f"{self._header}\n{written.partition('{')[0]}"))
-        elif self._is_of_interest(node, state):
+        elif self.is_of_interest(node, state):
             self.run_function(node, state, ())
         return CLEAN
 
-    def _is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+        """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
         text = context + node.text()[:_MOST_TEXT]
@@ -561,7 +574,11 @@ class Tracing(Calls):
         self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
     ) -> Value:
         """What a function gives back for these arguments; those left out are what they say."""
+        own_place = place_of(node)
+        if own_place in self._running or len(self._running) >= _DEPTH or self.runs >= _MOST_RUNS:
+            return CLEAN
         self.runs += 1
+        self._running.append(own_place)
         inner = state.copy()
         shadowed, self._shadowed = self._shadowed, []
         own = set[str]()
@@ -570,7 +587,6 @@ class Tracing(Calls):
             before = dict(inner.values)
             self._bind(parameter, given, inner)
             own |= {name for name in inner.values if inner.values[name] is not before.get(name)}
-        self.depth += 1
         self._returned.append([])
         body = node.field("body")
         children = [body] if body is not None else node.named_children()
@@ -579,7 +595,7 @@ class Tracing(Calls):
             if body is not None or child.kind() not in {"block_parameters", "method_parameters"}:
                 last = self.evaluate(child, inner)
         results = self._returned.pop()
-        self.depth -= 1
+        self._running.pop()
         self._shadowed = shadowed
         kind = body.kind() if body is not None else ""
         if self.tables.implicit or kind not in self.tables.blocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 UNKNOWN, TAINTED = "\0", "\1"
 ALL = "all"
+_HOST = re.compile(r"(?i)(?:get)?(?:host|hostname|origin|authority)")
 _MOST_TAINTS = 6
 _MOST_STEPS = 12
 _MOST_TEXT = 2000
@@ -106,6 +108,17 @@ def either(values: Sequence[Value]) -> Value:
     return replace(joined, fields=one.fields, name="" if one.taints else one.name)
 
 
+def checked(values: Iterable[Value], classes: frozenset[str] = frozenset({ALL})) -> Cleared:
+    """What a check of values clears; one of a URL's host says where the URL leads."""
+    found: dict[str, frozenset[str]] = {}
+    for taint in (each for value in values for each in value.taints):
+        found[taint.key] = classes
+        url, _, part = taint.key.rpartition(".")
+        if _HOST.fullmatch(part):
+            found[url] = frozenset({"ssrf", "redirect"})
+    return found
+
+
 def merge(one: Cleared, other: Cleared) -> Cleared:
     """What both clear together."""
     return {key: one.get(key, frozenset()) | other.get(key, frozenset()) for key in {*one, *other}}
@@ -138,17 +151,33 @@ class State:
             return
         names = {name for state in alive for name in state.values}
         self.values = {
-            name: either([s.values[name] for s in alive if name in s.values]) for name in names
+            name: either([s.checked(s.values[name]) for s in alive if name in s.values])
+            if len(alive) > 1
+            else alive[0].values[name]
+            for name in names
         }
         cleared: Cleared = alive[0].cleared
         for state in alive[1:]:
             cleared = common(cleared, state.cleared)
         self.cleared = dict(cleared)
 
+    def checked(self, value: Value) -> Value:
+        """A value with what has been checked of it so far."""
+        if not self.cleared or not value.taints:
+            return value
+        taints = tuple(
+            replace(each, cleared=each.cleared | self._classes(each)) for each in value.taints
+        )
+        return replace(value, taints=taints)
+
+    def _classes(self, taint: Taint) -> frozenset[str]:
+        of_keys = (
+            classes
+            for key, classes in self.cleared.items()
+            if taint.key == key or taint.key.startswith(f"{key}.")
+        )
+        return frozenset().union(*of_keys)
+
     def clears(self, taint: Taint, code: str) -> bool:
         """Whether a taint is safe for a class."""
-        classes = set(taint.cleared)
-        for key, of_key in self.cleared.items():
-            if taint.key == key or taint.key.startswith(f"{key}."):
-                classes |= of_key
-        return code in classes or ALL in classes
+        return not {code, ALL}.isdisjoint(taint.cleared | self._classes(taint))
