@@ -29,7 +29,11 @@ def find_flows(
     """The flows of a program, of the classes whose codes are wanted (``*-flow-sql``)."""
     tables = load_flows(source.suffix)
     wanted = frozenset(code.partition(_CODE)[2] for code in codes if code.startswith(f"*-{_CODE}"))
-    if tables is None or not wanted or not tables.hint.search(source.text):
+    if (
+        tables is None
+        or not wanted
+        or not any(each.search(source.text) for each in (tables.hint, tables.commands))
+    ):
         return []
     found = Tracing(source, root, language, tables).run()
     return [
@@ -58,19 +62,19 @@ def _finding(language: str, source: Source, flow: Flow) -> RawFinding:
     )
 
 
-def without_repeated(
-    found: Iterable[RawFinding], flows: Iterable[RawFinding]
-) -> Iterator[RawFinding]:
-    """The findings of patterns that no flow proves: not of the same defect on one of its lines."""
-    proven: dict[int, list[str]] = {}
+def join(found: Iterable[RawFinding], flows: Iterable[RawFinding]) -> Iterator[RawFinding]:
+    """One finding for a defect: a proven flow before a pattern, and that before a parameter."""
+    proven = [flow for flow in flows if flow.from_request]
+    matched = [one for one in found if not any(_is_same(one, flow) for flow in proven)]
+    yield from (*proven, *matched)
     for flow in flows:
-        same = SAME_DEFECT[flow.code.partition(_CODE)[2]]
-        for line in {*range(flow.line, flow.end_line + 1), *(step.line for step in flow.steps)}:
-            proven.setdefault(line, []).append(same)
-    for finding in found:
-        lines = range(finding.line, finding.end_line + 1)
-        of_lines = [same for line in lines for same in proven.get(line, ())]
-        if not any(
-            finding.code.partition("-")[2].startswith(tuple(same.split())) for same in of_lines
-        ):
-            yield finding
+        if not flow.from_request and not any(_is_same(one, flow) for one in matched):
+            yield flow
+
+
+def _is_same(finding: RawFinding, flow: RawFinding) -> bool:
+    """Whether a pattern's finding is about the defect of a flow, on one of its lines."""
+    lines = {*range(flow.line, flow.end_line + 1), *(step.line for step in flow.steps)}
+    same = tuple(SAME_DEFECT[flow.code.partition(_CODE)[2]].split())
+    about = finding.code.partition("-")[2].startswith(same)
+    return about and not lines.isdisjoint(range(finding.line, finding.end_line + 1))

@@ -90,7 +90,7 @@ class Arguments(Struct):
         for value in self.values if by_name else ():
             named |= {key: each for key, each in value.fields.items() if not key.isdigit()}
         if sink.vector:
-            return [tainted(run, "") for run in [list(_run_by_shell(self.values))] if run]
+            return list(_run_by_shell(self.values))
         if not sink.args:
             return [*self.values, *self.named.values()]
         found: list[Value] = []
@@ -104,19 +104,19 @@ class Arguments(Struct):
         return found
 
 
-def _run_by_shell(values: Sequence[Value]) -> Iterator[Taint]:
+def _run_by_shell(values: Sequence[Value]) -> Iterator[Value]:
     """What a command line of a program and its arguments lets somebody choose."""
     options = [each for value in values for each in value.fields.items() if each[0] == "shell"]
     through_shell = any(value.text != "false" for _, value in options)
     flat = [part for value in values for part in _elements(value)]
     if not flat:
         return
-    yield from flat[0].taints
+    yield flat[0]
     scripts = _SHELL.fullmatch(flat[0].text)
     flags = [n for n, part in enumerate(flat) if n and _FLAG.match(part.text)]
     for number, part in enumerate(flat[1:], 1):
         if through_shell or (scripts and flags and number >= flags[0]):
-            yield from part.taints
+            yield part
 
 
 def _elements(value: Value) -> list[Value]:
@@ -345,6 +345,9 @@ class Calls(ABC):
             text = receiver.text if receiver.taints else UNKNOWN
             held = tainted((t for value in everything for t in value.taints), text)
             return replace(held, name=name)
+        if tables.lists.search(name):
+            fields = {str(number): value for number, value in enumerate(given.values)}
+            return replace(concat(given.values), fields=fields)
         if tables.passes.search(name):
             return replace(concat([v for v in everything if v.text or v.taints], "/"), name=name)
         return Value(name=name)

@@ -29,6 +29,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
     fills      calls that put a request into their argument
     clean      calls whose result, and members whose value, does no harm
     passes     calls whose result is made of their arguments; ``same``: that return a function
+    lists      calls that return their arguments as a list
     mutates    methods that add their arguments to their object
     stops      calls that do not return
     clears     calls whose result does no harm to some classes
@@ -136,6 +137,7 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     returned: tuple[Sink, ...] = ()
     commands: re.Pattern[str] = NOTHING
     own_programs: re.Pattern[str]
+    lists: re.Pattern[str] = NOTHING
 
 
 @cache

@@ -57,6 +57,7 @@ class Tracing(Calls):
         self.lookups = language.lookups
         self.values = {**language.values, **tables.values}
         self.call_parts = {**language.calls, **dict.fromkeys(tables.calls, "arguments")}
+        self.has_commands = tables.commands.search(source.text) is not None
         self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
         self._returned: list[list[Value]] = []
@@ -567,8 +568,9 @@ class Tracing(Calls):
         """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
-        text = context + node.text()[:_MOST_TEXT]
-        return any(each.search(text) for each in (self.tables.hint, self.tables.commands))
+        return self.has_commands or bool(
+            self.tables.hint.search(context + node.text()[:_MOST_TEXT])
+        )
 
     def run_function(
         self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
@@ -649,9 +651,7 @@ class Tracing(Calls):
         for kind, known in self.tables.types:
             if kind.search(written):
                 return Value(name=known)
-        if self.tables.sources.fullmatch(name) or not self.tables.commands.search(
-            self.source_text(node)
-        ):
+        if self.tables.sources.fullmatch(name) or not self.has_commands:
             return Value(name=name)
         step = (line_of(node), f"`{name}`")
         return Value(

@@ -25,7 +25,7 @@ from diffchecks.check_io import (
     check_files,
 )
 from diffchecks.file_patterns import file_names, matches
-from diffchecks.flows import find_flows, without_repeated
+from diffchecks.flows import find_flows, join
 from diffchecks.jobs import PatternsJob
 from diffchecks.patterns.configured_commands import (
     extract_configured_commands,
@@ -182,10 +182,7 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 
 
 def find_matches(
-    patterns: Iterable[Pattern],
-    source: Source,
-    language: PatternFile,
-    codes: Collection[str] = (),
+    patterns: Iterable[Pattern], source: Source, language: PatternFile, codes: Collection[str] = ()
 ) -> Iterator[RawFinding]:
     """Find matches of a language's patterns in a program, and flows of the wanted codes.
 
@@ -194,8 +191,7 @@ def find_matches(
     """
     grammar, root, unread = _parsed(source, language)
     flows = find_flows(source, root, language, codes)
-    yield from flows
-    yield from without_repeated(_matches(patterns, source, language, (grammar, root)), flows)
+    yield from join(_matches(patterns, source, language, (grammar, root)), flows)
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
