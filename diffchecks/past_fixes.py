@@ -43,6 +43,13 @@ _IDENTIFIERS = re.compile(
 )
 # The last is GitHub's message for the merge of an advisory's private fork.
 _LABELED = re.compile(r"(?i)^\W*(?:\w+\()?security\)?\W*[:\]!)]|^merge commit from fork\b")
+# A subject that is the defect itself: "XSS injection via a file's name".
+_NAMES_DEFECT = re.compile(
+    r"(?i)^\W*(?:[\w/.-]+:\s*|(?:a|possible|potential|stored|reflected|persistent|blind|dom)\W+)*"
+    r"(?:xss|csrf|ssrf|xxe|rce|sql|nosql|command|code|html|script|header|crlf|csv|ldap|template|path"
+    r"|directory|remote|arbitrary|cross[ -]site|open redirect|use[ -]after[ -]free|denial|redos)\b"
+    r".{0,60}\b(?:via|through|by|using|when|from)\b"
+)
 _REVERT = re.compile(r"(?i)^\W*(revert|reapply|reland)\b\W*")
 
 MAX_BODY = 1500  # characters
@@ -63,7 +70,9 @@ def classify_message(message: str) -> Statement | None:
     if _LABELED.search(subject) or find_identifiers(message[:MAX_MESSAGE]):
         return "security"
     if vocabulary("defect").search(subject) and (
-        vocabulary("mends").search(subject) or subject.startswith("Merge")
+        vocabulary("mends").search(subject)
+        or subject.startswith("Merge")
+        or _NAMES_DEFECT.search(subject)
     ):
         return "security"
     stricter = vocabulary("stricter").search(subject) is not None

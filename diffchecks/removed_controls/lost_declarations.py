@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -45,15 +45,42 @@ _SCOPES = frozenset(
      "singleton_method"]
 )  # fmt: skip
 _DECORATORS = frozenset(["annotation", "marker_annotation", "decorator", "attribute"])
-_CALLS = frozenset(["call", "call_expression", "member_call_expression", "method_invocation"])
+_CALLS = frozenset(
+    ["call", "call_expression", "invocation_expression", "member_call_expression",
+     "method_invocation", "scoped_call_expression"]
+)  # fmt: skip
+_ENTRIES = frozenset(
+    ["array_element_initializer", "assignment_expression", "pair", "property_element",
+     "variable_declarator"]
+)  # fmt: skip
 # Calls in a class's body that decide who may call its methods.
 _OF_CLASS = re.compile(
     r"(?:prepend_)?before_(?:action|filter)|protect_from_forgery|(?:load_and_)?authorize_resource"
-    r"|http_basic_authenticate_with"
+    r"|http_basic_authenticate_with|skip_(?:before_(?:action|filter)|authoriz\w+|load_and_\w+)"
+    r"|allow_unauthenticated_access"
+)
+# Calls on a route, or on what sets up many, that decide who may call it.
+_OF_ROUTE = re.compile(
+    r"Use(?:Authorization|Authentication|Antiforgery)|Require(?:Authorization|Role|Claim|HttpsMetadata)|AllowAnonymous|DisableAntiforgery|middleware"
+    r"|withoutMiddleware|can|authenticated|fullyAuthenticated|denyAll|hasRole|hasAnyRole"
+    r"|hasAuthority|hasAnyAuthority|permitAll"
+)
+# Of the name of a list, or an option, of what runs before a handler.
+_LISTS = re.compile(
+    r"(?i)\$?\w*(?:middlewares?|middlewareGroups|guards?|filters)"
+    r"|preHandler|preValidation|onRequest|beforeHandle|before|use"
+)
+_NO_GUARD = re.compile(r"(?i)rout(?:er|es|ing)|controller|handler\b|static|json\b")
+# Of a declaration that lets everybody in.
+_OPENS = re.compile(
+    r"^(?:\[|@)?(?:\w+\.)*(?:AllowAnonymous|PermitAll|IgnoreAntiforgeryToken|DisableAntiforgery|Public\b"
+    r"|allow_unauthenticated_access|withoutMiddleware)|^skip_(?!.*authenticity_token)"
+    r"|anyRequest\(\)\.permitAll"
 )
 # Calls that register the handler and the middleware of a route.
 _ROUTES = re.compile(
     r"get|post|put|patch|delete|all|use|Handle|HandleFunc|route|GET|POST|PUT|DELETE"
+    r"|any|match|resource|apiResource|Map(?:Get|Post|Put|Patch|Delete|Group|Hub|Controllers)?"
 )
 
 
@@ -121,8 +148,12 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
     head = Counter(one.key for file in files for one in file.head.found)
     came = [line for file in files for line in file.text.added_text.split("\n")]
     for file in files:
+        opened = [one for one in file.head.found if _opens(file, one, base, head)]
+        yield from (_finding(file, [one], opened=True) for one in opened)
         lost: dict[str, list[Declaration]] = {}
         for one in file.base.found:
+            if any(one.owner == other.owner for other in opened):
+                continue
             gone = file.removed_line(one) and head[one.key] < base[one.key]
             if gone and _protects(file, one):
                 words = frozenset(_WORDS.findall(one.text))
@@ -133,34 +164,60 @@ def find_lost_declarations(files: Sequence[DeclaringFile]) -> Iterator[RawFindin
             yield _finding(file, places)
 
 
+def _opens(file: DeclaringFile, one: Declaration, base: Counter[Any], head: Counter[Any]) -> bool:
+    """Whether a declaration that comes lets everybody into what was there before."""
+    came = not file.text.added.isdisjoint(range(one.line, one.end + 1))
+    known = one.owner in file.base.owners and head[one.key] > base[one.key]
+    return came and known and _OPENS.search(one.text) is not None
+
+
 def _protects(file: DeclaringFile, one: Declaration) -> bool:
     """Whether the owner of a removed declaration stays, and has no other protection instead."""
     of_class = one.owner.rpartition(".")[0] if one.kind == "setting" else ""
     if (of_class or one.owner) not in file.head.owners:
         return False
     siblings = [new for new in file.head.found if (new.kind, new.owner) == (one.kind, one.owner)]
-    came = [new for new in siblings if not file.text.added.isdisjoint(range(new.line, new.end + 1))]
+    known = {old.key for old in file.base.found}
+    came = [
+        new
+        for new in siblings
+        if new.key not in known
+        if not file.text.added.isdisjoint(range(new.line, new.end + 1))
+    ]
     if one.kind == "setting":
         stack = _STACK.fullmatch(one.owner.rpartition(".")[2])
         return not came and (not stack or _STACKED.search(one.text) is not None)
     if one.kind == "middleware":
         passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
-        if passed or vocabulary("access").search(file.head.owners[one.owner]):
+        was, now = (
+            set(vocabulary("access").findall(side.owners.get(one.owner, "")))
+            for side in (file.base, file.head)
+        )
+        if passed or now - was:
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
     return bool(
         vocabulary("access").search(written)
         and not vocabulary("no_access").search(written)
-        and not any(vocabulary("access").search(new.text) for new in came)
+        and not any(
+            vocabulary("access").search(new.text) and not vocabulary("no_access").search(new.text)
+            for new in came
+        )
     )
 
 
-def _finding(file: DeclaringFile, places: Sequence[Declaration]) -> RawFinding:
+def _finding(
+    file: DeclaringFile, places: Sequence[Declaration], *, opened: bool = False
+) -> RawFinding:
     """A finding at the first place that names the other places."""
     one = places[0]
+    owner = one.owner or "What this covers"
+    if opened:
+        says = f"{owner} can be reached by anybody: {shorten(one.text)}"
+        return RawFinding("access-control-removed", file.text.path, one.line, says, confidence=0.8)
     setting = one.kind == "setting"
     code = "hardening-removed" if setting else "access-control-removed"
-    says = "This is no longer set" if setting else f"{one.owner} can be reached without"
+    says = "This is no longer set" if setting else f"{owner} can be reached without"
     line = file.place(one)
     also = tell_other_lines({file.place(other) for other in places[1:]} - {line})
     return RawFinding(
@@ -229,6 +286,8 @@ def read_other(grammar: str, lines: Sequence[str], touched: Iterable[int]) -> De
             read.found.append(_written("decorator", scope, node))
         elif kind in _CALLS:
             _read_call(node, scope, read)
+        elif kind in _ENTRIES:
+            _read_list(node, scope, read)
         waiting += [(child, scope) for child in reversed(node.children()) if child.is_named()]
     return read
 
@@ -245,7 +304,55 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
         if passed:
             route = f"{name}({passed[0].text()})"
             read.owners[route] = read.owners.get(route, "") + node.text()
-            read.found += [_written("middleware", route, each) for each in passed[1:-1]]
+            guards = [
+                each
+                for one in passed[1:-1]
+                for each in (one.named_children() if "array" in one.kind() else [one])
+            ]
+            read.found += [_written("middleware", route, each) for each in guards]
+            if name == "use" and len(passed) == 1 and not _NO_GUARD.search(passed[0].text()):
+                read.found.append(_written("decorator", scope, passed[0]))
+    elif _OF_ROUTE.fullmatch(name) and target is not None:
+        _read_chained(node, target, scope, read)
+
+
+def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declarations) -> None:
+    """Record a call on a route, of which the first call of the chain tells."""
+    first, above = node, node
+    while above is not None:
+        if above.kind() in _CALLS:
+            first = above
+        inner = above.field("function") or above.field("object") or above.field("receiver")
+        above = inner or above.field("expression")
+    of = first.field("function") or first.field("name") or first.field("method")
+    arguments = first.field("arguments")
+    name = re.split(r"\W+", of.text())[-1] if of else ""
+    owner = scope.removesuffix(".__construct")
+    if first is not node and _ROUTES.fullmatch(name) and arguments:
+        passed = [child.text() for child in arguments.children() if child.is_named()]
+        owner = f"{name}({passed[0] if passed else ''})"
+        read.owners.setdefault(owner, "")
+    chain = re.split(r"(?<=\))\s*\.\s*", node.text())
+    tail = ".".join(chain[-2:]) if "permitAll" in chain[-1] else ""
+    span = node.range()
+    said = re.split(r"\.|->|::", target.text())[-1] + (node.field("arguments") or target).text()
+    text = " ".join((tail or said).split())
+    start = target.range().end.line if target.kind() != "name" else target.range().start.line
+    read.found.append(Declaration("decorator", owner, text, start + 1, span.end.line + 1))
+
+
+def _read_list(node: "SgNode", scope: str, read: Declarations) -> None:
+    """Record the entries of a list of what runs before handlers."""
+    children = node.named_children()
+    if len(children) > 1 and _LISTS.fullmatch(children[0].text().strip("\"'")):
+        waiting = [children[-1]]
+        while waiting:
+            entry = waiting.pop()
+            inner = entry.named_children()
+            if "array" in entry.kind() and inner:  # the last of an entry is its value
+                waiting += inner[-1:] if "element" in entry.kind() else inner
+            else:
+                read.found.append(_written("decorator", scope, entry))
 
 
 def _written(kind: str, owner: str, node: "SgNode") -> Declaration:

@@ -135,7 +135,7 @@ def _compare(
         sides: the lines of code of base and head.
     """
     added, removed = _code(fix.added), _code(fix.removed)
-    added, removed = added - removed, removed - added
+    added, removed = _without(added - removed, fix.removed), _without(removed - added, fix.added)
     base, head = sides
     there = {line for line in added if base[line]}
     lost = {line for line in there if head[line] < base[line] and not came[line]}
@@ -210,6 +210,12 @@ def _enough(undone: Undone, there: int, new: int) -> bool:
 def _code(lines: Iterable[str]) -> Counter[str]:
     """The distinctive lines of code, without white space."""
     return Counter(_key(line) for line in lines if _tells(line))
+
+
+def _without(lines: Counter[str], others: Iterable[str]) -> Counter[str]:
+    """Lines that are not parts of other ones, which were only laid out differently."""
+    text = "".join(strip_whitespace(line) for line in others).replace("'", '"')
+    return Counter({line: count for line, count in lines.items() if line not in text})
 
 
 def _key(line: str) -> str:

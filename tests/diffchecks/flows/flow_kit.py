@@ -73,3 +73,10 @@ def _of_sink(
 
 def _end(data: Mapping[str, Any]) -> str:
     return "\n    " if data["suffix"] in {".rb", ".go"} else " "
+
+
+OTHERS: list[tuple[str, list[str], str]] = [
+    (row["suffix"], row["codes"], row["text"])
+    for row in parse_yaml((Path(__file__).parent / "traits.yaml").read_bytes())
+]
+"""Programs of one trait each: suffix, the classes of their flows, and text."""

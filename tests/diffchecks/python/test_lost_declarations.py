@@ -94,6 +94,53 @@ LOST = [
         "router.post('/act', act);\nrouter.get('/', show);\n",
     ),
     (
+        ACCESS,
+        "A.cs",
+        "class A : B {\n  [ValidateAntiForgeryToken]\n  [HttpPost]\n  public void F() { G(); }\n}\n",
+        "class A : B {\n  [HttpPost]\n  public void F() { G(); }\n}\n",
+    ),
+    (
+        ACCESS,
+        "A.cs",
+        'app.MapDelete("/x", (int id) => act(id)).RequireAuthorization();\napp.Run();\n',
+        'app.MapDelete("/x", (int id) => act(id));\napp.Run();\n',
+    ),
+    (
+        ACCESS,
+        "web.php",
+        "<?php\nRoute::delete('/x', [A::class, 'f'])\n  ->name('x')\n  ->middleware(['auth', 'a']);\n",
+        "<?php\nRoute::delete('/x', [A::class, 'f'])\n  ->name('x');\n",
+    ),
+    (
+        ACCESS,
+        "web.php",
+        "<?php\nRoute::middleware(['auth'])->group(function () {\n  Route::get('/x', 'a');\n});\n",
+        "<?php\nRoute::group([], function () {\n  Route::get('/x', 'a');\n});\n",
+    ),
+    (
+        ACCESS,
+        "A.php",
+        "<?php\nclass A extends B {\n  function __construct() {\n    $this->middleware('auth');\n  }\n"
+        "  function f() { g(); }\n}\n",
+        "<?php\nclass A extends B {\n  function f() { g(); }\n}\n",
+    ),
+    (
+        ACCESS,
+        "Kernel.php",
+        "<?php\nclass Kernel {\n  protected $middlewareGroups = ['web' => [\n    A::class,\n"
+        "    VerifyCsrfToken::class,\n  ]];\n}\n",
+        "<?php\nclass Kernel {\n  protected $middlewareGroups = ['web' => [\n    A::class,\n  ]];\n}\n",
+    ),
+    (ACCESS, "a.js", "app.use(requireAuth);\napp.use(routes);\n", "app.use(routes);\n"),
+    (ACCESS, "a.js", "r.get('/x', [auth, admin], f);\n", "r.get('/x', [admin], f);\n"),
+    (ACCESS, "a.js", "r.get('/x', { preHandler: auth }, f);\n", "r.get('/x', {}, f);\n"),
+    (
+        ACCESS,
+        "A.java",
+        'class A {\n  void f(H h) {\n    h.matchers("/admin").hasRole("ADMIN").any();\n  }\n}\n',
+        'class A {\n  void f(H h) {\n    h.matchers("/admin").permitAll().any();\n  }\n}\n',
+    ),
+    (
         HARDENING,
         "settings.py",
         "MIDDLEWARE = [\n    'django.middleware.csrf.CsrfViewMiddleware',\n    'app.Timer',\n]\n",
@@ -108,7 +155,54 @@ def test_a_removed_declaration(codes: Codes, code: str, path: str, was: str, now
     assert codes(check, {path: now}, {path: was}) == []
 
 
+OPENED = [
+    (
+        "A.cs",
+        "class A {\n  void F() { G(); }\n}\n",
+        "class A {\n  [AllowAnonymous]\n  void F() { G(); }\n}\n",
+    ),
+    (
+        "A.java",
+        'class A {\n  @RolesAllowed("a")\n  void f() { g(); }\n}\n',
+        "class A {\n  @PermitAll\n  void f() { g(); }\n}\n",
+    ),
+    (
+        "S.java",
+        "class S {\n  void f(H h) { h.anyRequest().authenticated(); }\n}\n",
+        "class S {\n  void f(H h) { h.anyRequest().permitAll(); }\n}\n",
+    ),
+    (
+        "a.rb",
+        "class A < B\n  def f\n    1\n  end\nend\n",
+        "class A < B\n  skip_before_action :authenticate_user!\n  def f\n    1\n  end\nend\n",
+    ),
+]
+
+
+@pytest.mark.attack("code that lets everybody in")
+@pytest.mark.parametrize(("path", "was", "now"), OPENED)
+def test_a_declaration_that_lets_everybody_into_what_was_there_before(
+    compare: Compare, path: str, was: str, now: str
+) -> None:
+    (finding,) = compare(check, {path: was}, {path: now}).findings
+    assert finding.code == ACCESS
+    assert "can be reached by anybody" in finding.message
+    new = compare(check, {}, {path: now})
+    assert not new.findings
+
+
 KEPT = [
+    (
+        "A.cs",
+        "class A {\n  void F() { G(); }\n}\n",
+        "class A {\n  void F() { G(); }\n  [AllowAnonymous]\n  void Login() { G(); }\n}\n",
+    ),
+    ("a.js", "app.use(adminRouter);\napp.use(x);\n", "app.use(x);\n"),
+    (
+        "web.php",
+        "<?php\nRoute::get('/x', 'a')->middleware('auth');\n",
+        "<?php\nRoute::middleware('auth')->group(function () {\n  Route::get('/x', 'a');\n});\n",
+    ),
     # a decorator that checks the shape of a request, whatever it is about
     (
         "app.py",

@@ -179,3 +179,17 @@ def test_one_commit_reverted_in_several_files_is_one_finding(compare: Compare) -
     replies = compare(check, dict.fromkeys(names, SAFE), dict.fromkeys(names, OPEN), fixes=fixes)
     (finding,) = [one for one in replies.findings if one.code == "fix-reverted"]
     assert finding.detail.endswith("also at b.py:2, c.py:2")
+
+
+def test_a_fix_that_only_laid_other_lines_out_differently_is_what_it_added(found):
+    was = "    return Bad(f'Invalid: {error}.')"
+    now = [
+        "    return Bad(",
+        "        f'Invalid: {error}.',",
+        "        kind='text/plain',",
+        "    )",
+    ]
+    fix = PastFix(**{**to_builtins(FIX), "added": tuple(now), "removed": (was,)})
+    base = "\n".join(["def view(error):", *now, ""])
+    assert found(base, base.replace("        kind='text/plain',\n", ""), fix)
+    assert not found(base, base.replace("        f'Invalid", "        f'Wrong"), fix)
