@@ -7,7 +7,7 @@ each under ``data/flows``; ``flow_tables.py`` has their schema.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from diffchecks.check_io import FlowStep, RawFinding, Source
@@ -25,8 +25,12 @@ _CODE = "flow-"
 
 def find_flows(
     source: Source, root: SgNode, language: PatternFile, codes: Collection[str]
-) -> list[RawFinding]:
-    """The flows of a program, of the classes whose codes are wanted (``*-flow-sql``)."""
+) -> tuple[list[RawFinding], frozenset[tuple[int, str]]]:
+    """The flows of a program, and the lines and classes of calls that are seen to be safe.
+
+    Args:
+        codes: those of the wanted classes, such as ``*-flow-sql``.
+    """
     tables = load_flows(source.suffix)
     wanted = frozenset(code.partition(_CODE)[2] for code in codes if code.startswith(f"*-{_CODE}"))
     if (
@@ -34,14 +38,17 @@ def find_flows(
         or not wanted
         or not any(each.search(source.text) for each in (tables.hint, tables.commands))
     ):
-        return []
-    found = Tracing(source, root, language, tables).run()
-    return [
+        return [], frozenset()
+    tracing = Tracing(source, root, language, tables)
+    found = tracing.run()
+    flows = [
         _finding(tables.name, source, flow)
         for flow in found
         if flow.code in wanted
         if not (flow.taint.parameter and tables.own_programs.search(source.path))
     ]
+    hit = {(line, flow.code) for flow in found for line in range(flow.line, flow.end_line + 1)}
+    return flows, frozenset(tracing.safe - tracing.doubtful - hit)
 
 
 def _finding(language: str, source: Source, flow: Flow) -> RawFinding:
@@ -62,19 +69,33 @@ def _finding(language: str, source: Source, flow: Flow) -> RawFinding:
     )
 
 
-def join(found: Iterable[RawFinding], flows: Iterable[RawFinding]) -> Iterator[RawFinding]:
-    """One finding for a defect: a proven flow before a pattern, and that before a parameter."""
+def join(
+    found: Iterable[RawFinding], flows: Sequence[RawFinding], safe: Collection[tuple[int, str]]
+) -> Iterator[RawFinding]:
+    """One finding for a defect: a proven flow before a pattern, and that before a parameter.
+
+    A pattern's finding does not count where the call is seen to be safe.
+    """
     proven = [flow for flow in flows if flow.from_request]
-    matched = [one for one in found if not any(_is_same(one, flow) for flow in proven)]
+    matched = [
+        one
+        for one in found
+        if not any(_is_same(one, flow) for flow in proven)
+        if not any(one.line == line and _is_about(one, code) for line, code in safe)
+    ]
     yield from (*proven, *matched)
     for flow in flows:
         if not flow.from_request and not any(_is_same(one, flow) for one in matched):
             yield flow
 
 
+def _is_about(finding: RawFinding, code: str) -> bool:
+    """Whether a pattern's finding is of a class."""
+    return finding.code.partition("-")[2].startswith(tuple(SAME_DEFECT[code].split()))
+
+
 def _is_same(finding: RawFinding, flow: RawFinding) -> bool:
     """Whether a pattern's finding is about the defect of a flow, on one of its lines."""
     lines = {*range(flow.line, flow.end_line + 1), *(step.line for step in flow.steps)}
-    same = tuple(SAME_DEFECT[flow.code.partition(_CODE)[2]].split())
-    about = finding.code.partition("-")[2].startswith(same)
+    about = _is_about(finding, flow.code.partition(_CODE)[2])
     return about and not lines.isdisjoint(range(finding.line, finding.end_line + 1))

@@ -22,6 +22,7 @@ from diffchecks.flows.values import (
     Taint,
     Value,
     concat,
+    harmless,
     checked,
     either,
     merge,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 50  # characters of a source in a message
 _SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
+_LOOKUP = re.compile(r"\.(?:get|fetch|getOrDefault|GetValueOrDefault)\(\)$")
 _WORDS = re.compile(r"[\w\\:]+")
 _FORMATS = re.compile(r"(?:[sS]?printf|[fF]ormat|formatted|vsprintf)\(\)$")
 _PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
@@ -129,6 +131,8 @@ class Calls(ABC):
 
     def __init__(self, source: Source, root: SgNode, tables: FlowTables) -> None:
         self.program, self.root, self.tables = source, root, tables
+        self.safe, self.doubtful = set[tuple[int, str]](), set[tuple[int, str]]()
+        self.invoked = 0
         self.flows: dict[tuple[int, int, str], Flow] = {}
         self.functions: dict[str, list[SgNode]] = {}
         self.classes: set[str] = set()
@@ -240,38 +244,47 @@ class Calls(ABC):
         *,
         bare: object,
     ) -> None:
-        if bare or name.startswith("~"):
-            return
+        called = name.lstrip("~")
         for sink in self.tables.sinks:
-            if not sink.sets and sink.call.search(name):
-                first = given.values[0].name if given.values else ""
-                if not sink.of.search(first) or sink.unless.search(self.text_around(node)):
-                    continue
-                for value in given.chosen(sink, receiver):
+            if sink.sets or not sink.call.search(called):
+                continue
+            if bare or name != called:  # a function of the program with the same name
+                self.safe.add((line_of(node), sink.code))
+                continue
+            first = given.values[0].name if given.values else ""
+            harmless_use = sink.unless.search(node.text()) or sink.around.search(
+                self.text_around(node)
+            )
+            for value in given.chosen(sink, receiver) if sink.of.search(first) else ():
+                if not harmless_use:
                     self.check_value(node, sink, value, state, name)
 
     def check_value(
         self, node: SgNode, sink: Sink, value: Value, state: State, called: str
     ) -> None:
         """Report what is not safe of a value that a dangerous call gets."""
-        before = value.text.partition(TAINTED)[0]
-        if not value.taints or not sink.says.search(value.text) or sink.fixed.search(before):
+        if not sink.says.search(value.text):
             return
-        span = node.range()
-        for taint in value.taints:
+        before, span = value.text.partition(TAINTED)[0], node.range()
+        fixed = bool(value.taints) and sink.fixed.search(before) is not None
+        dangers = [each for each in value.taints if not (fixed or state.clears(each, sink.code))]
+        known = fixed or (value.text and UNKNOWN not in value.text)
+        lines = {*range(span.start.line + 1, span.end.line + 2)}
+        lines |= {line for taint in value.taints for line, _ in taint.steps}
+        safe = known and not dangers and not self.invoked
+        (self.safe if safe else self.doubtful).update((line, sink.code) for line in lines)
+        for taint in dangers:
             code = sink.code
             if taint.parameter:
                 if code != "command" or not value.text.replace(TAINTED, "").strip(UNKNOWN):
                     continue
                 code = "command-parameter"
-            if not state.clears(taint, sink.code):
-                place = (span.start.line + 1, span.end.line + 1, span.start.column + 1)
-                shown = f"`{called.removesuffix('()').lstrip('.')}`"
-                flow = Flow(code, *place, shown, taint)
-                key = (place[0], place[2], sink.code)
-                known = self.flows.get(key)
-                if known is None or (known.taint.parameter and not taint.parameter):
-                    self.flows[key] = flow
+            place = (span.start.line + 1, span.end.line + 1, span.start.column + 1)
+            flow = Flow(code, *place, f"`{called.removesuffix('()').lstrip('.')}`", taint)
+            key = (place[0], place[2], sink.code)
+            other = self.flows.get(key)
+            if other is None or (other.taint.parameter and not taint.parameter):
+                self.flows[key] = flow
 
     # --- what comes back -------------------------------------------------------------------------
 
@@ -317,8 +330,9 @@ class Calls(ABC):
         tables = self.tables
         of_object = [receiver] if receiver.taints else []
         everything = [*of_object, *given.values, *given.named.values()]
-        if tables.clean.search(name):
-            return CLEAN
+        if tables.clean.search(name) or (_LOOKUP.search(name) and not receiver.taints):
+            if not tables.sources.fullmatch(name):
+                return replace(harmless(everything), name=name)
         if name == "require()" and given.values:
             return Value(
                 name=re.split(r"[/\\:]", given.values[0].text.removesuffix("/promises"))[-1]
@@ -326,7 +340,7 @@ class Calls(ABC):
         for each in tables.clears:
             if each.call.search(name):
                 made = concat(everything)
-                return CLEAN if ALL in each.classes else made.safe_for(each.classes)
+                return made.safe_for(each.classes)
         if local:
             results = [self._invoke(node, one, given.values, state) for one in local[:1]]
             return results[0] if len(local) == 1 else CLEAN
@@ -374,16 +388,18 @@ class Calls(ABC):
         if key not in self._results:
             nested = self.is_nested(function)
             base = State((state if nested else self.module).values, state.cleared)
+            self.invoked += 1
             self._results[key] = self.run_function(function, base, passed)
+            self.invoked -= 1
         return self._results[key]
 
     def source(self, node: SgNode, name: str) -> Value:
         """A value that comes with a request."""
         part = self.argument_part(node)
-        if self.tables.validated.search(node.text()):
-            return CLEAN
         key = name + (part.text() if part is not None else "")
-        return replace(tainted([Taint(key, ((line_of(node), shorten(node)),))]), name=name)
+        found = tainted([Taint(key, ((line_of(node), shorten(node)),))])
+        checked_at_once = self.tables.validated.search(node.text())
+        return replace(harmless([found]) if checked_at_once else found, name=name)
 
     def _fill(self, node: SgNode, given: Arguments, receiver: Value, state: State) -> None:
         """A call that writes a request into its arguments."""

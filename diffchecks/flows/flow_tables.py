@@ -53,7 +53,7 @@ SAME_DEFECT: Mapping[str, str] = {
     "command-parameter": "shell command",
     "code": "eval new-function timer-text code-request script call-request send-request",
     "path": "path-request include-request",
-    "ssrf": "fetch-request",
+    "ssrf": "fetch-request path-request",
     "xss": "response html template-text",
     "template": "template-request",
     "deserialization": "deserialize unsafe-deserializer",
@@ -71,7 +71,8 @@ class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         vector: the arguments are a program and its arguments, unless there is only one.
         says: must match in the text of the value, where a tainted part is ``\\x01``.
         fixed: a beginning of the text, before any tainted part, that makes it safe.
-        unless: an expression in the text of the call, or of the file's function, that does.
+        unless, around: an expression in the text of the call, or of the function around it, that
+            does.
         of: must match in the name of the first argument.
     """
 
@@ -82,6 +83,7 @@ class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     says: re.Pattern[str] = re.compile("")
     fixed: re.Pattern[str] = NOTHING
     unless: re.Pattern[str] = NOTHING
+    around: re.Pattern[str] = NOTHING
     of: re.Pattern[str] = re.compile("")
     sets: bool = False
 

@@ -22,6 +22,7 @@ from diffchecks.flows.values import (
     concat,
     checked,
     either,
+    harmless,
     merge,
     tainted,
 )
@@ -147,6 +148,8 @@ class Tracing(Calls):
             return Value(passed=value.failed, failed=value.passed)
         named = [child for child in children if child.is_named()]
         values = [self.evaluate(child, state) for child in named]
+        if children and children[0].text() in {"+", "-", "~"}:
+            return harmless(values)
         unsigned = children and children[0].text() in {"&", "*", "@", "("}
         return values[0] if len(values) == 1 and (len(children) == 1 or unsigned) else CLEAN
 
@@ -190,6 +193,8 @@ class Tracing(Calls):
             text = unquote(named.text().strip("[]")).lstrip(":")
             found = self._field(value, text, node, index=True)
         listed = checked([index]) if not value.taints else {}
+        if index.taints and not value.taints:
+            found = replace(harmless([index]), name=found.name)
         return replace(found, passed=merge(found.passed, listed))
 
     def _field(self, value: Value, name: str, node: SgNode, *, index: bool = False) -> Value:
@@ -202,7 +207,7 @@ class Tracing(Calls):
             return self.source(node, full)
         if value.taints:
             if self.tables.clean.search(full) or (value.fields and not index):
-                return CLEAN
+                return harmless([value])
             taints = [replace(each, key=f"{each.key}.{name}") for each in value.taints]
             return replace(tainted(taints), name=full)
         return Value(name=full)
@@ -268,7 +273,7 @@ class Tracing(Calls):
         values = [self.evaluate(part, state) for part in chosen]
         cast = re.search("cast|conversion", node.kind())
         if cast and named and _NUMBER.fullmatch(named[0].text()):
-            return CLEAN
+            return harmless(values)
         return either(values) if values else CLEAN
 
     def _binary(self, node: SgNode, state: State) -> Value:

@@ -90,6 +90,13 @@ def tainted(taints: Iterable[Taint], text: str = TAINTED) -> Value:
     return Value(text=text, taints=tuple(once.values())[:_MOST_TAINTS])
 
 
+def harmless(values: Iterable[Value]) -> Value:
+    """What is made of values and does no harm."""
+    everywhere = frozenset({ALL})
+    taints = [replace(each, cleared=everywhere) for value in values for each in value.taints]
+    return tainted(taints) if taints else CLEAN
+
+
 def concat(values: Sequence[Value], between: str = "") -> Value:
     """Text put together from values."""
     text = between.join(value.text for value in values)[:_MOST_TEXT]

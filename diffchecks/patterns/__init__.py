@@ -191,7 +191,7 @@ def find_matches(
     """
     grammar, root, unread = _parsed(source, language)
     flows = find_flows(source, root, language, codes)
-    yield from join(_matches(patterns, source, language, (grammar, root)), flows)
+    yield from join(_matches(patterns, source, language, (grammar, root)), *flows)
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
