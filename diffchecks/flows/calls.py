@@ -255,8 +255,12 @@ class Calls(ABC):
             harmless_use = sink.unless.search(node.text()) or sink.around.search(
                 self.text_around(node)
             )
-            for value in given.chosen(sink, receiver) if sink.of.search(first) else ():
-                if not harmless_use:
+            if harmless_use or not sink.of.search(first):
+                continue
+            chosen = given.chosen(sink, receiver)
+            for number, value in enumerate(chosen):
+                handle = number == 0 and len(chosen) > 1 and not sink.vector  # a connection
+                if value.taints or not (handle or value.name.startswith("new ")):
                     self.check_value(node, sink, value, state, name)
 
     def check_value(

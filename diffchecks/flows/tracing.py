@@ -150,7 +150,7 @@ class Tracing(Calls):
         values = [self.evaluate(child, state) for child in named]
         if children and children[0].text() in {"+", "-", "~"}:
             return harmless(values)
-        unsigned = children and children[0].text() in {"&", "*", "@", "("}
+        unsigned = children and children[0].text() in {"&", "*", "@", "(", "["}
         return values[0] if len(values) == 1 and (len(children) == 1 or unsigned) else CLEAN
 
     # --- values ------------------------------------------------------------------------------------
