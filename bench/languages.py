@@ -4,7 +4,8 @@
 
 The pairs of the tests' tables, each a file with a defect and a twin that does the same without it:
 all files with a defect are one change, all twins are another, and each is reviewed whole. A defect
-is found when its file has a finding. A false alarm is a finding of security in a twin, or one of a
+is found when its file has a finding. A second table follows request data: of each class and
+language, what is found directly, behind an alias and in a wrapper. A false alarm is a finding of security in a twin, or one of a
 rule that its defect has. ``bench/web_applications.py`` measures Python's data flow.
 """
 
@@ -22,6 +23,7 @@ from msgspec import Struct
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
 from tests.diffchecks import sql_samples, test_dependencies
+from tests.diffchecks.flows import flow_kit
 from tests.diffchecks.infrastructure import infrastructure_kit
 from tests.diffchecks.patterns import test_samples
 from tests.diffchecks.templates import test_templates
@@ -102,6 +104,32 @@ def false_alarms(defect: set[str], twin: set[str]) -> set[str]:
     return {rule for rule in twin - MEANT if rule.startswith("security.") or rule in defect}
 
 
+def flow_table(folder: Path) -> None:
+    """Print, by class and language, how many flows are found, how severely, and false alarms."""
+    programs = list(flow_kit.programs())
+    files = {f"{number}{one.suffix}": one.text for number, one in enumerate(programs)}
+    roots = change(folder, {}, files).path
+    severities: dict[int, set[str]] = defaultdict(set)
+    for finding in run_review(options(roots), ignore_event).findings:
+        number = finding.path.partition(".")[0]
+        if finding.path in files and finding.rule.startswith("security."):
+            severities[int(number)].add(finding.severity)
+    rows: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, one in enumerate(programs):
+        rows[one.code, one.language][one.kind].append(number)
+    print(f"\n{'':30} direct alias wrapper  severity   safe twins flagged")
+    for (code, language), kinds in sorted(rows.items()):
+        shares = [
+            sum(n in severities for n in kinds[kind]) / len(kinds[kind]) for kind in flow_kit.KINDS
+        ]
+        levels = {level for kind in flow_kit.KINDS for n in kinds[kind] for level in severities[n]}
+        false = sum(bool(severities[n]) for n in kinds["safe"])
+        shown = " ".join(f"{share:6.0%}" for share in shares)
+        print(
+            f"{code:16} {language:12} {shown}  {'/'.join(sorted(levels)):10} {false:3} of {len(kinds['safe'])}"
+        )
+
+
 def main() -> None:
     """Print a row for each language."""
     parser = argparse.ArgumentParser()
@@ -110,6 +138,7 @@ def main() -> None:
     pairs = list(planted())
     with tempfile.TemporaryDirectory() as folder:
         bad, good = (review(Path(folder) / side, pairs, side) for side in ("bad", "good"))
+        flow_table(Path(folder) / "flows")
     false = {
         n: rules for n, twin in good.items() if (rules := false_alarms(bad.get(n, set()), twin))
     }

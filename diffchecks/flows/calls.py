@@ -21,10 +21,10 @@ from diffchecks.flows.values import (
     State,
     Taint,
     Value,
-    concat,
-    harmless,
     checked,
+    concat,
     either,
+    harmless,
     merge,
     tainted,
 )
@@ -76,6 +76,11 @@ def shorten(node: SgNode) -> str:
 def unquote(text: str) -> str:
     """What a literal says, or its source."""
     return text[1:-1] if len(text) > 1 and text[0] in "\"'`" and text[-1] == text[0] else text
+
+
+def module_name(text: str) -> str:
+    """The last part of what names a module."""
+    return re.split(r"[/\\:]", text.removesuffix("/promises"))[-1]
 
 
 class Arguments(Struct):
@@ -332,43 +337,45 @@ class Calls(ABC):
         state: State,
     ) -> Value:
         tables = self.tables
-        of_object = [receiver] if receiver.taints else []
-        everything = [*of_object, *given.values, *given.named.values()]
-        if tables.clean.search(name) or (_LOOKUP.search(name) and not receiver.taints):
-            if not tables.sources.fullmatch(name):
-                return replace(harmless(everything), name=name)
-        if name == "require()" and given.values:
-            return Value(
-                name=re.split(r"[/\\:]", given.values[0].text.removesuffix("/promises"))[-1]
-            )
+        is_source = tables.sources.fullmatch(name) is not None
+        every = [receiver] if receiver.taints else []
+        every += [*given.values, *given.named.values()]
+        looked_up = _LOOKUP.search(name) and not receiver.taints
+        if not is_source and (looked_up or tables.clean.search(name)):
+            return replace(harmless(every), name=name)
         for each in tables.clears:
             if each.call.search(name):
-                made = concat(everything)
-                return made.safe_for(each.classes)
+                return concat(every).safe_for(each.classes)
         if local:
-            results = [self._invoke(node, one, given.values, state) for one in local[:1]]
-            return results[0] if len(local) == 1 else CLEAN
-        if tables.sources.fullmatch(name):
+            value = self._invoke(node, local[0], given.values, state)
+            return value if len(local) == 1 else CLEAN
+        if is_source:
             return self.source(node, name)
         if tables.fills.search(name):
             self._fill(node, given, receiver, state)
-        if tables.same.search(name) and given.values:
-            return given.values[0]
-        method = name.rpartition(".")[2]
-        if tables.mutates.search(method) and any(value.taints for value in given.values):
+        if tables.mutates.search(name.rpartition(".")[2]) and any(v.taints for v in given.values):
             self._add(node, receiver, given.values, state)
+        return self._made(name, receiver, given, every)
+
+    def _made(self, name: str, receiver: Value, given: Arguments, every: Sequence[Value]) -> Value:
+        """What a function outside the file makes of its object and arguments."""
+        tables = self.tables
+        if given.values and (name == "require()" or tables.same.search(name)):
+            first = given.values[0]
+            return first if name != "require()" else Value(name=module_name(first.text))
         if _FORMATS.search(name):
-            return replace(self._formatted(receiver, given.values), name=name)
-        if receiver.taints or tables.mutates.search(method):
+            return replace(self.formatted(receiver, given.values), name=name)
+        if receiver.taints or tables.mutates.search(name.rpartition(".")[2]):
             text = receiver.text if receiver.taints else UNKNOWN
-            held = tainted((t for value in everything for t in value.taints), text)
-            return replace(held, name=name)
+            return replace(tainted((t for v in every for t in v.taints), text), name=name)
         if tables.lists.search(name):
             fields = {str(number): value for number, value in enumerate(given.values)}
             return replace(concat(given.values), fields=fields)
-        if tables.passes.search(name):
-            return replace(concat([v for v in everything if v.text or v.taints], "/"), name=name)
-        return Value(name=name)
+        return (
+            replace(concat(every, "/"), name=name)
+            if tables.passes.search(name)
+            else Value(name=name)
+        )
 
     def _invoke(
         self, node: SgNode, function: SgNode, values: Sequence[Value], state: State
@@ -428,7 +435,7 @@ class Calls(ABC):
             old = state.values[owner.text()]
             state.values[owner.text()] = replace(concat([old, *values]), name=old.name)
 
-    def _formatted(self, receiver: Value, values: Sequence[Value]) -> Value:
+    def formatted(self, receiver: Value, values: Sequence[Value]) -> Value:
         """Text with values in the places of a format."""
         parts = [receiver, *values] if "%" in receiver.text or "{" in receiver.text else [*values]
         at = next((n for n, value in enumerate(parts) if _PLACE.search(value.text)), None)

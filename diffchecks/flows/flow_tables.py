@@ -44,7 +44,7 @@ from functools import cache
 from msgspec import Struct, convert
 
 from diffchecks import DATA
-from diffchecks.data_files import parse_yaml, read_yaml
+from diffchecks.data_files import parse_yaml
 
 NOTHING = re.compile("(?!)")
 SAME_DEFECT: Mapping[str, str] = {

@@ -37,7 +37,6 @@ def _of_sink(
     data: Mapping[str, Any], frame: Mapping[str, str], sink: str, code: str, *, first: bool
 ) -> Iterator[tuple[str, str]]:
     sigil = "$" if data["suffix"] == ".php" else ""
-    bind = f"{sigil}w = SOURCE" if data["suffix"] == ".rb" else f"{sigil}w = SOURCE;"
 
     def do(value: str) -> str:
         return sink.replace("@", value).replace("$W", value)
@@ -61,14 +60,13 @@ def _of_sink(
     yield "alias", made(f"{frame['alias']}{_end(data)}{do(name)}")
     wrapper = data["wrapper"].replace("DO", do(name))
     yield "wrapper", made(data["call"], wrapper)
-    for value in data["safe"]:
-        if bare(value):
-            yield "safe", made(do(value))
-    for check in data["allowed"]:
-        yield "safe", made(f"{frame['alias']}{_end(data)}{check}{_end(data)}{do(name)}")
-    yield "safe", made(data["shadow"].replace("DO", do(name)))
-    for twin in data["twins"][code] if first else ():
-        yield "safe", made(twin.replace("@", "SOURCE"))
+    bodies = [do(value) for value in data["safe"] if bare(value)]
+    end = _end(data)
+    bodies += [f"{frame['alias']}{end}{check}{end}{do(name)}" for check in data["allowed"]]
+    bodies.append(data["shadow"].replace("DO", do(name)))
+    bodies += [twin.replace("@", "SOURCE") for twin in (data["twins"][code] if first else ())]
+    for body in bodies:
+        yield "safe", made(body)
 
 
 def _end(data: Mapping[str, Any]) -> str:

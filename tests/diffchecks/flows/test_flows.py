@@ -19,6 +19,7 @@ GRAVE = {
     "code",
     "deserialization",
 }  # critical in Python; others are high or medium
+NO_TWIN = "unsafe-deserializer"  # says what a class can do, whatever it is given
 RULES = shipped_rules()
 
 
@@ -47,7 +48,8 @@ def test_a_flow_has_one_finding_of_pythons_severity_and_a_safe_program_none(
     for number, program in enumerate(given):
         flows = [one for one in of_programs.get(number, []) if "-flow-" in one.code]
         if program.kind == "safe":
-            assert not [one for one in flows if one.from_request], program.text
+            alarms = [one.code for one in of_programs.get(number, []) if NO_TWIN not in one.code]
+            assert not alarms, program.text
             continue
         same = [one for one in flows if one.code.endswith(f"-flow-{program.code}")]
         hits[program.kind] += bool(same)
@@ -80,7 +82,7 @@ def test_the_message_tells_the_way_from_the_source_to_the_call(tmp_path: Path) -
         "Request data reaches a command line: `a.query` (line 4) → `q` (line 4) → `run` (line 5)"
         " → `c` (line 2) → `child_process.exec` (line 2)"
     )
-    assert [(step.line, step.text) for step in one.steps][0] == (4, "`a.query`")
+    assert next((step.line, step.text) for step in one.steps) == (4, "`a.query`")
 
 
 def test_a_command_of_a_parameter_is_found_behind_other_names(tmp_path: Path) -> None:

@@ -138,6 +138,9 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
     [
         ("Fix path traversal in uploads", "security"),
         ("Use the other parser\n\nThis is CVE-2021-12345.", "security"),
+        ("XSS injection via a file's name", "security"),
+        ("Fix use-after-free in drop", "security"),
+        ("Injection of values via the constructor", None),
         ("Merge pull request from GHSA-2345-6789-cfgh", "security"),
         ("Merge commit from fork", "security"),
         ("fix(security): look at links", "security"),

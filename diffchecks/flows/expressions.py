@@ -1,0 +1,345 @@
+"""Expressions, and names that get values."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from diffchecks.flows.calls import Calls, line_of, place_of, shorten, unquote
+from diffchecks.flows.values import (
+    CLEAN,
+    UNKNOWN,
+    State,
+    Value,
+    checked,
+    common,
+    concat,
+    either,
+    harmless,
+    merge,
+    tainted,
+)
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+    from diffchecks.patterns.pattern_loading import Part, PatternFile
+
+_EQUAL, _UNEQUAL = {"==", "===", "is"}, {"!=", "!==", "is not", "<>"}
+_NUMBER = re.compile(
+    r"\(?(?:u?int\d*|integer|u?long|u?short|byte|float\d*|double|decimal|bool(?:ean)?|Integer|Long"
+    r"|Guid|UUID)\)?"
+)
+_MISSING = re.compile(r"-1|0|false|null|nil|undefined|None")
+_NOT_FOUND = re.compile(r"===?(?:-1|false)|<=?(?:-1|0)|!==?(?:0|true)")
+_FOUND = re.compile(r"!==?(?:-1|false)|>=?(?:-1|0)|===?(?:0|true)")
+
+
+class Expressions(Calls):
+    """The evaluation of expressions; its heir evaluates statements."""
+
+    language: PatternFile
+    values: Mapping[str, tuple[Part, ...]]
+    call_parts: Mapping[str, Part]
+    shadowed: list[dict[str, Value | None]]
+
+    @abstractmethod
+    def branch(self, node: SgNode, condition: SgNode, state: State) -> Value:
+        """The value of a node with a condition, of which one side is evaluated."""
+
+    def literal(self, node: SgNode, state: State) -> Value:
+        """What a literal says."""
+        if self.language.inserts.search(node.text()):
+            return self.joined(node, state)
+        return Value(text=unquote(node.text()))
+
+    def name_of(self, node: SgNode, state: State) -> Value:
+        """The value of a name."""
+        text = node.text()
+        known = state.values.get(text)
+        if known is not None:
+            return known
+        if self.tables.sources.fullmatch(text):
+            return self.source(node, text)
+        functions = self.functions.get(text, ())
+        if functions and self.tables.implicit:
+            return self._invoke(node, functions[0], (), state)
+        return Value(name=text, function=functions[0] if len(functions) == 1 else None)
+
+    def split_member(self, node: SgNode) -> tuple[SgNode | None, SgNode | None]:
+        """The object and the property of a lookup."""
+        owner = part_of(node, self.lookups[node.kind()])
+        named = node.named_children()
+        return owner, named[-1] if len(named) > 1 else None
+
+    def member(self, node: SgNode, state: State) -> Value:
+        """The value of a lookup."""
+        owner, named = self.split_member(node)
+        if owner is None or named is None:
+            return CLEAN
+        value = self.evaluate(owner, state)
+        symbol = node.text()[len(owner.text()) :].lstrip("?.! ")
+        if not symbol.startswith(("[", "(")):
+            return self._field(value, named.text(), node)
+        index = self.evaluate(named, state) if named.kind() not in self.literals else CLEAN
+        if named.kind() in self.literals or not named.named_children():
+            found = self._field(value, unquote(named.text().lstrip(":")), node, index=True)
+        else:
+            text = unquote(named.text().strip("[]")).lstrip(":")
+            found = self._field(value, text, node, index=True)
+        listed = checked([index]) if not value.taints else {}
+        if index.taints and not value.taints:
+            found = replace(harmless([index]), name=found.name)
+        return replace(found, passed=merge(found.passed, listed))
+
+    def _field(self, value: Value, name: str, node: SgNode, *, index: bool = False) -> Value:
+        if name in value.fields:
+            return value.fields[name]
+        full = f"{value.name}[{name}]" if index else f"{value.name}.{name}"
+        if value.name in self.classes:
+            full = f"~{full}"
+        if self.tables.sources.fullmatch(full) and all(each.parameter for each in value.taints):
+            return self.source(node, full)
+        if value.taints:
+            if self.tables.clean.search(full) or (value.fields and not index):
+                return harmless([value])
+            taints = [replace(each, key=f"{each.key}.{name}") for each in value.taints]
+            return replace(tainted(taints), name=full)
+        return Value(name=full)
+
+    def joined(self, node: SgNode, state: State) -> Value:
+        """Text that a node puts together."""
+        parts: list[Value] = []
+        children = [child for child in node.children() if child.is_named()]
+        if not children:
+            return Value(text=unquote(node.text()))
+        for child in children:
+            if child.kind() in self.literals:
+                if not child.kind().startswith(("interpolation", "heredoc_start", "heredoc_end")):
+                    parts.append(Value(text=child.text()))
+            else:
+                parts.append(self.evaluate(child, state))
+        return concat(parts)
+
+    def container(self, node: SgNode, state: State) -> Value:
+        """A list or an object that is written out."""
+        listed = node.named_children()
+        if len(listed) == 1 and node.kind() == "expression_list":
+            return self.evaluate(listed[0], state)
+        fields: dict[str, Value] = {}
+        rest: list[Value] = []
+        for child in listed:
+            value = self.evaluate(child, state)
+            if child.kind() == "shorthand_property_identifier":
+                fields[child.text()] = self.name_of(child, state)
+            elif child.kind() in self.tables.pairs and value.fields:
+                fields |= value.fields
+            elif child.kind() not in self.literals or child.text():
+                rest.append(value)
+                fields[str(len(rest) - 1)] = value
+        every = list(fields.values())
+        return replace(
+            concat(every), text=UNKNOWN if not every else concat(every).text, fields=fields
+        )
+
+    def pair(self, node: SgNode, state: State) -> Value:
+        """An entry with a name."""
+        children = node.named_children()
+        if len(children) < 2:
+            return self.evaluate(children[0], state) if children else CLEAN
+        key = unquote(children[0].text().strip(":"))
+        value = self.evaluate(children[-1], state)
+        self._check_set(node, f".{key}", value, state)
+        return replace(tainted(value.taints, value.text), fields={key: value})
+
+    def made_of(self, node: SgNode, state: State) -> Value:
+        """A value that is another one, or one of several."""
+        condition = node.field("condition")
+        if condition is not None:
+            return self.branch(node, condition, state)
+        parts = self.values[node.kind()]
+        named = node.named_children()
+        chosen = [part for each in parts if (part := part_of(node, each))] if parts else named
+        places = {place_of(part) for part in chosen}
+        for child in named:
+            if place_of(child) not in places and child.named_children():
+                self.evaluate(child, state)
+        values = [self.evaluate(part, state) for part in chosen]
+        cast = re.search("cast|conversion", node.kind())
+        if cast and named and _NUMBER.fullmatch(named[0].text()):
+            return harmless(values)
+        return either(values) if values else CLEAN
+
+    def binary(self, node: SgNode, state: State) -> Value:
+        """The value of two operands."""
+        children = node.children()
+        if len(children) < 3:
+            return CLEAN
+        sides, operator = (children[0], children[-1]), children[1].text()
+        left = self.evaluate(sides[0], state)
+        if operator in {"&&", "and", "||", "or"}:
+            return self._both(left, operator in {"&&", "and"}, sides[1], state)
+        right = self.evaluate(sides[1], state)
+        if operator in self.tables.joins:
+            joined = self.formatted(CLEAN, [left, right]) if operator == "%" else None
+            if operator == "<<":
+                self._add(node, left, [right], state)
+            return joined or (
+                either([left, right]) if operator in {"??", "?:"} else concat([left, right])
+            )
+        return self._compared(left, right, operator, sides[1].text())
+
+    def _both(self, left: Value, both: bool, other: SgNode, state: State) -> Value:
+        inner = state.copy()
+        inner.clear(left.passed if both else left.failed)
+        right = self.evaluate(other, inner)
+        if inner.dead:
+            state.clear(left.failed if both else left.passed)
+        value = either([left, right]) if not both else right
+        passed, failed = merge(left.passed, right.passed), common(left.failed, right.failed)
+        if not both:
+            passed, failed = common(left.passed, right.passed), merge(left.failed, right.failed)
+        return replace(value, passed=passed, failed=failed)
+
+    def _compared(self, left: Value, right: Value, operator: str, other: str) -> Value:
+        """A comparison: with a constant, or of what a check gives back."""
+        said = operator + other.replace(" ", "")
+        checks = left.passed or left.failed
+        if checks and _FOUND.fullmatch(said):
+            return Value(passed=left.passed, failed=left.failed)
+        if checks and _NOT_FOUND.fullmatch(said):
+            return Value(passed=left.failed, failed=left.passed)
+        if operator == "is" and other.startswith("not "):
+            operator = "is not"
+        if operator == "in":
+            return Value(passed=checked([left]))
+        for one, two in ((left, right), (right, left)):
+            constant = not two.taints and (UNKNOWN not in two.text or "is" in operator) and two.text
+            if one.taints and constant and not _MISSING.fullmatch(two.text):
+                same = checked([one])
+                if operator in _EQUAL:
+                    return Value(passed=same)
+                if operator in _UNEQUAL:
+                    return Value(failed=same)
+        return CLEAN
+
+    def assign(self, node: SgNode, state: State) -> Value:
+        """Give names a value."""
+        field = self.language.bindings[node.kind()]
+        target = None if field is None else part_of(node, field)
+        parts = self.values.get(node.kind(), ())
+        given = part_of(node, parts[0]) if parts else None
+        if target is None or given is None or place_of(given) == place_of(target):
+            if target is not None and node.kind() in self.tables.declares:
+                self._set(target.text(), Value(name=target.text()), state, declared=True)
+            return CLEAN
+        value = self.evaluate(given, state)
+        if given.kind() in self.tables.functions:
+            value = replace(CLEAN, function=given)
+        operators = [child.text() for child in node.children() if not child.is_named()]
+        added = next((each for each in operators if len(each) > 1 and each.endswith("=")), "")
+        if added and added not in {":=", "==", "=>"}:
+            old = self.evaluate(target, state)
+            value = either([old, value]) if added in {"||=", "??="} else concat([old, value])
+        self.bind_name(target, value, state, declared=node.kind() in self.tables.declares)
+        return value
+
+    def bind_name(
+        self, target: SgNode, value: Value, state: State, *, declared: bool = False
+    ) -> None:
+        """Give a value to a name, or to each in a pattern."""
+        kind, text = target.kind(), target.text()
+        if kind in self.names:
+            self._check_set(target, text, value, state)
+            step = value.through(line_of(target), f"`{text}`")
+            self._set(text, step, state, declared=declared)
+        elif kind in self.lookups or kind in self.call_parts:
+            self._bind_member(target, value, state)
+        elif kind in self.language.unpacks:
+            children = target.named_children()
+            name, inner = (children[0], children[-1]) if children else (target, target)
+            if kind == "pair_pattern":
+                self.bind_name(
+                    inner, self._field(value, unquote(name.text()), name), state, declared=declared
+                )
+            elif kind in {"object_assignment_pattern", "assignment_pattern"}:
+                self._bind_named(name, value, state, declared=declared)
+            elif kind == "rest_pattern":
+                self.bind_name(inner, value, state, declared=declared)
+            else:
+                self._unpack(target, children, value, state, declared=declared)
+        else:
+            for child in target.field_children("name") or target.named_children():
+                if child.kind() in self.names or child.kind() in self.language.unpacks:
+                    self.bind_name(child, value, state, declared=declared)
+
+    def _unpack(
+        self,
+        target: SgNode,
+        children: Sequence[SgNode],
+        value: Value,
+        state: State,
+        *,
+        declared: bool,
+    ) -> None:
+        keyed = target.kind() == "object_pattern"
+        if len(children) == 1 and target.kind() == "expression_list":
+            self.bind_name(children[0], value, state, declared=declared)
+            return
+        for number, child in enumerate(children):
+            if keyed:
+                self._bind_named(child, value, state, declared=declared)
+                continue
+            listed = value.fields.get(str(number))
+            of_many = len(children) > 1 and value.fields
+            part = listed if listed is not None and of_many else replace(value, fields={})
+            self.bind_name(child, part, state, declared=declared)
+
+    def _bind_named(self, child: SgNode, value: Value, state: State, *, declared: bool) -> None:
+        """A part of an object, under its own name or in its own pattern."""
+        if child.kind() in self.names:
+            part = self._field(value, child.text(), child).through(
+                line_of(child), f"`{child.text()}`"
+            )
+            self._set(child.text(), part, state, declared=declared)
+        else:
+            self.bind_name(child, value, state, declared=declared)
+
+    def _bind_member(self, target: SgNode, value: Value, state: State) -> None:
+        if target.kind() in self.lookups:
+            owner, named = self.split_member(target)
+        else:
+            owner, named = target.field("receiver"), target.field("method")
+        if owner is None or named is None:
+            return
+        held = self.evaluate(owner, state)
+        name = unquote(named.text())
+        self._check_set(target, f"{held.name}.{name}", value, state)
+        if owner.text() in state.values or owner.kind() in self.names:
+            step = value.through(line_of(target), shorten(target))
+            fields = {**held.fields, name: step}
+            taints = (*held.taints, *step.taints)
+            state.values[owner.text()] = replace(held, fields=fields, taints=taints)
+
+    def _check_set(self, node: SgNode, name: str, value: Value, state: State) -> None:
+        for sink in self.tables.sinks:
+            if sink.sets and sink.call.search(name) and not sink.unless.search(node.text()):
+                self.check_value(node, sink, value, state, name)
+
+    def _set(self, name: str, value: Value, state: State, *, declared: bool) -> None:
+        if declared and self.shadowed:
+            self.shadowed[-1].setdefault(name, state.values.get(name))
+        state.values[name] = value
+
+
+def part_of(node: SgNode, part: Part) -> SgNode | None:
+    """A field of a node, a child of some kind, or a child by its number."""
+    if isinstance(part, str):
+        found = node.field(part)
+        return found or next((each for each in node.named_children() if each.kind() == part), None)
+    children = node.named_children()
+    return children[part] if children else None
