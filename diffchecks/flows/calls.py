@@ -340,7 +340,8 @@ class Calls(ABC):
         is_source = tables.sources.fullmatch(name) is not None
         every = [receiver] if receiver.taints else []
         every += [*given.values, *given.named.values()]
-        looked_up = _LOOKUP.search(name) and not receiver.taints
+        made = receiver.taints or tables.passes.search(name)
+        looked_up = _LOOKUP.search(name) and not made
         if not is_source and (looked_up or tables.clean.search(name)):
             return replace(harmless(every), name=name)
         for each in tables.clears:
