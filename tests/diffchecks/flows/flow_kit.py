@@ -52,7 +52,7 @@ def _of_sink(
         elif wrapper:
             text = f"{wrapper}\n{text}"
         text = text.replace("SOURCE", frame["source"])
-        return data["head"] + re.sub(r"\$?\bV\b", f"{sigil}v", text) + "\n"
+        return str(data["head"]) + re.sub(r"\$?\bV\b", f"{sigil}v", text) + "\n"
 
     name = f"{sigil}V"
     if bare(frame["source"]):
