@@ -39,7 +39,7 @@ _WORDS = re.compile(r"[\w\\:]+")
 _FORMATS = re.compile(r"(?:[sS]?printf|[fF]ormat|formatted|vsprintf)\(\)$")
 _PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
 _NO_TEXT = re.compile(r"%[-+ #0-9.]*[dfxXeEcbog]")
-_SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:(?:ba|z|da|k|c)?sh|cmd|powershell|pwsh)(?:\.exe)?")
+_SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:bash|zsh|dash|ksh|csh|sh|cmd|powershell|pwsh)(?:\.exe)?")
 _FLAG = re.compile(r"[-/](?:l?c|C|Command|lc)\b")
 
 Place = tuple[int, int]

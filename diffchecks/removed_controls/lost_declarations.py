@@ -318,7 +318,8 @@ def _read_call(node: "SgNode", scope: str, read: Declarations) -> None:
 
 def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declarations) -> None:
     """Record a call on a route, of which the first call of the chain tells."""
-    first, above = node, node
+    first: SgNode = node
+    above: SgNode | None = node
     while above is not None:
         if above.kind() in _CALLS:
             first = above
