@@ -111,9 +111,8 @@ def flow_table(folder: Path) -> None:
     roots = change(folder, {}, files).path
     severities: dict[int, set[str]] = defaultdict(set)
     for finding in run_review(options(roots), ignore_event).findings:
-        number = finding.path.partition(".")[0]
         if finding.path in files and finding.rule.startswith("security."):
-            severities[int(number)].add(finding.severity)
+            severities[int(finding.path.partition(".")[0])].add(finding.severity)
     rows: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, one in enumerate(programs):
         rows[one.code, one.language][one.kind].append(number)

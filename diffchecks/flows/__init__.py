@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from diffchecks.check_io import FlowStep, RawFinding, Source
+from diffchecks.flows.calls import Flow
 from diffchecks.flows.flow_tables import SAME_DEFECT, load_flows, words_of
-from diffchecks.flows.tracing import Flow, Tracing
+from diffchecks.flows.tracing import Tracing
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
