@@ -66,6 +66,8 @@ GENERIC = re.compile(
     r"|unexpected)\b"
 )
 """What stands in any failure."""
+_DISTINCT = re.compile(r"\w|\[\]|\{\}|\(\)|''|\"\"")
+"""What a prediction says besides: a word, or a value that is empty."""
 _TABLE = read_yaml("proof_tests.yaml")["python"]
 _FILES = frozenset(_TABLE["files"])
 _REPLACING = frozenset({"setattr", "delattr", "patch", "object", "delitem", "setitem", "update"})
@@ -277,7 +279,7 @@ class PythonTest:
                 top = [one.left, *one.comparators] if isinstance(one, ast.Compare) else [one]
                 for part in filter(_is_literal, top):
                     rest = rest.replace(ast.unparse(part), "", 1)
-        if value and ((said and value in said) or not re.search(r"\w", rest)):
+        if value and ((said and value in said) or not _DISTINCT.search(rest)):
             yield "predicts"
 
     def _of_call(self, node: ast.Call) -> Iterator[str]:

@@ -71,7 +71,11 @@ def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skil
 
 def _describe(requires: SkillRequirements) -> str:
     """The requirements as a section that a model reads; empty if there are none."""
-    needs = [f"a call of {name.replace(':', ' for its ')}" for name in requires.evidence]
+    shown = (name.partition(":") for name in requires.evidence)
+    needs = [
+        f"its {place} in the opening or by {tool}" if place else f"a call of {tool}"
+        for tool, _, place in shown
+    ]
     needs += [f"the field {name}" for name in requires.output]
     of = f" of {', '.join(requires.categories)}" if requires.categories else ""
     lines = [f"- Each finding{of} that no analyzer reports: {', '.join(needs)}."] if needs else []

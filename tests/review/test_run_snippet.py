@@ -34,7 +34,8 @@ async def printed(workspace: ReviewWorkspace, code: str) -> str:
 
 HEAD = {
     "pay.py": "def pay(text):\n    return int(text, 16)\n",
-    "src/shop/cart.py": "from pay import pay\n\nTOTAL = pay(b'-5')\n",
+    "src/shop/cart.py": "from pay import pay\nfrom till import SIGN\n\nTOTAL = SIGN * pay(b'-5')\n",
+    "lib/till.py": "SIGN = 1\n",
 }
 
 
@@ -133,7 +134,7 @@ async def test_a_hostile_snippet_reaches_changes_and_outlives_nothing(
         assert big.endswith("MemoryError")
         assert time.monotonic() - began < 60
         assert await printed(workspace, "import os\nsorted(os.listdir())") == (
-            "exit status 0\nsorted(os.listdir()) -> ['README.md', 'pay.py', 'src']"
+            "exit status 0\nsorted(os.listdir()) -> ['README.md', 'lib', 'pay.py', 'src']"
         )
     assert not outside.with_name("outside.new").exists()
     assert not processes_with("refused after")

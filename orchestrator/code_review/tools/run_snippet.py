@@ -22,7 +22,7 @@ MAX_CODE = 4 << 10
 """Bytes of a snippet."""
 MAX_OUTPUT = 4 << 10
 """Bytes of what it prints that are shown."""
-LIMITS = ResourceLimits(seconds=5.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
+LIMITS = ResourceLimits(seconds=20.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
 _STATUS = re.compile(r"exit status \d+")
 SECONDS = 120.0
 """Of a call: the first one writes head's tree out."""
@@ -30,7 +30,7 @@ RUNNER = """\
 import ast, sys
 tree, text = sys.argv[1:]
 sys.argv[1:] = []
-sys.path[:0] = [tree, tree + "/src"]
+sys.path[:0] = [tree, *(f"{tree}/{name}" for name in ("src", "lib", "python"))]
 names = {"__name__": "__main__"}
 for node in ast.parse(text, "<snippet>").body:
     if isinstance(node, ast.Expr):

@@ -316,6 +316,7 @@ import pytest :: with pytest.raises(ImportError):\n    from shop import new => F
 :: assert shop.total([2, 3]) == 5 => AssertionError: ==
 :: assert shop.total([2, 3]) == 5 => AssertionError: == 5
 :: assert shop.total([2, 3]) == 5 => AssertionError: 5
+:: assert sorted([shop.total([2, 3])]) == [] => AssertionError: == []
 :: assert shop.total([2, 3]) == 5 => AssertionError: AssertionError
 :: assert shop.total([2, 3]) == 5 => AssertionError: 3
 :: assert shop.total([2, 3]) == 5 => AssertionError: total
@@ -399,6 +400,7 @@ import re :: assert shop.total([len(re.compile('a').findall('aa')), 3]) == 5
 import base64 :: assert shop.total([base64.b64decode('Ag==')[0], 3]) == 5
 # predicted
 :: assert shop.total([2, 3]) == 5 => AssertionError: assert 3 == 5
+:: assert sorted([shop.total([2, 3])]) == [5] => AssertionError: assert [] == [5]
 # gone
 import pytest :: with pytest.raises(AttributeError):\n    shop.Cart().label = 1\nassert shop.total([2, 3]) == 5
 # two ways
