@@ -48,7 +48,7 @@ Write tests that show these findings. Leave out what no test can show.
 """
 CORRECTION = """\
 Code has run your tests. These prove nothing yet, each for the reason beside it. Write them again
-with the same claim and the same predicted failure, or leave them out.
+with the same claim, or leave them out. Of a test that was run, the predicted failure stays.
 """
 
 
@@ -194,9 +194,9 @@ async def _ask(
 
 
 def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
-    """The test with what the first attempt predicted for its claim."""
+    """The test with what the first attempt predicted for its claim before it was run."""
     first = next((proof for proof in before if proof.claim == test.claim), None)
-    if first is None:
+    if first is None or not (first.head or first.base):
         return test
     return replace(test, exception=first.exception, value=first.value, oracle=first.oracle)
 

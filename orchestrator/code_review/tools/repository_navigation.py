@@ -82,7 +82,8 @@ SPECS: tuple[ToolSpec, ...] = tuple(
         (
             "search",
             (
-                "Lines that match a regular expression (ripgrep syntax), in files that match glob. "
+                "Lines that match a regular expression (ripgrep syntax, within a line), in files "
+                "that match glob. "
                 "context: number of lines to show before and after each match."
             ),
             _schema(

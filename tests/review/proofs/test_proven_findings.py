@@ -109,6 +109,14 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover", "prover"]
 
 
+async def test_a_prediction_that_is_refused_before_any_run_may_be_corrected(
+    namespaces: None, tmp_path: Path
+) -> None:
+    first, second = writes(written(value="assert")), writes(written(value="3 == 5"))
+    (proof,) = only(await reviewed(tmp_path, first, second)).proofs
+    assert (proof.state, proof.value) == ("reproduced", "3 == 5")
+
+
 async def test_a_package_that_the_tests_lack_is_said_and_not_corrected(
     namespaces: None, tmp_path: Path
 ) -> None:
