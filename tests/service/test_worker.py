@@ -1,4 +1,4 @@
-"""Workers on a real queue: reviews that survive their workers, and workers that lost their job."""
+"""Workers on a real queue: what they lose, park and post (`tests/torture` kills them and the database)."""
 
 import json
 import os
@@ -6,12 +6,10 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 pytest.importorskip("procrastinate")
@@ -30,19 +28,6 @@ from tests.stores.postgres_server import Server
 def service(postgres: Server, tmp_path: Path) -> Iterator[Service]:
     with serving(ForgejoServer()) as forge:
         yield Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
-
-
-def test_the_review_of_a_killed_worker_is_finished_by_another(service: Service) -> None:
-    service.push()
-    with service.worker("a") as a, service.worker("b") as b:
-        with service.journals_held():
-            doing = service.reviewing(a, b)
-            (a if doing in children(a.pid) else b).kill()
-            service.wait(lambda: is_gone(doing))  # it ends with its worker
-        service.wait(service.is_posted)
-    assert service.rows("SELECT crashes FROM service_changes") == [{"crashes": 1}]
-    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
-    assert len(service.forge.comments) == 1
 
 
 def test_a_stopped_worker_that_wakes_has_lost_its_job_and_ends_its_child(service: Service) -> None:
@@ -84,16 +69,17 @@ def test_a_newer_push_ends_the_review_of_the_older_and_only_it_is_reviewed(
 
 
 def test_a_review_that_dies_each_time_is_parked_and_its_check_says_why(service: Service) -> None:
+    service.configure_worker(most_crashes=2)
     service.push()
     with service.worker() as worker, service.journals_held():
-        for _ in range(3):
+        for _ in range(2):
             doing = service.reviewing(worker)
             os.kill(doing, signal.SIGKILL)
             service.wait(partial(is_gone, doing))
         service.wait(lambda: service.jobs()[0]["status"] == "failed")
         service.wait(service.is_posted)
     (row,) = service.rows("SELECT crashes, problem FROM service_changes")
-    assert row == {"crashes": 3, "problem": "the review ended with -9"}
+    assert row == {"crashes": 2, "problem": "the review ended with -9"}
     assert service.statuses() == ["error"]
 
 
@@ -120,8 +106,9 @@ def test_a_finished_verdict_is_posted_however_often_workers_die_while_they_post_
     forge = HangingForge()
     with serving(forge):
         service = Service(postgres.fresh(f"service_{os.urandom(4).hex()}"), tmp_path, forge)
+        service.configure_worker(most_crashes=1)
         service.push()
-        for death in range(1, 5):  # one more than worker.most_crashes
+        for death in (1, 2):  # one more than worker.most_crashes
             with service.worker() as worker:
                 service.wait(partial(forge.was_asked, death))
                 service.kill(worker)
@@ -134,18 +121,6 @@ def test_a_finished_verdict_is_posted_however_often_workers_die_while_they_post_
     assert ["shell=True" in comment["body"] for comment in forge.comments] == [True]
     assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
     assert "the post of forge:acme/shop#12 runs again: its worker died" in service.log()
-
-
-def test_a_verdict_that_is_there_is_posted_where_its_job_was_parked(service: Service) -> None:
-    change = service.push()
-    with service.worker():
-        service.wait(service.is_posted)
-    service.rows("UPDATE service_changes SET problem = 'it died', posted_head = '' RETURNING 1")
-    service.post(change)
-    with service.worker():
-        service.wait(service.is_posted)
-    assert service.statuses() == ["failure"]
-    assert service.log().count(" posted needs_changes, complete in ") == 2
 
 
 def test_a_review_that_kills_its_worker_is_parked_and_its_neighbor_is_not(service: Service) -> None:
@@ -175,19 +150,7 @@ def test_a_review_that_kills_its_worker_is_parked_and_its_neighbor_is_not(servic
     assert f"{alone['change']} is parked: the review's worker died 2 times" in service.log()
 
 
-def test_a_review_survives_a_restart_of_the_database(service: Service, postgres: Server) -> None:
-    service.push()
-    with service.worker() as worker:
-        with suppress(psycopg.Error), service.journals_held():
-            service.reviewing(worker)
-            postgres.stop()
-        postgres.start()
-        service.wait(service.is_posted)
-    assert len(service.rows("SELECT run FROM diffcourt_runs")) == 1
-    assert len(service.forge.comments) == 1
-
-
-def test_an_operator_parks_drains_and_retries(
+def test_an_operator_parks_drains_retries_and_posts_again(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SERVICE_DATABASE", service.address)
@@ -209,6 +172,12 @@ def test_an_operator_parks_drains_and_retries(
         assert service.rows("SELECT run FROM diffcourt_runs") == []
         queue("open")
         service.wait(service.is_posted)
+        # Of a parked job whose verdict is there, only the post is made again.
+        service.rows("UPDATE service_changes SET problem = 'it died', posted_head = '' RETURNING 1")
+        service.post(change)
+        service.wait(service.is_posted)
+    assert service.statuses() == ["failure"]
+    assert service.log().count(" posted needs_changes, complete in ") == 2
     assert "draining" not in queue("list", "--all")
     assert queue("clean") == "0 jobs removed\n"
     assert main(["queue", "retry", "nobody", "--config", str(service.config)]) == 2

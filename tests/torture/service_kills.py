@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from tests.posting.forge_server import serving
 from tests.posting.forgejo_server import ForgejoServer
-from tests.service.service_kit import Service, children
+from tests.service.service_kit import Service, children, is_gone
 from tests.stores.postgres_server import NoServer, Server, server
 from tests.torture.processes import Figures
 
@@ -74,7 +73,7 @@ def _whole(postgres: Server, folder: Path) -> tuple[str, int]:
 
 
 def _killed_at(postgres: Server, folder: Path, at: int, digest: str) -> float:
-    """Kill a worker's whole group at one write; returns seconds until the post was there.
+    """Kill a worker at one write, with which its review ends; returns seconds until the post.
 
     Raises:
         AssertionError: the other worker did not end the review as it should.
@@ -91,7 +90,9 @@ def _killed_at(postgres: Server, folder: Path, at: int, digest: str) -> float:
         with service.worker("a") as a, service.worker("b") as b:
             service.wait(lambda: service.rows(_HELD))
             victim = a if children(a.pid) else b
-            os.killpg(victim.pid, signal.SIGKILL)
+            (doing,) = children(victim.pid)
+            victim.kill()
+            service.wait(lambda: is_gone(doing))
             began = time.monotonic()
             db.execute("SELECT pg_advisory_unlock(4711)")
             db.execute("DROP TRIGGER hold ON diffcourt_journal")
@@ -99,6 +100,8 @@ def _killed_at(postgres: Server, folder: Path, at: int, digest: str) -> float:
             service.wait(service.is_posted)
             took = time.monotonic() - began
         assert _digest(service) == digest, "the verdict differs"
+        crashes = service.rows("SELECT crashes FROM service_changes")
+        assert crashes == [{"crashes": 1}], f"crashes: {crashes}"
         runs = service.rows("SELECT run FROM diffcourt_runs")
         assert len(runs) == 1, f"{len(runs)} runs"
         repeated = service.rows(
