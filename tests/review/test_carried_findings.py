@@ -58,24 +58,38 @@ async def test_a_finding_that_the_model_forgets_stays_open_under_its_name(branch
     assert "carried over from the previous review" in render_findings(verdict, {})
 
 
-@pytest.mark.parametrize(
-    ("line", "fixed"),
-    [
-        ("return sum(items) / len(items) if items else 0", True),
-        ("return items and sum(items) / len(items)", True),
-        ("return sum(items) / len(items)  # never empty", False),
-        ("return (sum(items) / len(items))", True),
-    ],
-)
-async def test_a_fix_that_adds_to_the_line_ends_its_finding_and_a_comment_does_not(
-    branch: Branch, line: str, fixed: bool
+PUSHED = {
+    CODE.replace(QUOTE, "return sum(items) / len(items) if items else 0"): False,
+    CODE.replace(QUOTE, "return items and sum(items) / len(items)"): False,
+    CODE.replace(QUOTE, "return sum(items) / len(items)  # never empty"): True,
+    CODE.replace(QUOTE, "return (sum(items) / len(items))"): False,
+    CODE.replace("return", "if not items:\n        return 0\n    return"): True,
+    CODE.replace("    return", "        return"): True,
+    CODE.replace(QUOTE, "return statistics.mean(items)"): False,
+    '"""Averages."""\n': False,
+    "": False,
+}
+"""What a file with the finding becomes, and whether that is still open."""
+
+
+async def with_one_in_each(path: Path, count: int) -> Branch:
+    """A branch whose first push has one open finding of an agent in each of so many files."""
+    files = {f"app{n}.py": f"{CODE}N{n} = {n}\n" for n in range(count)}
+    found = [claims(QUOTE, f"Divides {n} by zero", 8, path=name) for n, name in enumerate(files)]
+    return await Branch.pushed(path, {"base.py": "X = 1\n"}, files, said(*found))
+
+
+async def test_a_finding_ends_when_what_it_quotes_is_gone_or_fixed_and_not_by_a_comment(
+    tmp_path: Path,
 ) -> None:
-    verdict = await branch.push({"app.py": CODE.replace(QUOTE, line)})
+    branch = await with_one_in_each(tmp_path, len(PUSHED))
+    verdict = await branch.push({f"app{n}.py": text for n, text in enumerate(PUSHED)})
+    open_ = [f"Divides {n} by zero" for n, is_open in enumerate(PUSHED.values()) if is_open]
+    gone = [f"Divides {n} by zero" for n, is_open in enumerate(PUSHED.values()) if not is_open]
+    assert sorted(open_titles(verdict)) == open_
+    assert sorted(one.title for one in verdict.findings if one.carried_over) == open_
     assert verdict.previous is not None
-    assert [one.title for one in verdict.previous.fixed] == [EMPTY["title"]] * fixed
-    assert [one.title for one in verdict.findings if one.carried_over] == (
-        [] if fixed else [EMPTY["title"]]
-    )
+    assert sorted(one.title for one in verdict.previous.fixed) == gone
 
 
 async def test_agents_are_told_which_open_findings_have_changed_lines(branch: Branch) -> None:
@@ -137,26 +151,6 @@ async def test_an_agent_that_confirms_what_it_found_itself_is_not_asked_again(
     assert agent.notes[0].endswith("it is your own finding; somebody else must confirm it")
 
 
-@pytest.mark.parametrize(
-    ("text", "is_open"),
-    [
-        (CODE.replace("return", "if not items:\n        return 0\n    return"), True),
-        (CODE.replace("    return", "        return"), True),
-        (CODE.replace("return sum(items) / len(items)", "return statistics.mean(items)"), False),
-        ('"""Averages."""\n', False),
-        ("", False),
-    ],
-)
-async def test_a_finding_ends_when_what_it_quotes_is_gone(
-    branch: Branch, text: str, is_open: bool
-) -> None:
-    verdict = await branch.push({"app.py": text})
-    assert (EMPTY["title"] in open_titles(verdict)) is is_open
-    assert verdict.previous is not None
-    fixed = [one.title for one in verdict.previous.fixed]
-    assert (EMPTY["title"] in fixed) is not is_open
-
-
 async def test_a_finding_follows_its_file_to_another_name_and_goes_with_it(branch: Branch) -> None:
     branch.repo.git("mv", "app.py", "apps.py")
     verdict = await branch.push({"other.py": "Y = 2\n"})
@@ -167,28 +161,35 @@ async def test_a_finding_follows_its_file_to_another_name_and_goes_with_it(branc
     assert open_titles(verdict) == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"title": "An empty sequence ends in ZeroDivisionError"},
-        {"title": "Crashes", "detail": "len() may be 0", "category": "architecture"},
-        {"title": "Divides by zero for an empty list", "confidence": 0.95},
-        {"title": "No guard", "severity": "low", "quote": "sum(items) / len(items)"},
-        {"title": "Crashes", "severity": "high"},
-    ],
-)
-async def test_a_finding_reported_again_in_other_words_is_the_same_finding(
-    branch: Branch, words: dict[str, object]
-) -> None:
+WORDS: list[dict[str, object]] = [
+    {"title": "An empty sequence ends in ZeroDivisionError"},
+    {"title": "Crashes", "detail": "len() may be 0", "category": "architecture"},
+    {"confidence": 0.95},
+    {"title": "No guard", "severity": "low", "quote": "sum(items) / len(items)"},
+    {"title": "Crashes", "severity": "high"},
+]
+
+
+async def test_a_finding_reported_again_in_other_words_is_the_same_finding(tmp_path: Path) -> None:
+    branch = await with_one_in_each(tmp_path, len(WORDS))
     assert branch.verdict is not None
-    first = only(branch.verdict)
+    first = {one.path: one for one in branch.verdict.findings if one.support != "proven"}
+    assert len(first) == len(WORDS)
     changed = CODE.replace('"""The mean', '"""The arithmetic mean')
-    verdict = await branch.push({"app.py": changed}, said({**EMPTY, **words}))
-    (found,) = [one for one in verdict.findings if one.support != "proven"]
-    assert (found.fingerprint, found.reported_by) == (first.fingerprint, ("generalist",))
-    assert found.title == first.title
-    assert found.confidence >= 0.8
-    assert found.support == "claimed"
+    again = [
+        {**claims(QUOTE, f"Divides {n} by zero", 8, path=f"app{n}.py"), **words}
+        for n, words in enumerate(WORDS)
+    ]
+    head = {f"app{n}.py": f"{changed}N{n} = {n}\n" for n in range(len(WORDS))}
+    verdict = await branch.push(head, said(*again))
+    found = {one.path: one for one in verdict.findings if one.support != "proven"}
+    assert sum(one.support != "proven" for one in verdict.findings) == len(found)
+    for path, one in found.items():
+        assert (one.fingerprint, one.reported_by) == (first[path].fingerprint, ("generalist",))
+        assert one.title == first[path].title
+        assert one.confidence >= 0.8
+        assert one.support == "claimed"
+    assert found.keys() == first.keys()
 
 
 async def test_a_finding_that_is_reported_again_gains_no_confidence(branch: Branch) -> None:

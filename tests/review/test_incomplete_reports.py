@@ -118,27 +118,36 @@ GAPS: dict[str, tuple[str, bytes | str | Path]] = {
 }
 
 
+# An action names up to three files.
 @pytest.mark.parametrize(
-    ("kind", "beside"), [*((kind, "ok.py") for kind in GAPS), ("archive", ""), ("language", "")]
+    ("kinds", "beside"),
+    [
+        (["compiled", "hidden", "utf-16"], "ok.py"),
+        (["large", "larger", "archive"], "ok.py"),
+        (["link", "lfs", "not parsed by one tool"], "ok.py"),
+        (["bad name", "nested"], "ok.py"),
+        (["language"], "ok.py"),
+        (["archive"], ""),
+        (["language"], ""),
+    ],
 )
 async def test_the_setting_that_an_incomplete_review_names_makes_it_complete(
-    tmp_path: Path, kind: str, beside: str
+    tmp_path: Path, kinds: list[str], beside: str
 ) -> None:
-    path, content = GAPS[kind]
-    changed = {beside: "X = 1\n"} if beside else {}
-
     async def outcome(base: dict[str, str], name: str) -> Verdict:
         repo = Repo(tmp_path / name)
         repo.commit({"start.txt": "start\n", **base})
-        if isinstance(content, Path):
-            (repo.path / path).symlink_to(content)
-            repo.commit(changed)
-        else:
-            repo.commit({path: content, **changed})
+        for path, content in map(GAPS.__getitem__, kinds):
+            if isinstance(content, Path):
+                (repo.path / path).symlink_to(content)
+            else:
+                repo.write({path: content})
+        repo.commit({beside: "X = 1\n"} if beside else {})
         return await review(repo)
 
     verdict = await outcome({}, "before")
     assert verdict.status == "incomplete"
+    assert {skip.path for skip in verdict.skipped if skip.gap} == {GAPS[kind][0] for kind in kinds}
     action = verdict.stop.next_human_action
     assert re.search("unless (it runs|they run) in CI or production", action)
     if "`unread: note`" in action:

@@ -1,5 +1,7 @@
 """A sample of each torture; `make torture` runs them whole."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,28 +99,36 @@ UNTRIED = "def run(count): return 0, 0, ('bubblewrap is not installed',)"
 PARTLY = "def run(count): return count, 0, ('no cgroups', 'no netns')"
 
 
-@pytest.mark.parametrize(("bodies", "code", "last"), [
+CASES = [
     ([GOOD], 0, "3 passed, 0 failed, 0 not tried"),
     ([GOOD, *BAD], 1, "5 passed, 3 failed, 0 not tried"),
     ([GOOD, NOTHING], 1, "3 passed, 1 failed, 0 not tried"),
     ([GOOD, UNTRIED], 1, "3 passed, 0 failed, 1 not tried"),
     ([GOOD, PARTLY], 1, "6 passed, 0 failed, 2 not tried"),
-])  # fmt: skip
-def test_the_runner_counts_and_a_crash_is_a_failure(
-    tmp_path: Path, bodies: list[str], code: int, last: str
-) -> None:
-    names = [f"more{number}" for number in range(len(bodies))]
-    for name, body in zip(names, bodies, strict=True):
-        (tmp_path / f"{name}.py").write_text(f'"""what {name} is"""\nFULL = 3\n{body}\n')
+]
+
+
+def test_the_runner_counts_and_a_crash_is_a_failure(tmp_path: Path) -> None:
+    """All in one process, and its exit codes."""
+    runs = []
+    for case, (bodies, _, _) in enumerate(CASES):
+        names = [f"more{case}_{number}" for number in range(len(bodies))]
+        for name, body in zip(names, bodies, strict=True):
+            (tmp_path / f"{name}.py").write_text(f'"""what {name} is"""\nFULL = 3\n{body}\n')
+        runs.append(names)
     script = (
-        "import sys, tests.torture; tests.torture.__path__.append(sys.argv.pop(1))\n"
-        "from tests.torture.__main__ import main; sys.exit(main(sys.argv[1:]))"
+        "import json, sys, tests.torture; tests.torture.__path__.append(sys.argv[1])\n"
+        "from tests.torture.__main__ import main\n"
+        "for names in json.loads(sys.argv[2]): print('ended:', main(names))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path), *names],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", script, str(tmp_path), json.dumps(runs)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
-    assert "3       0      0.0  what more0 is" in done.stdout
-    told = "not tried: what more1 is: bubblewrap is not installed" in done.stdout.splitlines()
-    assert told == (UNTRIED in bodies)
+    parts = re.split(r"(?m)^ended: (\d)\n", done.stdout)
+    assert [int(code) for code in parts[1::2]] == [code for _, code, _ in CASES]
+    for case, (text, (bodies, _, last)) in enumerate(zip(parts[::2], CASES, strict=False)):
+        assert text.splitlines()[-1] == last
+        assert f"3       0      0.0  what more{case}_0 is" in text
+        untried = f"not tried: what more{case}_1 is: bubblewrap is not installed"
+        assert (untried in text.splitlines()) == (UNTRIED in bodies)
