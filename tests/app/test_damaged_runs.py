@@ -1,7 +1,9 @@
 """A run whose rows were damaged on the disk keeps neither other runs nor new reviews back."""
 
 import os
+import shutil
 import sqlite3
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -17,7 +19,7 @@ from orchestrator.cli.main import main
 from orchestrator.engine.journal_rows import read_fields
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError
-from tests.review.review_kit import Repo, change, options
+from tests.review.review_kit import Repo, change, options, templates
 from tests.stores.postgres_server import Server
 
 
@@ -46,6 +48,25 @@ ENTRIES = [
 ]
 
 
+STATE = ".diffcourt/state"
+
+
+@cache
+def _reviewed() -> tuple[Repo, str, str]:
+    """A repository with two runs, whose state is kept beside it."""
+    made = _two_runs(templates() / "damaged")
+    shutil.copytree(made[0].path / STATE, templates() / "damaged/state")
+    return made
+
+
+def _same_two_runs() -> tuple[Repo, str, str]:
+    """The same for each test that changes nothing but the state."""
+    made = _reviewed()
+    shutil.rmtree(made[0].path / STATE)
+    shutil.copytree(templates() / "damaged/state", made[0].path / STATE)
+    return made
+
+
 def _two_runs(tmp_path: Path) -> tuple[Repo, str, str]:
     repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
     sound = run_review(options(repo.path), ignore_event).run_id
@@ -72,9 +93,9 @@ def _commands(repo: Repo, sound: str, damaged: str, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_damaged_entry_stops_no_command_and_is_removed_by_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str
+    capsys: pytest.CaptureFixture[str], entry: str
 ) -> None:
-    repo, sound, damaged = _two_runs(tmp_path)
+    repo, sound, damaged = _same_two_runs()
     with sqlite3.connect(repo.path / ".diffcourt/state/journal.db") as db:
         db.execute(f"UPDATE runs SET {entry} WHERE run = ?", (damaged,))
     db.close()
@@ -82,9 +103,9 @@ def test_a_damaged_entry_stops_no_command_and_is_removed_by_its_name(
 
 
 def test_an_option_of_another_type_in_an_entry_is_no_internal_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    repo, _, damaged = _two_runs(tmp_path)
+    repo, _, damaged = _same_two_runs()
     with sqlite3.connect(repo.path / ".diffcourt/state/journal.db") as db:
         db.execute("UPDATE runs SET meta = replace(meta, '\"paths\":[]', '\"paths\":7')")
     db.close()

@@ -118,6 +118,8 @@ def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
     assert read_verdict(kept) == ("needs_changes", 2)
     output = tmp_path / "output"
     assert "verdict=needs_changes" in output.read_text().splitlines()
+    if name.startswith("config"):
+        return  # its lines are among those of the other, says test_ci_in_a_hostile_checkout.py
     output.write_text("")
     copy = (kept / "verdict.json").read_text()
     again = job.step(name, "review", "Review", job.clone, BASE="gone; touch pwned")
@@ -129,7 +131,7 @@ def test_the_workflows_of_github_review_and_keep_the_verdict_for_the_next_push(
     head = job.origin.commit({"app.py": f"{SHELL}X = 1\n"})
     subprocess.run(["git", "fetch", "-q", "origin"], cwd=job.clone, check=True)
     third = job.step(name, "review", "Review", job.clone, HEAD=head, FAIL_ON="block")
-    assert third.returncode == int(name.startswith("config")), third.stderr
+    assert third.returncode == 0, third.stderr
     assert "open as before" in third.stderr
     assert not (job.clone / "pwned").exists()
 
