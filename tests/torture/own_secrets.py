@@ -263,13 +263,15 @@ def hostile(secret: str) -> dict[str, Sequence[Response]]:
         "title": secret[:half],
         "severity": "high",
         "detail": secret[half:],
-        "fix_suggestion": " ".join(said),
         "category": said[1],
         "rule": said[2],
     }
     report = {
         "summary": " and ".join(said),
-        "findings": [{**finding, "quote": text, "title": text} for text in said] + [finding],
+        "findings": [
+            *({**finding, "quote": text, "title": text, "fix_suggestion": text} for text in said),
+            {**finding, "fix_suggestion": " ".join(said)},
+        ],
         "checked": said,
         "gaps": [{"why": text, "path": text, "tool": text} for text in said],
     }
