@@ -217,8 +217,8 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     found: list[AgentReport] = []
     for done in state.rounds:
         team = [work.result for work in state.team() if work.iteration == done.number]
-        results = [done.planned, *team, *done.provers, done.verifier, done.judged, *done.fixers]
-        found += [_agent(state, done.number, result) for result in results if result is not None]
+        results = [*([done.planned] if done.planned else []), *team, *done.helpers]
+        found += [_agent(state, done.number, result) for result in results]
     return tuple(found)
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging
+from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.guard_placement import Guards
-from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzer_types import ResultCache
 from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.types import Change
@@ -150,7 +150,7 @@ def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they
         executor=executor,
         journal=journal,
         observer=observer,
-        rules=RULES,
+        rules=PROMPTS["rules"],
         choose_model=model.choose_model,
         loops=settings.loops,
         outgoing=guards.outgoing(model.model),

@@ -57,9 +57,8 @@ class Round:
 
     Attributes:
         results: of the tasks, in the order of arrival.
-        planned, verifier, judged: the results of the lead, the verifier and the judge; may be None.
-        fixers: the results of the agent that writes patches, the correction last.
-        provers: the results of the agent that writes tests, the correction last.
+        planned, judged: the results of the lead and the judge; may be None.
+        helpers: the results of prover, verifier, judge and fixer, in the order of their tasks.
         answers: a person's answers to the plan's questions, by the question's key.
         stage_changes: agent → the next stage, if the judge scored its work too low for its stage.
         shown: id → fingerprint of the findings that its agents were shown.
@@ -73,10 +72,8 @@ class Round:
     decision: str = ""
     results: list[LoopResult] = field(default_factory=list)
     planned: LoopResult | None = None
-    verifier: LoopResult | None = None
     judged: LoopResult | None = None
-    fixers: list[LoopResult] = field(default_factory=list)
-    provers: list[LoopResult] = field(default_factory=list)
+    helpers: list[LoopResult] = field(default_factory=list)
     answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)

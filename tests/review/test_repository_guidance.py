@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.policy_sources import read_layers
-from orchestrator.code_review.agents.finding_descriptions import describe
+from orchestrator.code_review.agents.briefs import describe
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.repository_guidance import (

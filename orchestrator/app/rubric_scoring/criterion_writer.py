@@ -12,8 +12,8 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import as_form
+from orchestrator.code_review.agents.briefs import build_brief
 from orchestrator.code_review.agents.judging import show_criterion
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.types import (

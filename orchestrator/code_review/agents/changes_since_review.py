@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from orchestrator.code_review.agents import reviewer_assignment
+from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.change.changed_files import ChangedSince
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.located_findings import LocatedFinding
@@ -16,24 +17,11 @@ SHOWN_NEIGHBORS = 5
 NEAR_LINES = 5
 """How near to a finding a line has to change for agents to be told."""
 
-CARRIED = """\
-- Findings that agents reported then and that are still open are listed below by fingerprint. They
-  stay open: do not report one again, in whatever words. Confirm what another agent reported,
-  refine it, or dispute it with a quotation that shows that it is wrong or has been fixed since;
-  without one it cannot be withdrawn. Look first at those with changed lines: a fix may be there.
-"""
-
-SETTLED = """\
-- What changed since then, and which files that affects, is listed below: begin there, and check
-  how it fits with the rest. All other lines were reviewed and accepted: a finding on them counts
-  only at `high` or above. If a line changed since then breaks another one, report the changed line.
-"""
-
 
 def rules_for_known_lines(state: ReviewState) -> str:
     """The rules for lines that an earlier review has settled; empty without one."""
     own = any(not report.refers_to for report in state.carried)
-    parts = [CARRIED if own else "", SETTLED if state.settled else ""]
+    parts = [PROMPTS["carried"] if own else "", PROMPTS["settled"] if state.settled else ""]
     if not any(parts):
         return ""
     return f"An earlier push of this change was reviewed\n{''.join(parts)}\n"

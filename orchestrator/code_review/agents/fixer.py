@@ -6,50 +6,34 @@ alone decides the state of a patch.
 
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import FixReport, as_form
-from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import code_around, describe
+from orchestrator.code_review.agents.briefs import ask_about, describe
 from orchestrator.code_review.agents.judging import has_fixer
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent_tasks import Task, run_task
 
 MIN_SEVERITY: Severity = "medium"
 MAX_FINDINGS = 10
 LINES_AROUND = 12
-ASKED = """\
-Write a patch for each of these findings that you are sure how to fix: a unified diff against head,
-with its lines exactly as they are behind sign and number in `code`, only in files of the change or
-that the finding names, with at most 60 changed lines. Fix the defect and nothing else. Leave out a
-finding that needs a decision by its author.
-"""
-CORRECTION = """\
-Code has applied your patches in a scratch tree and run the analyzers again. These patches were
-refused, each for the reason beside it. Write them again, or leave them out.
-"""
 
 
 async def write_fixes(state: ReviewState) -> None:
     """Ask the fixer for patches of open findings without one, and prove them."""
     if not has_fixer(state.given.settings):
         return
-    name = str(state.given.settings.fixes.agent)
     if due := findings_to_fix(state):
-        await _ask(state, name, ASKED, "fix", due)
+        await _ask(state, "fix", due)
     refused = [
         finding
         for finding in state.synthesis.findings
         if finding.fingerprint in state.written and finding.fix and finding.fix.state == "refused"
     ]
     if refused:
-        await _ask(state, name, CORRECTION, "fix_again", refused)
+        await _ask(state, "fix_again", refused)
 
 
 def findings_to_fix(state: ReviewState) -> list[Finding]:
@@ -65,29 +49,11 @@ def findings_to_fix(state: ReviewState) -> list[Finding]:
     ][:MAX_FINDINGS]
 
 
-async def _ask(
-    state: ReviewState, name: str, asked: str, part: str, findings: Sequence[Finding]
-) -> None:
+async def _ask(state: ReviewState, part: str, findings: Sequence[Finding]) -> None:
     """Run one task of the fixer, and prove the patches."""
-    # Patches are optional, so neither a stronger model nor a person is asked after a failure.
-    task = Task(
-        replace(state.agent(name), escalation=()),
-        build_brief(
-            asked,
-            state.runtime.executor.nonce,
-            state.agent(name).bounds,
-            findings=[_shown(finding) for finding in findings],
-            code=await code_around(
-                state.given.workspace,
-                findings,
-                await reviewer_assignment.diffs_by_path(state),
-                LINES_AROUND,
-            ),
-        ),
-        state.round.key(part),
-    )
-    result = await run_task(task, state.runtime, state.given.budget)
-    state.round.fixers.append(result)
+    name = str(state.given.settings.fixes.agent)
+    shown = [_shown(finding) for finding in findings]
+    result = await ask_about(state, name, part, findings, LINES_AROUND, findings=shown)
     if result.status != "ok":
         return
     known = {key: one for one in findings for key in (one.id, one.fingerprint)}

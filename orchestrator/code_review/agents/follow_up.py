@@ -3,11 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.code_review.agents.finding_descriptions import (
-    MAX_TEXT,
-    describe,
-    describe_rejected,
-)
+from orchestrator.code_review.agents.briefs import MAX_TEXT, describe, describe_rejected
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.document_parts import Objection

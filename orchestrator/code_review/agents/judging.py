@@ -10,14 +10,13 @@ from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.unknown_name_checks import JUDGE
 from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
-from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import (
+from orchestrator.code_review.agents.briefs import (
+    build_brief,
     code_around,
     describe_rejected,
     group_alike,
     name_alike,
 )
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.review_state import ReviewState
@@ -104,6 +103,7 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     evidence = await judge_evidence(state)
     task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
     state.round.judged = await run_task(task, state.runtime, state.given.budget)
+    state.round.helpers.append(state.round.judged)
     known = citable_sources(state, state.answers(judge=True))
     return await read_marks(criteria, state.round.judged, known)
 
@@ -225,10 +225,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
             {**_shown(first), **name_alike(others)} for first, *others in groups[:SHOWN_FINDINGS]
         ],
         "code": await code_around(
-            workspace,
-            [first for first, *_ in groups[:SHOWN_FINDINGS]],
-            await reviewer_assignment.diffs_by_path(state),
-            LINES_AROUND,
+            state, [first for first, *_ in groups[:SHOWN_FINDINGS]], LINES_AROUND
         ),
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
-from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import code_around, describe
+from orchestrator.code_review.agents.briefs import ask_about, describe
 from orchestrator.code_review.agents.judging import has_model
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
@@ -25,7 +23,6 @@ from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, LACKS, PRO
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
-from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
@@ -43,13 +40,6 @@ GONE = "the quoted lines are gone, and no test shows the finding any more"
 FIXED = "the test that showed it passes on head now"
 CODE = AgentSpec("proofs", "runs tests of findings", "", (PROVE_FINDING,), bounds=Bounds())
 """In whose name code calls the tool."""
-ASKED = """\
-Write tests that show these findings. Leave out what no test can show.
-"""
-CORRECTION = """\
-Code has run your tests. These prove nothing yet, each for the reason beside it. Write them again
-with the same claim, or leave them out. Of a test that was run, the predicted failure stays.
-"""
 
 
 async def prove_findings(state: ReviewState) -> None:
@@ -102,7 +92,7 @@ def _written_before(proof: Proof) -> WrittenTest:
 
 async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
     """Have the prover write tests, and correct once those that prove nothing yet."""
-    first = await _ask(state, ASKED, "prove", due, {})
+    first = await _ask(state, "prove", due, {})
     lacking = [one.reason for some in first.values() for one in some if LACKS in one.reason]
     if lacking:
         state.proof_note = f"tests of findings did not run: {lacking[0]}"
@@ -113,7 +103,7 @@ async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
     }
     again = [one for one in due if unproven.get(one.fingerprint)]
     if again:
-        await _ask(state, CORRECTION, "prove_again", again, unproven)
+        await _ask(state, "prove_again", again, unproven)
 
 
 def findings_to_prove(state: ReviewState) -> list[Finding]:
@@ -151,26 +141,16 @@ def _why_not(state: ReviewState) -> str:
 
 async def _ask(
     state: ReviewState,
-    asked: str,
     part: str,
     findings: Sequence[Finding],
     earlier: Mapping[str, Sequence[Proof]],
 ) -> Mapping[str, Sequence[Proof]]:
     """Run one task of the prover and its tests; the new proofs, by the finding's fingerprint."""
-    agent = str(state.given.settings.proofs.agent)
-    diffs = await reviewer_assignment.diffs_by_path(state)
-    brief = build_brief(
-        asked,
-        state.runtime.executor.nonce,
-        state.agent(agent).bounds,
-        tests=await _test_facts(state),
-        findings=[_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings],
-        code=await code_around(state.given.workspace, findings, diffs, LINES_AROUND),
+    agent, facts = str(state.given.settings.proofs.agent), await _test_facts(state)
+    shown = [_shown(finding, earlier.get(finding.fingerprint, ())) for finding in findings]
+    result = await ask_about(
+        state, agent, part, findings, LINES_AROUND, tests=facts, findings=shown
     )
-    # Proofs are optional, so neither a stronger model nor a person is asked after a failure.
-    task = Task(replace(state.agent(agent), escalation=()), brief, state.round.key(part))
-    result = await run_task(task, state.runtime, state.given.budget)
-    state.round.provers.append(result)
     if result.status != "ok":
         return {}
     known = {key: one for one in findings for key in (one.id, one.fingerprint)}
@@ -180,7 +160,7 @@ async def _ask(
         if tested is None or len(found.get(tested.fingerprint, ())) >= MAX_TESTS:
             continue
         before = earlier.get(tested.fingerprint, ())
-        if asked is CORRECTION and test.claim not in {proof.claim for proof in before}:
+        if part == "prove_again" and test.claim not in {proof.claim for proof in before}:
             continue  # another claim than the one that was tried
         proof = await _prove(state, tested, _with_prediction(test, before))
         found.setdefault(tested.fingerprint, []).append(proof)

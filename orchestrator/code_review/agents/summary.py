@@ -13,13 +13,14 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from orchestrator.code_review.agent_report_contracts import as_form
-from orchestrator.code_review.agents.finding_descriptions import (
+from orchestrator.code_review.agents.briefs import (
+    PROMPTS,
+    build_brief,
     describe,
     describe_rejected,
     group_alike,
     name_alike,
 )
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
@@ -42,14 +43,6 @@ DETAILED = 10
 
 SHOWN_TEXT = 300
 """Characters of each text among them."""
-
-ASKED = """\
-Summarize this finished review for the person who decides, in three to five plain sentences: what
-the change does, what matters most in it, what is contested, and what nobody reviewed. Refer to
-findings by id, such as F1, and only to those below. The outcome is final; your summary is shown
-beside it and does not change it. A check that ran may have findings: do not say that it passed. No
-links, no markup.
-"""
 
 MISSING = "there is no summary by the lead, only the counts: "
 
@@ -78,9 +71,8 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
     facts = _summary_facts(verdict) if verdict else {}
-    text = build_brief(
-        ASKED, state.runtime.executor.nonce, plan=state.rounds[0].plan.summary, **facts
-    )
+    nonce, plan = state.runtime.executor.nonce, state.rounds[0].plan.summary
+    text = build_brief(PROMPTS["summary"], nonce, plan=plan, **facts)
     return Task(spec, text, state.round.key("summary"))
 
 

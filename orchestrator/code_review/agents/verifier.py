@@ -11,10 +11,8 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
-from orchestrator.code_review.agents import reviewer_assignment
-from orchestrator.code_review.agents.finding_descriptions import code_around
+from orchestrator.code_review.agents.briefs import PROMPTS, build_brief, code_around
 from orchestrator.code_review.agents.judging import has_verifier, named_vendors
-from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.agents.prover import LINES_AROUND, MIN_SEVERITY
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL, shorten
 from orchestrator.code_review.findings.located_findings import Verification
@@ -24,7 +22,6 @@ from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.types import AgentSpec
 
-ASKED = "Verify these claims. Say of each whether it is confirmed, refuted, or you cannot tell."
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
@@ -34,12 +31,12 @@ async def verify_findings(state: ReviewState) -> None:
     if not due:
         return
     state.focus.asked = {finding.id: finding for finding in due}
-    diffs = await reviewer_assignment.diffs_by_path(state)
-    code = await code_around(state.given.workspace, due, diffs, LINES_AROUND)
+    code = await code_around(state, due, LINES_AROUND)
     finders = [name for finding in due for name in finding.reported_by]
     task = build_task(state, [_shown(finding) for finding in due], finders, code)
     result = await run_task(task, state.runtime, state.given.budget)
-    state.round.verifier, state.verifier_note = result, ""
+    state.round.helpers.append(result)
+    state.verifier_note = ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)
         state.verifier_note = f"{ids} not verified: the verifier {result.status}: {result.detail}"
@@ -113,7 +110,7 @@ def build_task(
         code: around their places.
     """
     spec, nonce = _choose_verifier(state, finders), state.runtime.executor.nonce
-    brief = build_brief(ASKED, nonce, spec.bounds, claims=claims, code=code)
+    brief = build_brief(PROMPTS["verify"], nonce, spec.bounds, claims=claims, code=code)
     return Task(spec, brief, state.round.key("verify"))
 
 

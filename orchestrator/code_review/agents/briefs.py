@@ -1,13 +1,25 @@
-"""How findings are described to agents in briefs."""
+"""Briefs of agents: their texts, and how findings and code are shown in them."""
 
+import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
+from msgspec.structs import replace
+
+from orchestrator.code_review.agents.reviewer_assignment import diffs_by_path
 from orchestrator.code_review.findings.agent_reports import shorten
 from orchestrator.code_review.findings.citations import changed_lines, read_lines
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Rejected
+from orchestrator.data_directories import read_table
+from orchestrator.engine.agent_context import describe_bounds
+from orchestrator.engine.agent_loop import LoopResult
+from orchestrator.engine.agent_tasks import Task, run_task
+from orchestrator.engine.types import Bounds
+from orchestrator.engine.untrusted_text import frame
+
+PROMPTS: Mapping[str, str] = read_table(__file__, "prompts.yaml")
+"""Texts for models, by name."""
 
 MAX_TEXT = 500
 """Characters of each text, unless a brief has less room."""
@@ -17,6 +29,43 @@ MAX_WIDTH, MAX_LINES = 1_000, 40
 
 ALIKE = 10
 """Findings of the same words that are named behind the first of them."""
+
+
+def build_brief(task: str, nonce: str, bounds: Bounds | None = None, /, **facts: object) -> str:
+    """The first message of a task: its text, and the facts as framed JSON.
+
+    Args:
+        bounds: of an agent that does not read the opening, after which it would be told them.
+    """
+    text = f"{task.rstrip()}\n{describe_bounds(bounds)}" if bounds else task
+    return f"{text}\n{frame(json.dumps(facts), nonce)}"
+
+
+async def ask_about(
+    state: ReviewState,
+    agent: str,
+    part: str,
+    findings: Sequence[Finding],
+    around: int,
+    /,
+    **facts: object,
+) -> LoopResult:
+    """Run one task of an agent that proves or fixes findings, and is shown the code around them.
+
+    Its work is optional, so neither a stronger model nor a person is asked after a failure.
+
+    Args:
+        part: of the iteration, and the name of the text that asks for it.
+        around: lines before and after each finding.
+    """
+    spec, nonce = replace(state.agent(agent), escalation=()), state.runtime.executor.nonce
+    code = await code_around(state, findings, around)
+    brief = build_brief(PROMPTS[part], nonce, spec.bounds, **facts, code=code)
+    result = await run_task(
+        Task(spec, brief, state.round.key(part)), state.runtime, state.given.budget
+    )
+    state.round.helpers.append(result)
+    return result
 
 
 def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) -> dict[str, Any]:
@@ -80,10 +129,7 @@ def name_alike(others: Sequence[Finding]) -> dict[str, Any]:
 
 
 async def code_around(
-    workspace: ReviewWorkspace,
-    findings: Iterable[Finding],
-    diffs: Mapping[str, NumberedFileDiff],
-    around: int,
+    state: ReviewState, findings: Iterable[Finding], around: int
 ) -> list[dict[str, str]]:
     """The code around findings, each line once, with what the change adds and removes there.
 
@@ -91,7 +137,6 @@ async def code_around(
     number in base.
 
     Args:
-        diffs: of the changed files, by path.
         around: lines before and after each finding.
     """
     spans = sorted(
@@ -103,6 +148,7 @@ async def code_around(
         )
         for one in findings
     )
+    workspace, diffs = state.given.workspace, await diffs_by_path(state)
     shown: list[dict[str, str]] = []
     while spans:
         path, side, first, last = spans.pop(0)
