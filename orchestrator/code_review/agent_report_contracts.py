@@ -18,6 +18,7 @@ from orchestrator.engine.types import Json
 
 F = TypeVar("F", bound=Strict)
 
+Filled = Annotated[str, Meta(min_length=1)]
 Line = Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
 
 
@@ -221,7 +222,7 @@ class VerifierReport(Strict, frozen=True, kw_only=True):
 class WrittenPatch(Strict, frozen=True):
     """A patch for one finding."""
 
-    finding: Annotated[str, Meta(description="its id, such as F2")]
+    finding: Annotated[str, Meta(description="its id, such as F2, or its fingerprint")]
     patch: Annotated[str, Meta(description="a unified diff against head")]
 
 
@@ -233,19 +234,27 @@ class FixReport(Strict, frozen=True, kw_only=True):
 
 
 class WrittenTest(Strict, frozen=True):
-    """A test of one claim of a finding."""
+    """A test of one claim of a finding, and how head is to fail it."""
 
-    finding: Annotated[str, Meta(description="its id, such as F2")]
+    finding: Annotated[str, Meta(description="its id, such as F2, or its fingerprint")]
     claim: Annotated[
-        str, Meta(description="what goes wrong, for which input, in one sentence", max_length=400)
+        Filled,
+        Meta(description="what goes wrong, for which input, in one sentence", max_length=400),
     ]
-    path: Annotated[str, Meta(description="of the new test file, in the repository")]
-    test: Annotated[str, Meta(description="the whole file, with one test", max_length=8192)]
+    path: Annotated[
+        Filled, Meta(description="of the new test file, in the repository", max_length=300)
+    ]
+    test: Annotated[Filled, Meta(description="the whole file, with one test", max_length=8192)]
     exception: Annotated[
-        str, Meta(description="the exception with which head fails it, such as AssertionError")
+        Filled,
+        Meta(
+            description="the exception with which head fails it, such as AssertionError",
+            max_length=100,
+        ),
     ]
     value: Annotated[
-        str, Meta(description="text that the failure's message has: the wrong value", min_length=1)
+        Filled,
+        Meta(description="text that the failure's message has: the wrong value", max_length=300),
     ]
     oracle: Annotated[
         Literal["base", "same"],

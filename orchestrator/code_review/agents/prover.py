@@ -17,6 +17,7 @@ from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
 from orchestrator.code_review.findings.agent_reports import MAX_DETAIL
 from orchestrator.code_review.findings.citations import read_lines
+from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, LACKS, PROVE_FINDING
@@ -84,10 +85,7 @@ def _earlier_tests(state: ReviewState) -> list[tuple[Finding, Sequence[Proof]]]:
 
 
 def _written_before(proof: Proof) -> WrittenTest:
-    return WrittenTest(
-        finding="", claim=proof.claim, path=proof.path, test=proof.test,
-        exception=proof.exception, value=proof.value, oracle=proof.oracle,
-    )  # fmt: skip
+    return WrittenTest(finding="", **shared_fields(proof, WrittenTest))
 
 
 async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
@@ -183,14 +181,14 @@ def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
 
 async def _prove(state: ReviewState, finding: Finding, test: WrittenTest) -> Proof:
     """Have the tool run a test; the executor journals it like any call."""
-    arguments = {**to_builtins(test), "finding": finding.fingerprint}
+    arguments = to_builtins(replace(test, finding=finding.fingerprint))
     key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
     call = ToolCall(str(key), PROVE_FINDING, arguments)
     result = await state.runtime.executor.call(CODE, call, key, state.given.budget)
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
-        given = {name: value for name, value in to_builtins(test).items() if name != "finding"}
-        return Proof(state="inconclusive", reason=f"it was not run: {why}", command=(), **given)
+        why = f"it was not run: {why}"
+        return Proof(**shared_fields(test, Proof), state="inconclusive", reason=why, command=())
     return convert(result.data, Proof)
 
 

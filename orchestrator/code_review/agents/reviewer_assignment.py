@@ -17,7 +17,7 @@ from diffchecks.check_io import decode_text
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
 from orchestrator.code_review.agents.effort_tiers import decide_tier, has_public_names, shrink
-from orchestrator.code_review.agents.shard_seams import SEAMS, find_seams
+from orchestrator.code_review.agents.names_across_files import SEAMS, find_seams
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import Change

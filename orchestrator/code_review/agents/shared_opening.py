@@ -19,7 +19,7 @@ from orchestrator.code_review.agents.changes_since_review import (
     rules_for_known_lines,
 )
 from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
-from orchestrator.code_review.agents.names_used_elsewhere import list_used_elsewhere
+from orchestrator.code_review.agents.names_across_files import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import CODE, is_useful
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff

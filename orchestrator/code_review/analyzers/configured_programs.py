@@ -111,7 +111,7 @@ def _installed(program: str) -> InstalledProgram:
     forms = [form for one in programs for form in (one, os.path.realpath(one))]
     directories = dict.fromkeys(os.path.dirname(form) for form in forms)
     search = os.pathsep.join((*directories, SAFE_PATH))
-    needs += [name for name in TABLES["configured"]["tls_files"].split() if os.path.exists(name)]
+    needs += [name for name in _TLS_FILES if os.path.exists(name)]
     places = dict.fromkeys(Path(os.path.realpath(need)) for need in needs)
     return InstalledProgram(path, tuple(places), search)
 

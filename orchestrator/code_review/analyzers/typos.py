@@ -28,13 +28,6 @@ _MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadrati
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
 _ENGLISH = re.compile(_TABLE["english"], re.IGNORECASE)
-_WORDS = re.compile("|".join(_TABLE["not_words"]))
-_MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
-_ENGLISH = re.compile(
-    r"\b(?:the|and|of|to|is|in|for|with|that|this|be|or|not|are)\b", re.IGNORECASE
-)
 _WORDS = re.compile(r"\w+")
 _MIN_WORDS = 60  # to recognize the language by
 _ENGLISH_SHARE = 0.03  # in English, every tenth word or more is one of these

@@ -17,7 +17,12 @@ from orchestrator.code_review.findings.carried_findings import as_located
 from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.finding_context import ContextBlock, find_block
-from orchestrator.code_review.findings.located_findings import LocatedFinding, shared_fields
+from orchestrator.code_review.findings.located_findings import (
+    LocatedFinding,
+    names_other_weakness,
+    names_same_weakness,
+    shared_fields,
+)
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     default_rule,
@@ -27,10 +32,6 @@ from orchestrator.code_review.findings.merging import (
 )
 from orchestrator.code_review.findings.quote_location import find_quote
 from orchestrator.code_review.findings.waivers import PlacedDismissal
-from orchestrator.code_review.findings.weakness_kinds import (
-    names_other_weakness,
-    names_same_weakness,
-)
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
 

@@ -1,5 +1,6 @@
 """Located findings: the form in which agents, the journal and merging have findings."""
 
+import re
 from typing import Any, Literal
 
 from msgspec import Struct, convert, field, to_builtins
@@ -9,8 +10,15 @@ from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.verdict.document_parts import Guideline, Objection
 from orchestrator.code_review.verdict.model import Cause
+from orchestrator.data_directories import read_table
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json
+
+_WEAKNESSES = read_table(__file__, "weakness_kinds.yaml")
+_WEAKNESS_OF = {number: kind for kind, some in _WEAKNESSES["numbers"].items() for number in some}
+_WEAKNESS_WORDS = {
+    kind: re.compile(words, re.IGNORECASE) for kind, words in _WEAKNESSES["words"].items()
+}
 
 
 class LocatedFinding(Struct, frozen=True, kw_only=True):
@@ -68,6 +76,29 @@ def shared_fields(source: Struct, target: type[Struct]) -> dict[str, Any]:
     """
     names = target.__struct_fields__
     return {name: getattr(source, name) for name in source.__struct_fields__ if name in names}
+
+
+def names_other_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether both findings name weaknesses, but none of the same kind."""
+    kinds, others = _weakness_kinds(one), _weakness_kinds(other)
+    return bool(kinds and others and not kinds & others)
+
+
+def names_same_weakness(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether two findings name weaknesses of the same kind."""
+    return bool(_weakness_kinds(one) & _weakness_kinds(other))
+
+
+def _weakness_kinds(finding: LocatedFinding) -> set[str | int]:
+    """The kinds of its CWE numbers; without any, those that its rule or title names."""
+    if finding.cwe:
+        return {
+            _WEAKNESS_OF.get(number, number)
+            for number in finding.cwe
+            if number not in _WEAKNESSES["general"]
+        }
+    text = f"{finding.rule.replace('-', ' ')} {finding.title}"
+    return {kind for kind, words in _WEAKNESS_WORDS.items() if words.search(text)}
 
 
 class ProposedFix(Struct, frozen=True):

@@ -45,9 +45,9 @@ from orchestrator.code_review.findings.merging import (
     join_duplicates,
     merge,
     overlaps,
+    replacement_pairs,
     report_order,
 )
-from orchestrator.code_review.findings.replaced_lines import replacement_pairs
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, WaiverUse

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import anyio
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, decode_text
 from diffchecks.secrets.redaction import REDACTED
+from orchestrator.code_review.agent_report_contracts import WrittenPatch
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
@@ -22,7 +23,7 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult, ProposedPatch
+from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult
 from orchestrator.code_review.verdict.document_parts import TEMPLATE, Fix
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
@@ -182,7 +183,7 @@ async def _prove_first(
         else:
             if state.given.patches is not None and patch not in given:
                 continue
-            proof = await _prove(state, [ProposedPatch(fingerprint, patch)])
+            proof = await _prove(state, [WrittenPatch(fingerprint, patch)])
             made = _as_fix(proof, patch, proposal.source)
             if proposal.patch:
                 made = _as_written_by_agent(made, state.focus.fixes)
@@ -242,7 +243,7 @@ def only_removes(patch: str) -> bool:
 
 
 async def _prove(
-    state: ReviewState, patches: Sequence[ProposedPatch], *, tests: bool = False
+    state: ReviewState, patches: Sequence[WrittenPatch], *, tests: bool = False
 ) -> ProofResult:
     """Have the tool prove patches together; the executor journals it like any call."""
     arguments = {"fixes": to_builtins(patches), **({"tests": True} if tests else {})}
@@ -253,10 +254,10 @@ async def _prove(
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
         return ProofResult("refused", reason=f"it could not be proven: {why}")
-    return ProofResult.from_json(result.data)
+    return convert(result.data, ProofResult)
 
 
-def _compared_with(focus: FixFocus, patches: Iterable[ProposedPatch]) -> Json:
+def _compared_with(focus: FixFocus, patches: Iterable[WrittenPatch]) -> Json:
     """The inputs of a proof besides the patches, as JSON."""
     targets = [focus.targets[patch.finding] for patch in patches]
     known = [[sorted(target.fingerprints), sorted(target.tools)] for target in targets]
@@ -316,8 +317,8 @@ async def _conflicts(state: ReviewState, accepted: Held, one: tuple[Finding, Fix
     return found
 
 
-def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[ProposedPatch]:
-    return [ProposedPatch(finding.fingerprint, fix.patch) for finding, fix in held]
+def _patches(held: Iterable[tuple[Finding, Fix]]) -> list[WrittenPatch]:
+    return [WrittenPatch(finding.fingerprint, fix.patch) for finding, fix in held]
 
 
 def with_fixes(findings: Iterable[Finding], fixes: Mapping[str, Fix]) -> tuple[Finding, ...]:

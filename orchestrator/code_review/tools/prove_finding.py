@@ -10,16 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 import anyio.to_thread
-from msgspec import Struct, convert, to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.proof_runs import TestEnd
 from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
+from orchestrator.code_review.agent_report_contracts import WrittenTest
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.analyzers.run_tests import (
     LIMITS,
@@ -30,6 +30,8 @@ from orchestrator.code_review.analyzers.run_tests import (
     side_files,
 )
 from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.findings.located_findings import shared_fields
+from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof, ProofState
@@ -43,7 +45,6 @@ from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
-MAX_TEST = 8 << 10
 MAX_SECONDS = 60.0
 """Of one run; there are at most four."""
 SHOWN_OUTPUT = 1_500
@@ -67,43 +68,6 @@ _GONE = re.compile(
     r"|\b(\w+)\)? is not (?:a function|a constructor|defined)"
 )
 
-SCHEMA: Mapping[str, Json] = {
-    "type": "object",
-    "properties": {
-        "finding": {"type": "string", "description": "its fingerprint"},
-        "claim": {"type": "string", "minLength": 1, "maxLength": 400},
-        "path": {"type": "string", "minLength": 1, "maxLength": 300},
-        "test": {"type": "string", "minLength": 1, "maxLength": MAX_TEST},
-        "exception": {"type": "string", "minLength": 1, "maxLength": 100},
-        "value": {"type": "string", "minLength": 1, "maxLength": 300},
-        "oracle": {"enum": ["base", "same"]},
-    },
-    "required": ["finding", "claim", "path", "test", "exception", "value", "oracle"],
-    "additionalProperties": False,
-}
-
-
-class ProposedProof(Struct, frozen=True, kw_only=True):
-    """A test, and how head is to fail it.
-
-    Attributes:
-        finding: the finding's fingerprint.
-        claim: what the test shows, in one sentence.
-        path: where it is written, on both sides.
-        exception: the name of the exception with which head fails it.
-        value: text of the failure's message: the wrong value.
-        oracle: ``base``: base passes the test; ``same``: base lacks the feature, and the test
-            compares two ways of head that have to agree.
-    """
-
-    finding: str
-    claim: str
-    path: str
-    test: str
-    exception: str
-    value: str
-    oracle: Literal["base", "same"] = "base"
-
 
 class _Refused(Exception):
     """The proof ends here, with a state and a reason."""
@@ -124,11 +88,11 @@ class ProveFinding:
         self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
         seconds = 4 * min(tests.seconds, MAX_SECONDS) + 60
-        self.spec = ToolSpec(PROVE_FINDING, self.about, SCHEMA, timeout=seconds)
+        self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(WrittenTest), timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the test; the answer is how it ended."""
-        proposed = convert(arguments, ProposedProof)
+        proposed = convert(arguments, WrittenTest)
         ends: dict[str, list[tuple[TestEnd, str]]] = {"head": [], "base": []}
         state: ProofState = "reproduced"
         reason = ""
@@ -141,14 +105,9 @@ class ProveFinding:
         shown = {side: runs[0][1][-SHOWN_OUTPUT:] if runs else "" for side, runs in ends.items()}
         versions = await self._versions(shown["head"]) if state == "reproduced" else ""
         proof = Proof(
+            **shared_fields(proposed, Proof),
             state=state,
-            claim=proposed.claim,
-            path=proposed.path,
-            test=proposed.test,
             command=self._single.shown(proposed.path),
-            oracle=proposed.oracle,
-            exception=proposed.exception,
-            value=proposed.value,
             base=shown["base"],
             head=shown["head"],
             versions=versions,
@@ -180,7 +139,7 @@ class ProveFinding:
         return f"{'' if name[:4] in said.lower() else f'{name} '}{said}" if done.code == 0 else ""
 
     async def _prove(
-        self, proposed: ProposedProof, ends: dict[str, list[tuple[TestEnd, str]]]
+        self, proposed: WrittenTest, ends: dict[str, list[tuple[TestEnd, str]]]
     ) -> None:
         """Run the test on head and on base, in turns; return if it is reproduced."""
         await self._require_honest(proposed)
@@ -190,7 +149,7 @@ class ProveFinding:
                 ends[side].append(await self._run(trees[side], proposed))
                 self._judge(proposed, side, ends[side][-1][0], again=len(ends[side]) > 1)
 
-    def _judge(self, proposed: ProposedProof, side: str, end: TestEnd, *, again: bool) -> None:
+    def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
         """Check one run.
 
         Raises:
@@ -231,7 +190,7 @@ class ProveFinding:
         own = any(name in {PurePosixPath(path).stem, *path.split("/")} for path in self._paths)
         return "" if own or name in test else name
 
-    async def _require_honest(self, proposed: ProposedProof) -> None:
+    async def _require_honest(self, proposed: WrittenTest) -> None:
         """Check the text of the test and where it goes.
 
         Raises:
@@ -274,9 +233,7 @@ class ProveFinding:
             "base": [await side_files(workspace, "base", {})],
         }
 
-    async def _run(
-        self, parts: Sequence[SideFiles], proposed: ProposedProof
-    ) -> tuple[TestEnd, str]:
+    async def _run(self, parts: Sequence[SideFiles], proposed: WrittenTest) -> tuple[TestEnd, str]:
         """One run, in a copy of its own: how the test ended, and what the runner printed."""
         self._runs += 1
         keep = self._inputs.workspace.root / f"prove_finding-{self._runs}"
@@ -337,7 +294,7 @@ async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOut
     return await run_isolated(argv, tree, reads=reads, limits=limits)
 
 
-def is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
+def is_as_predicted(proposed: WrittenTest, end: TestEnd) -> bool:
     """Whether a run failed with this exception, and with the value in its message."""
     if end.kind != "failed" or end.exception != proposed.exception.rpartition(".")[2]:
         return False
@@ -348,7 +305,7 @@ def is_as_predicted(proposed: ProposedProof, end: TestEnd) -> bool:
     return bool(value and re.search(f"{begins}{re.escape(value)}{ends}", message))
 
 
-def _write_tree(parts: Sequence[SideFiles], tree: Path, proposed: ProposedProof) -> None:
+def _write_tree(parts: Sequence[SideFiles], tree: Path, proposed: WrittenTest) -> None:
     copy_files(parts, tree, REPORT)
     file = tree / proposed.path
     file.parent.mkdir(parents=True, exist_ok=True)

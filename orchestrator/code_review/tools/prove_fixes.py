@@ -10,14 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.redaction import REDACTED
+from orchestrator.code_review.agent_report_contracts import WrittenPatch
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.git.commands import Git
@@ -34,6 +35,7 @@ from orchestrator.code_review.fixes.patches import (
     write_patch,
 )
 from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
+from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_workspace import (
     IterationFocus,
     ReviewWorkspace,
@@ -41,6 +43,7 @@ from orchestrator.code_review.review_workspace import (
 )
 from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.data_directories import OVERLAY
+from orchestrator.engine.field_types import Strict
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import DiffcourtError
@@ -51,32 +54,6 @@ MAX_FIXES = 1_000
 """Patches in one call."""
 REDACTION_SECONDS = 10.0
 SECONDS = 300.0
-
-SCHEMA: Mapping[str, Json] = {
-    "type": "object",
-    "properties": {
-        "fixes": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": MAX_FIXES,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "finding": {"type": "string", "description": "its id or fingerprint"},
-                    "patch": {"type": "string", "description": "a unified diff against head"},
-                },
-                "required": ["finding", "patch"],
-                "additionalProperties": False,
-            },
-        },
-        "tests": {
-            "type": "boolean",
-            "description": "also run the tests and type checks of base, if head passes them",
-        },
-    },
-    "required": ["fixes"],
-    "additionalProperties": False,
-}
 
 _SUPPRESSION = re.compile(
     rb"""
@@ -245,11 +222,13 @@ def _blob_id(change: Change, data: bytes) -> str:
     return digest.hexdigest()
 
 
-class ProposedPatch(Struct, frozen=True):
-    """A patch, and the finding that it is to fix."""
+class ProposedPatches(Strict, frozen=True):
+    """What the tool is given: patches that are proven together."""
 
-    finding: str
-    patch: str
+    fixes: Annotated[list[WrittenPatch], Meta(min_length=1, max_length=MAX_FIXES)]
+    tests: Annotated[
+        bool, Meta(description="also run the tests and type checks of base, if head passes them")
+    ] = False
 
 
 class ProofResult(Struct, frozen=True):
@@ -266,11 +245,6 @@ class ProofResult(Struct, frozen=True):
     tools: tuple[str, ...] = ()
     reason: str = ""
 
-    @classmethod
-    def from_json(cls, data: Json) -> "ProofResult":
-        """Read it back from the journal."""
-        return convert(data, cls)
-
 
 class ProveFixes:
     """Applies patches to head in a scratch tree and runs analyzers on it."""
@@ -278,7 +252,7 @@ class ProveFixes:
     spec = ToolSpec(
         PROVE_FIXES,
         "Whether patches fix their findings: applies them to head and runs the analyzers again.",
-        SCHEMA,
+        inlined(ProposedPatches),
         timeout=SECONDS,
     )
 
@@ -294,16 +268,16 @@ class ProveFixes:
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Prove the patches together; one that does not hold is refused with the reason."""
-        fixes = convert(arguments["fixes"], list[ProposedPatch])
+        proposed = convert(arguments, ProposedPatches)
         try:
-            result = await self._prove(fixes, bool(arguments.get("tests")), context)
+            result = await self._prove(proposed.fixes, proposed.tests, context)
         except (PatchRefused, DiffcourtError) as error:
             result = ProofResult("refused", reason=" ".join(str(error).split()))
         shown = {"state": result.state, "reason": result.reason, "checked_by": result.tools}
         return Observation(json.dumps(shown), to_builtins(result))
 
     async def _prove(
-        self, fixes: Sequence[ProposedPatch], tests: bool, context: CallContext
+        self, fixes: Sequence[WrittenPatch], tests: bool, context: CallContext
     ) -> ProofResult:
         targets = [self._target(fix.finding) for fix in fixes]
         before: dict[str, bytes] = {}
