@@ -15,6 +15,7 @@ from orchestrator.code_review.agents.guard_placement import rulings, without_sec
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.findings.gap_remedies import close_gaps
+from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.reading_depth import count_depths
 from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
@@ -190,13 +191,10 @@ def _score(card: Scorecard | None, threshold: float) -> ReviewScore:
         threshold=threshold,
         criteria=tuple(
             CriterionScore(
-                id=criterion.id,
-                kind=criterion.kind,
-                weight=criterion.weight,
-                score=card.marks[criterion.id].score,
-                why=card.marks[criterion.id].why,
-                missing=card.marks[criterion.id].missing,
-                evidence=card.marks[criterion.id].evidence,
+                criterion.id,
+                criterion.kind,
+                criterion.weight,
+                **shared_fields(card.marks[criterion.id], CriterionScore),
             )
             for criterion in card.rubric.criteria
         ),
@@ -349,15 +347,16 @@ def _provenance(state: ReviewState) -> Provenance:
         for key, value in journal.outcomes().items()
         if Key.parse(key).step == "model"
     }
+    versions = {call.result.tool: call.result.version for call in state.calls()
+                if call.result.version}  # fmt: skip
     return Provenance(
         version=__version__,
         provider=state.runtime.model.name,
         models=tuple(sorted(models)),
         policy_commit=state.given.workspace.change.policy_commit,
         digests=state.policy_digests,
-        analyzers=_sorted(
-            {call.result.tool: call.result.version for call in state.calls() if call.result.version}
-        ),
+        # Sorted like JSON in the journal, so that a verdict read back has the same bytes.
+        analyzers=dict(sorted(versions.items())),
         carried_over=_carried_over(state),
         journal_head=journal.log.head,
         journal_length=journal.log.length,
@@ -369,11 +368,6 @@ def _carried_over(state: ReviewState) -> str:
     if not (state.carried or state.settled):
         return ""
     return digest(to_builtins([state.carried, state.settled and state.given.handed_over.changed]))
-
-
-def _sorted(table: dict[str, str]) -> dict[str, str]:
-    """Sorted by key like JSON in the journal, so that a verdict read back has the same bytes."""
-    return dict(sorted(table.items()))
 
 
 def _summary(state: ReviewState) -> str:

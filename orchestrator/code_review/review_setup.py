@@ -17,7 +17,7 @@ from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
-from orchestrator.code_review.findings.located_findings import ProposedFix
+from orchestrator.code_review.findings.located_findings import ProposedFix, shared_fields
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import Guidance, read_guidance
 from orchestrator.code_review.review_state import ReviewInputs, ReviewState
@@ -118,8 +118,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         )
         check = ReportCorrections(workspace, focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
+        bounds, used = settings.run_bounds, journal.spent()  # of all sessions of the run
+        budget = Account("the run", bounds, used=used, elapsed=journal.elapsed)
         inputs = ReviewInputs(
-            workspace, catalog, settings, _budget(settings, journal), pool, notes=notes,
+            workspace, catalog, settings, budget, pool, notes=notes,
             fix_templates=tool_inputs.data["fixes"], handed_over=handed_over, patches=patches,
             author_tier=catalog.guards.resolve_tier(policy.author_tier),
         )  # fmt: skip
@@ -173,11 +175,6 @@ def _announce(
     return notes
 
 
-def _budget(settings: ReviewSettings, journal: Journal) -> Account:
-    """The run's budget, less what earlier sessions of the run used."""
-    return Account("the run", settings.run_bounds, used=journal.spent(), elapsed=journal.elapsed)
-
-
 def _tool_inputs(
     policy: Policy,
     workspace: ReviewWorkspace,
@@ -189,16 +186,12 @@ def _tool_inputs(
     """What the review's own tools are built from; writes the data files that checks read."""
     checks = required(policy.catalog.verdict_policy.required_checks, workspace.open_paths)
     return ToolInputs(
+        **shared_fields(policy, ToolInputs),
         workspace=workspace,
         pool=pool,
-        settings=policy.settings,
         focus=focus,
         required_checks=[rule.name for rule in checks],
         data=check_data_files.write_all(policy.layers, workspace.root),
         given=given,
         cache=cache,
-        run_tests=policy.run_tests,
-        run_analyzers=policy.run_analyzers,
-        private_paths=policy.private_paths,
-        checkout=policy.checkout,
     )

@@ -47,7 +47,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
-from orchestrator.engine.types import AgentSpec, Rubric
+from orchestrator.engine.types import AgentSpec, Json, Rubric, ToolCall, ToolResult
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 
@@ -263,6 +263,13 @@ class ReviewState:
         if judge:
             tasks += [done.key("judge") for done in self.rounds]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
+
+    async def call_tool(
+        self, spec: AgentSpec, key: Key, arguments: Mapping[str, Json]
+    ) -> ToolResult:
+        """Have code call the tool that a key names; the executor journals it like any call."""
+        call = ToolCall(str(key), key.tool, arguments)
+        return await self.runtime.executor.call(spec, call, key, self.given.budget)
 
     def references(self, ids: Mapping[str, str]) -> References:
         """What the ids in the reports so far refer to, and what the verifier says of them.

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.agents.follow_up import concerned_agents
 from orchestrator.code_review.findings.evidence_from_journal import latest
+from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.document_parts import (
     Escalation,
@@ -108,12 +109,11 @@ def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
     """The questions to a person in a run, with the answers."""
     return tuple(
         HumanQuestion(
-            name=question.name,
-            agent=question.agent,
-            question=question.question,
-            answer=question.answer,
+            **shared_fields(question, HumanQuestion),
             answered_by=question.who,
-            answered_at=_time(question.at) if question.answer else "",
+            answered_at=datetime.fromtimestamp(question.at, UTC).isoformat(timespec="seconds")
+            if question.answer
+            else "",
         )
         for question in sorted(recorded_questions(journal), key=lambda question: question.name)
     )
@@ -133,7 +133,3 @@ def pending_approvals(journal: Journal) -> tuple[PendingApproval, ...]:
         for call, request in sorted(approvals.pending_approvals(journal).items())
         if not journal.recorded(Key.parse(call).task)
     )
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

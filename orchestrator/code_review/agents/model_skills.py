@@ -63,12 +63,12 @@ async def _packs_of(
     if not any(pack.scope.words for pack in named):
         return named
     text = decode_text(await workspace.contents.read(blob))
-    return [pack for pack in named if not pack.scope.words or _has_one(text, pack.scope.words)]
-
-
-def _has_one(text: str, words: Iterable[str]) -> bool:
-    """Whether a text has one of these as a whole word."""
-    return re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text) is not None
+    words = {pack.name: "|".join(map(re.escape, pack.scope.words)) for pack in named}
+    return [
+        pack
+        for pack in named
+        if not words[pack.name] or re.search(rf"(?<!\w)(?:{words[pack.name]})(?!\w)", text)
+    ]
 
 
 def for_model(

@@ -26,7 +26,7 @@ from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from orchestrator.sandbox.level_and_launchers import SANDBOX
@@ -53,7 +53,9 @@ async def prove_findings(state: ReviewState) -> None:
     quotes = {one.fingerprint: one.evidence.quote for one in state.given.handed_over.claims}
     for finding, proofs in earlier:
         again = [
-            await _prove(state, finding, _written_before(proof)) for proof in proofs if not why
+            await _prove(state, finding, WrittenTest("", **shared_fields(proof, WrittenTest)))
+            for proof in proofs
+            if not why
         ]
         moved = finding.carried_over and quotes[finding.fingerprint] != finding.evidence.quote
         if moved and not any(proof.is_reproduced for proof in again):
@@ -82,10 +84,6 @@ def _earlier_tests(state: ReviewState) -> list[tuple[Finding, Sequence[Proof]]]:
         if finding.state == "open" and finding.fingerprint not in state.proofs
         if (proofs := known.get(finding.fingerprint))
     ]
-
-
-def _written_before(proof: Proof) -> WrittenTest:
-    return WrittenTest(finding="", **shared_fields(proof, WrittenTest))
 
 
 async def _write_tests(state: ReviewState, due: Sequence[Finding]) -> None:
@@ -183,8 +181,7 @@ async def _prove(state: ReviewState, finding: Finding, test: WrittenTest) -> Pro
     """Have the tool run a test; the executor journals it like any call."""
     arguments = to_builtins(replace(test, finding=finding.fingerprint))
     key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
-    call = ToolCall(str(key), PROVE_FINDING, arguments)
-    result = await state.runtime.executor.call(CODE, call, key, state.given.budget)
+    result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
         why = f"it was not run: {why}"
@@ -225,15 +222,10 @@ def _shared(parts: Sequence[str], others: Sequence[str]) -> int:
 
 def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:
     """A finding, and what became of its tests."""
-    return {
-        **describe(finding, longest=MAX_DETAIL, quoted=False),
-        **({"tried": [_tried(proof) for proof in earlier]} if earlier else {}),
-    }
-
-
-def _tried(proof: Proof) -> Mapping[str, object]:
     names = ("claim", "path", "test", "exception", "value", "oracle", "reason", "base", "head")
-    return {name: getattr(proof, name) for name in names}
+    tried = [{name: getattr(proof, name) for name in names} for proof in earlier]
+    shown = describe(finding, longest=MAX_DETAIL, quoted=False)
+    return {**shown, "tried": tried} if tried else shown
 
 
 def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synthesis:

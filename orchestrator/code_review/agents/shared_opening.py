@@ -38,7 +38,7 @@ from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Json, ToolCall
+from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.engine.untrusted_text import frame
 
 SHOWN_FINDINGS = 60
@@ -78,7 +78,6 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
 
 async def _run_analyzers(state: ReviewState) -> None:
     """Call every analyzer that reads a changed file and that an agent may call."""
-    executor = state.runtime.executor
     examiners = [state.agent(name) for name in state.examiners]
     useful = [
         name
@@ -89,8 +88,7 @@ async def _run_analyzers(state: ReviewState) -> None:
     async def call(name: str, position: int) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             key = CODE_TASK.in_turn(attempt).tool_call(position, name)
-            call = ToolCall(str(key), name, {})
-            if (await executor.call(CODE, call, key, state.given.budget)).ok:
+            if (await state.call_tool(CODE, key, {})).ok:
                 return
 
     async with task_group() as group:

@@ -9,10 +9,9 @@ from orchestrator.code_review.findings.evidence_from_journal import BY_CODE
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Bounds, ToolCall
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.errors import BudgetExhausted
 
 CODE = AgentSpec(BY_CODE, "runs the analyzers", "", tuple(ANALYZERS), bounds=Bounds())
@@ -42,7 +41,7 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
                 wanted = agent in ended and name not in called and is_useful(state, spec, name)
                 if wanted or (agent, name) in cut:
                     called.add(name)
-                    group.start_soon(_call, state, spec, key.tool_call(position, name))
+                    group.start_soon(state.call_tool, spec, key.tool_call(position, name), {})
 
 
 def _agents_without_result(state: ReviewState) -> Collection[str]:
@@ -68,8 +67,3 @@ def is_useful(state: ReviewState, spec: AgentSpec, name: str) -> bool:
     """Whether it is an analyzer that reads a changed file and that the agent may call."""
     tool = find_tool(state, spec, name) if name in ANALYZERS else None
     return isinstance(tool, Analysis) and any(map(tool.concerns, state.given.workspace.files))
-
-
-async def _call(state: ReviewState, spec: AgentSpec, key: Key) -> None:
-    call = ToolCall(str(key), key.tool, {})
-    await state.runtime.executor.call(spec, call, key, state.given.budget)

@@ -165,11 +165,15 @@ async def place_claims(
 
     A claim about an analyzer's finding counts only if an analyzer reports that again.
     """
+
+    def gravest(report: Reported) -> tuple[int, float]:
+        return SEVERITIES.index(report.severity), -report.confidence
+
     reports: list[FindingReport] = []
     for claim in claims:
         by_agents = [report for report in claim.reports if not report.proved]
         on_analyzers = len(by_agents) < len(claim.reports)
-        words = min(by_agents, key=_severity_order) if on_analyzers and by_agents else None
+        words = min(by_agents, key=gravest) if on_analyzers and by_agents else None
         if on_analyzers and words is None:
             continue
         finding: LocatedFinding | None = as_located(claim, words)
@@ -255,10 +259,6 @@ def earlier_objections(merged: MergedFinding) -> list[Objection]:
         if report.carried
         for one in report.carried.objections
     ]
-
-
-def _severity_order(report: Reported) -> tuple[int, float]:
-    return SEVERITIES.index(report.severity), -report.confidence
 
 
 def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from diffchecks.new_findings import remove_white_space
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.change.path_limits import is_in_scope
+from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.quote_location import find_whole_lines
 from orchestrator.code_review.verdict.document_parts import (
     PassedReview,
@@ -102,16 +103,8 @@ def policy_digest(digests: Mapping[str, str]) -> str:
 
 
 def _remember(finding: Finding) -> RememberedFinding:
-    kept = PreviousFinding(
-        finding.fingerprint,
-        finding.severity,
-        finding.rule,
-        finding.title,
-        finding.path,
-        finding.start_line,
-    )
     return RememberedFinding(
-        kept,
+        PreviousFinding(**shared_fields(finding, PreviousFinding)),
         _cited(finding),
         open=finding.state == "open",
         first_fingerprint=finding.first_fingerprint,

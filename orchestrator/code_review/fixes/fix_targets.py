@@ -1,7 +1,7 @@
 """What a proof compares with: the findings to fix, and each analyzer's report on head."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -38,10 +38,6 @@ class ToolReport(Struct, frozen=True):
 
     findings: tuple[LocatedFinding, ...] = ()
     read: frozenset[str] = frozenset()
-
-    def at(self, paths: Collection[str]) -> Iterable[LocatedFinding]:
-        """The findings in some files."""
-        return (finding for finding in self.findings if finding.path in paths)
 
 
 class FixFocus(Struct):

@@ -21,15 +21,15 @@ from orchestrator.code_review.fixes.patches import (
     byte_order_mark,
     write_patch,
 )
-from orchestrator.code_review.fixes.proof import PROGRAMS, is_content
+from orchestrator.code_review.fixes.proof import PROGRAMS, ProofResult, is_content
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES, ProofResult
+from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
 from orchestrator.code_review.verdict.document_parts import TEMPLATE, Fix
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall
+from orchestrator.engine.types import AgentSpec, Bounds, Json
 
 TESTS = "run_tests"
 _NOTHING = re.compile(
@@ -249,8 +249,7 @@ async def _prove(
     arguments = {"fixes": to_builtins(patches), **({"tests": True} if tests else {})}
     key = Key("fixes", name=digest([arguments, _compared_with(state.focus.fixes, patches)])[:16])
     key = key.in_turn(1).tool_call(1, PROVE_FIXES)
-    call = ToolCall(str(key), PROVE_FIXES, arguments)
-    result = await state.runtime.executor.call(CODE, call, key, state.given.budget)
+    result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:
         why = result.refusal.reason if result.refusal else result.code
         return ProofResult("refused", reason=f"it could not be proven: {why}")

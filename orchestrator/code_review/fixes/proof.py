@@ -10,6 +10,7 @@ from orchestrator.code_review.findings.located_findings import AnalysisResult, L
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis
+from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json
@@ -25,18 +26,19 @@ FIXED_RESULTS = frozenset({"imported_reports", "uncovered_lines"})
 """Tools that cannot say what they would find in other contents."""
 
 
-class Proof(Struct, frozen=True):
-    """The result of a proof.
+class ProofResult(Struct, frozen=True):
+    """What came of a proof.
 
     Attributes:
-        tools: those that examined the patched files.
-        refused: why the patch is refused; empty if it is not.
-        unproved: why it is not shown that the finding is gone; empty if it is.
+        patch: all patches as one, as git writes it; empty where they do not apply.
+        tools: those that looked at the patched files.
+        reason: why it is refused, or no more than applies.
     """
 
+    state: FixState
+    patch: str = ""
     tools: tuple[str, ...] = ()
-    refused: str = ""
-    unproved: str = ""
+    reason: str = ""
 
 
 async def prove(
@@ -46,7 +48,7 @@ async def prove(
     make_tools: MakeTools,
     focus: FixFocus,
     context: CallContext,
-) -> Proof:
+) -> ProofResult:
     """Run analyzers on patched files, and compare their reports with the review's calls.
 
     Args:
@@ -71,8 +73,10 @@ async def prove(
     for name in proved_by:
         before = focus.reported[name]
         if why := _why_not(name, results[name], before, targets, looked):
-            return Proof(proved_by, refused=why)
-    return Proof(proved_by, unproved=_why_unproved(targets, results))
+            return ProofResult("refused", tools=proved_by, reason=why)
+    unproved = _why_unproved(targets, results)
+    state: FixState = "applies" if unproved else "verified"
+    return ProofResult(state, tools=proved_by, reason=unproved)
 
 
 async def prove_by_programs(
@@ -133,7 +137,7 @@ def _why_not(
     if not result.compares and (unread := sorted(before.read & asked)):
         why = result.gaps.get(unread[0], "it is no longer read as code")
         return f"{name} cannot read {unread[0]} with it: {why}"
-    if new := _new_finding(found, list(before.at(looked)), gone):
+    if new := _new_finding(found, [one for one in before.findings if one.path in looked], gone):
         return f"{name} reports {new.rule} at {new.path}:{new.start_line}, which is new"
     return ""
 

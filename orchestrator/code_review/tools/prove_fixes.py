@@ -34,14 +34,13 @@ from orchestrator.code_review.fixes.patches import (
     read_patch,
     write_patch,
 )
-from orchestrator.code_review.fixes.proof import MakeTools, prove, prove_by_programs
+from orchestrator.code_review.fixes.proof import MakeTools, ProofResult, prove, prove_by_programs
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_workspace import (
     IterationFocus,
     ReviewWorkspace,
     open_review_workspace,
 )
-from orchestrator.code_review.verdict.document_parts import FixState
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.ports import CallContext
@@ -231,21 +230,6 @@ class ProposedPatches(Strict, frozen=True):
     ] = False
 
 
-class ProofResult(Struct, frozen=True):
-    """What came of a proof.
-
-    Attributes:
-        patch: all patches as one, as git writes it; empty where they do not apply.
-        tools: those that looked at the patched files.
-        reason: why it is refused, or no more than applies.
-    """
-
-    state: FixState
-    patch: str = ""
-    tools: tuple[str, ...] = ()
-    reason: str = ""
-
-
 class ProveFixes:
     """Applies patches to head in a scratch tree and runs analyzers on it."""
 
@@ -319,14 +303,11 @@ class ProveFixes:
             contents=contents,
         ) as patched:
             proof = await prove(targets, patched, files, self._make_tools, focus, context)
-            if not proof.refused and tests:
+            if proof.state != "refused" and tests:
                 why = await prove_by_programs(patched, self._make_tools, focus, context)
                 if why:
-                    return ProofResult("refused", patch, proof.tools, why)
-        if proof.refused:
-            return ProofResult("refused", patch, proof.tools, proof.refused)
-        state: FixState = "applies" if proof.unproved else "verified"
-        return ProofResult(state, patch, proof.tools, proof.unproved)
+                    proof = replace(proof, state="refused", reason=why)
+        return replace(proof, patch=patch)
 
     def _target(self, name: str) -> FixTarget:
         target = self._focus.fixes.targets.get(name)

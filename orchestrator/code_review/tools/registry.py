@@ -24,6 +24,7 @@ from orchestrator.code_review.analyzers.check_data_files import (
     extends,
 )
 from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
+from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
@@ -51,7 +52,7 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
-class ProgramCheck(Struct, frozen=True, kw_only=True):
+class ProgramCheck(Struct, frozen=True):
     """Analyzers that run programs; the attributes that a ``Check`` has as well mean the same.
 
     Attributes:
@@ -64,58 +65,32 @@ class ProgramCheck(Struct, frozen=True, kw_only=True):
     make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
 
 
+def _program(kind: type[ProgramAnalyzer], topic: Topic, about: str) -> ProgramCheck:
+    """A tool for all rules about a program's codes, under the program's name."""
+    return ProgramCheck(kind.name, topic, about, lambda inputs: [kind(inputs.codes(kind.name))])
+
+
+def _ruff(name: str, topic: Topic, about: str) -> ProgramCheck:
+    return ProgramCheck(name, topic, about, lambda it: [Ruff(it.codes(Ruff.name, topic), RUFF)])
+
+
 PROGRAMS = (
+    _ruff("ruff_security", "security", "Security defects in Python, by ruff's rules."),
+    _program(Zizmor, "security", "Hazards in GitHub workflows and actions."),
+    _program(ShellCheck, "security", "Defects and hazards in shell scripts."),
+    _program(Hadolint, "security", "Hazards in Dockerfiles."),
     ProgramCheck(
-        name="ruff_security",
-        topic="security",
-        about="Security defects in Python, by ruff's rules.",
-        make=lambda inputs: [Ruff(inputs.codes("ruff", "security"), RUFF)],
-    ),
-    ProgramCheck(
-        name="zizmor",
-        topic="security",
-        about="Hazards in GitHub workflows and actions.",
-        make=lambda inputs: [Zizmor(inputs.codes("zizmor"))],
-    ),
-    ProgramCheck(
-        name="shellcheck",
-        topic="security",
-        about="Defects and hazards in shell scripts.",
-        make=lambda inputs: [ShellCheck(inputs.codes("shellcheck"))],
-    ),
-    ProgramCheck(
-        name="hadolint",
-        topic="security",
-        about="Hazards in Dockerfiles.",
-        make=lambda inputs: [Hadolint(inputs.codes("hadolint"))],
-    ),
-    ProgramCheck(
-        name=CONFIGURED_ANALYZERS,
-        topic="security",
-        about="Findings of the analyzers that the base branch configures.",
-        make=lambda inputs: [
+        CONFIGURED_ANALYZERS,
+        "security",
+        "Findings of the analyzers that the base branch configures.",
+        lambda inputs: [
             ConfiguredAnalyzer(name, program, inputs)
             for name, program in inputs.settings.analyzers.items()
         ],
     ),
-    ProgramCheck(
-        name="ruff_bugs",
-        topic="qa",
-        about="Likely bugs in Python, by ruff's rules.",
-        make=lambda inputs: [Ruff(inputs.codes("ruff", "qa"), RUFF)],
-    ),
-    ProgramCheck(
-        name="oxlint",
-        topic="qa",
-        about="Likely bugs in JavaScript and TypeScript.",
-        make=lambda inputs: [Oxlint(inputs.codes("oxlint"))],
-    ),
-    ProgramCheck(
-        name="typos",
-        topic="docs",
-        about="Known misspellings in prose and comments.",
-        make=lambda inputs: [Typos(inputs.codes("typos"))],
-    ),
+    _ruff("ruff_bugs", "qa", "Likely bugs in Python, by ruff's rules."),
+    _program(Oxlint, "qa", "Likely bugs in JavaScript and TypeScript."),
+    _program(Typos, "docs", "Known misspellings in prose and comments."),
 )
 
 _DECLARED: tuple[Check | ProgramCheck, ...] = (*CHECKS, *PROGRAMS)
@@ -221,12 +196,6 @@ def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
     return ComparisonCheck(check, pool, workspace, options)
 
 
-def _analyzers_over(inputs: ToolInputs, workspace: ReviewWorkspace) -> Mapping[str, Tool]:
-    """The same analyzers over another change."""
-    own = replace(inputs, workspace=workspace)
-    return {name: make_tool(one, own) for name, one in ANALYZERS.items()}
-
-
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     """All tools over one workspace and those of plugins, with the limits of the tool policy.
 
@@ -234,6 +203,11 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ConfigError: a plugin cannot be loaded.
     """
     workspace = inputs.workspace
+
+    def over(patched: ReviewWorkspace) -> Mapping[str, Tool]:
+        own = replace(inputs, workspace=patched)
+        return {name: make_tool(one, own) for name, one in ANALYZERS.items()}
+
     tools = [make_tool(one, inputs) for one in ANALYZERS.values()]
     tools += Navigation(workspace).tools()
     tools += [
@@ -245,7 +219,7 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         tests = inputs.settings.tests
         if tests and (single := single_test(tests)):
             tools.append(ProveFinding(tests, single, inputs))
-    tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, partial(_analyzers_over, inputs)))
+    tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, over))
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
