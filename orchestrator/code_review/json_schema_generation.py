@@ -1,18 +1,27 @@
 """JSON Schemas of our data classes, in the subset that providers and other readers support."""
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from diffchecks.data_files import parse_yaml
 
-def schema_of(model: type[Struct]) -> dict[str, Any]:
+Descriptions = Mapping[str, Mapping[str, str]]
+"""Class → field → what it means."""
+NO_DESCRIPTIONS: Descriptions = {}
+
+
+def schema_of(model: type[Struct], descriptions: Descriptions = NO_DESCRIPTIONS) -> dict[str, Any]:
     """A class's JSON Schema (draft 2020-12), with nested classes in ``$defs``."""
     parts: dict[str, Any] = msgspec.json.schema(model)["$defs"]
-    for part in parts.values():
+    for name, part in parts.items():
         _completed(part)
+        for field, text in descriptions.get(name, {}).items():
+            part["properties"][field]["description"] = text
     return {**parts.pop(model.__name__), "$defs": parts}
 
 
@@ -22,21 +31,15 @@ def published_schema(model: type[Struct], urn: str, descriptions: Path) -> dict[
     Args:
         descriptions: a YAML file with the meaning of fields, by class and name.
     """
-    import yaml  # noqa: PLC0415 - only the published schemas need it
-
-    schema = schema_of(model)
-    parts = {**schema["$defs"], model.__name__: schema}
-    for part in parts.values():
+    schema = schema_of(model, parse_yaml(descriptions.read_bytes()))
+    for part in (schema, *schema["$defs"].values()):
         part.pop("additionalProperties", None)
-    for name, fields in yaml.safe_load(descriptions.read_bytes()).items():
-        for field, text in fields.items():
-            parts[name]["properties"][field]["description"] = text
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": urn, **schema}
 
 
-def inlined(model: type[Struct]) -> dict[str, Any]:
+def inlined(model: type[Struct], descriptions: Descriptions = NO_DESCRIPTIONS) -> dict[str, Any]:
     """A class's JSON Schema without ``$ref``, as all providers accept it."""
-    return inline_references(schema_of(model))
+    return inline_references(schema_of(model, descriptions))
 
 
 def inline_references(schema: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,14 @@ from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.verdict.document_parts import GuidanceFile
-from orchestrator.data_directories import CONVENTIONS, FAILURES, MEMORY, OVERLAY, PREFERENCES
+from orchestrator.data_directories import (
+    CONVENTIONS,
+    FAILURES,
+    MEMORY,
+    OVERLAY,
+    PREFERENCES,
+    read_table,
+)
 from orchestrator.errors import ConfigError, InputError
 
 FILE_CHARACTERS = 6_000
@@ -59,28 +66,9 @@ _GENERAL = {*_IN_DIRECTORIES, *map(posixpath.basename, _LAST)}
 _HASHES = re.compile(r"(#{1,6})\s")
 _UNDERLINE = re.compile(r"([=~^\"-])\1{2,}")
 _WORD = re.compile(r"\w")
-_TAKING_PART = re.compile(
-    r"(?i)\b(?:code of conduct|licensing|licen[cs]e$|contributor licen|community|sponsor\w*"
-    r"|(?:report|fil|open)ing (?:an? |the )?(?:\w+ )?(?:bug|issue|vulnerab)\w*|bug reports?"
-    r"|feature requests?|questions|getting (?:help|support)|contact(?: us)?$|mailing lists?"
-    r"|releasing|release process|releases?$|thanks|acknowledge?ments?|first contributions?"
-    r"|table of contents|prerequisites|installation)(?!\w)"
-)
-"""Headings of sections on how to take part in a project."""
-_LANGUAGES = {
-    "Python": (".py", ".pyi"),
-    "TypeScript": (".ts", ".tsx", ".mts", ".vue"),
-    "JavaScript": (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue"),
-    "Golang": (".go",),
-    "Rust": (".rs",),
-    "Java": (".java",),
-    "Kotlin": (".kt", ".kts"),
-    "Ruby": (".rb", ".erb"),
-    "Swift": (".swift",),
-    "SQL": (".sql",),
-    "CSS": (".css", ".scss", ".sass", ".less"),
-}
-"""Words of headings → how the names of their files end; only words that mean nothing else."""
+_HEADINGS = read_table(__file__, "guidance_headings.yaml")
+_TAKING_PART = re.compile(rf"(?i)\b(?:{'|'.join(_HEADINGS['taking_part'])})(?!\w)")
+_LANGUAGES = {name: tuple(ends.split()) for name, ends in _HEADINGS["languages"].items()}
 _COMMA = re.compile(r",(?![^{}]*\})")
 """Between globs, not between the alternatives of one."""
 
@@ -326,7 +314,7 @@ def _is_foreign(heading: str, changed: Collection[str]) -> bool:
     if _TAKING_PART.search(heading.rstrip(" #:")):
         return True
     named = [endings for name, endings in _LANGUAGES.items() if name in heading.split()]
-    return bool(named) and not any(path.endswith(tuple(ends)) for ends in named for path in changed)
+    return bool(named) and not any(path.endswith(ends) for ends in named for path in changed)
 
 
 def _lines_of(text: str) -> tuple[str, ...]:

@@ -24,16 +24,8 @@ KINDS_OF_RISK: Mapping[str, tuple[int, str]] = {
 }
 
 SENSITIVE = (
-    "auth",
-    "login",
-    "crypt",
-    "secret",
-    "token",
-    "session",
-    "password",
-    "permission",
-    "sql",
-)
+    "auth", "login", "crypt", "secret", "token", "session", "password", "permission", "sql",
+)  # fmt: skip
 
 
 def kind_of(path: str) -> str:

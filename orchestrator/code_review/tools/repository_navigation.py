@@ -14,6 +14,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
 from orchestrator.code_review.tools.path_globs import path_matcher
+from orchestrator.data_directories import read_table
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -26,23 +27,26 @@ NAMES_AT_MOST = 500
 MATCHES_AT_MOST = 200
 SEARCHED_FILES_AT_MOST = 20_000
 MATCH_CHARACTERS = 400  # of one line
-CONTEXT_AT_MOST = 10
 PAGE_CHARACTERS = 18_000
 DIFF_CHARACTERS = 55_000
 """Below the limits of ``config/tools.yaml``, so that a page says how to continue."""
 RIPGREP = Program("rg", "ripgrep")
 
-_TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 1000}
-_LINE: Mapping[str, Json] = {"type": "integer", "minimum": 1}
-
-
-def _schema(required: tuple[str, ...], **properties: Json) -> dict[str, Json]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+SPECS: tuple[ToolSpec, ...] = tuple(
+    ToolSpec(
+        name,
+        tool["about"].replace("MOST", str(LINES_AT_MOST)),
+        {
+            "type": "object",
+            "properties": tool["properties"],
+            "required": tool["required"],
+            "additionalProperties": False,
+        },
+        tags=frozenset({NAVIGATION}),
+        timeout=30,
+    )
+    for name, tool in read_table(__file__, "navigation.yaml")["tools"].items()
+)
 
 
 class NavigationTool:
@@ -58,66 +62,6 @@ class NavigationTool:
             InputError: what cannot be looked at, in words.
         """
         return Observation(await self._act(arguments))
-
-
-_PATH: Mapping[str, Json] = {**_TEXT, "description": "path in the repository"}
-_SIDE: Mapping[str, Json] = {"enum": ["head", "base"], "description": "default: head"}
-
-SPECS: tuple[ToolSpec, ...] = tuple(
-    ToolSpec(name, description, schema, tags=frozenset({NAVIGATION}), timeout=30)
-    for name, description, schema in (
-        (
-            "read_file",
-            f"Numbered lines of a file, at most {LINES_AT_MOST} per call.",
-            _schema(("path",), path=_PATH, start=_LINE, end=_LINE, side=_SIDE),
-        ),
-        (
-            "glob",
-            (
-                "Paths that match a pattern in .gitignore syntax, or with braces: *.py in any "
-                "directory, src/*.py in src, src/**/*.{js,ts} at any depth, docs/ and all below it."
-            ),
-            _schema(("pattern",), pattern=_TEXT, side=_SIDE),
-        ),
-        (
-            "search",
-            (
-                "Lines that match a regular expression (ripgrep syntax, within a line), in files "
-                "that match glob. "
-                "context: number of lines to show before and after each match."
-            ),
-            _schema(
-                ("pattern",),
-                pattern=_TEXT,
-                glob=_TEXT,
-                side=_SIDE,
-                context={"type": "integer", "minimum": 0, "maximum": CONTEXT_AT_MOST},
-            ),
-        ),
-        (
-            "git_diff",
-            (
-                "The change as a unified diff, of one file or of all, riskiest first. A line "
-                "has its number behind the sign. A large diff comes in pages: "
-                "offset is the number that the previous page names."
-            ),
-            _schema((), path=_PATH, offset=_LINE),
-        ),
-        (
-            "git_log",
-            (
-                "The latest commits that touched a file, up to head; without a path, the commits "
-                "of the change with their messages."
-            ),
-            _schema((), path=_PATH, limit={**_LINE, "maximum": 50}),
-        ),
-        (
-            "git_blame",
-            "The author and commit that last changed each of these lines of a file in head.",
-            _schema(("path", "start", "end"), path=_PATH, start=_LINE, end=_LINE),
-        ),
-    )
-)
 
 
 def riskiest_first(change: Change, parts: Sequence[NumberedFileDiff]) -> list[NumberedFileDiff]:

@@ -4,26 +4,17 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from orchestrator.catalog.settings import Tests
+from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 
 TEST, REPORT, DIRECTORY = "{test}", "{report}", "{directory}"
 
 
 class Runner(Struct, frozen=True):
-    """A program that runs tests.
-
-    Attributes:
-        words: what the command that runs all tests has, up to its last word that is kept; the first
-            is compared with the name of the program's file.
-        options: what follows these words to run one file.
-        names: a regular expression for the name of a test file.
-        language: ``python``, ``javascript`` or ``go``; what may stand in a test.
-        format: of its report, as ``diffchecks.test_quality.proof_runs`` reads it.
-        example: the name of a test file, for who writes one.
-    """
+    """A program that runs tests; ``test_runners.yaml`` says what its fields mean."""
 
     __test__ = False
 
@@ -36,37 +27,7 @@ class Runner(Struct, frozen=True):
     example: str
 
 
-_PYTHON = r"test_\w+\.py|\w+_test\.py"
-_SCRIPT = r"[\w.-]+\.(?:test|spec)\.[cm]?[jt]sx?"
-_PYTEST_OPTIONS = ("-p", "no:cacheprovider", f"--junitxml={REPORT}", TEST)
-RUNNERS = (
-    Runner(
-        "pytest", ("pytest",), _PYTEST_OPTIONS, _PYTHON, "python", "junit", "tests/test_claim.py"
-    ),
-    Runner(
-        "unittest", ("-m", "unittest"), ("--buffer", TEST), _PYTHON, "python", "unittest",
-        "tests/test_claim.py",
-    ),
-    Runner(
-        "vitest", ("vitest",),
-        # No name is resolved in the sandbox, not even that of this machine.
-        ("run", "--api.host=127.0.0.1", "--reporter=junit", f"--outputFile={REPORT}", TEST),
-        _SCRIPT, "javascript", "junit", "src/claim.test.ts",
-    ),
-    Runner(
-        "jest", ("jest",), ("--json", f"--outputFile={REPORT}", "--runTestsByPath", TEST),
-        _SCRIPT, "javascript", "jest", "src/claim.test.js",
-    ),
-    Runner(
-        "node", ("node", "--test"),
-        ("--test-reporter=junit", f"--test-reporter-destination={REPORT}", TEST),
-        _SCRIPT, "javascript", "junit", "test/claim.test.mjs",
-    ),
-    Runner(
-        "go", ("go", "test"), ("-json", "-count=1", "-run", "^TestClaim", DIRECTORY),
-        r"\w+_test\.go", "go", "go", "pkg/prices/claim_test.go",
-    ),
-)  # fmt: skip
+RUNNERS = convert(read_table(__file__, "test_runners.yaml"), tuple[Runner, ...])
 
 
 class SingleTest(Struct, frozen=True):
