@@ -9,6 +9,7 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.wording import name_rest
 
 SHOWN_FILES = 100
 SHOWN_RANGES = 20
@@ -56,8 +57,7 @@ async def list_changed_since(state: ReviewState) -> list[str]:
         f"Changed since the complete review of {state.settled.head[:12]}: {count}",
         *(f"- {_describe(since)}" for since in changed[:SHOWN_FILES]),
     ]
-    if len(changed) > SHOWN_FILES:
-        lines.append(f"and {len(changed) - SHOWN_FILES} more")
+    lines += name_rest(len(changed) - SHOWN_FILES)
     return [*lines, *await _list_reached(state, {since.path for since in changed})]
 
 
@@ -65,8 +65,7 @@ def _describe(since: ChangedSince) -> str:
     if since.old_path is None:
         return f"{since.path}: new"
     ranges = [f"{a}-{b}" if a != b else str(a) for a, b in since.added[:SHOWN_RANGES]]
-    more = len(since.added) - SHOWN_RANGES
-    shown = ", ".join([*ranges, *([f"and {more} more"] if more > 0 else [])])
+    shown = ", ".join([*ranges, *name_rest(len(since.added) - SHOWN_RANGES)])
     moved = f" (was {since.old_path})" if since.old_path != since.path else ""
     return f"{since.path}{moved}: " + (f"lines {shown}" if shown else "no line added")
 

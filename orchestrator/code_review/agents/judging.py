@@ -36,14 +36,13 @@ def participants(catalog: Catalog, settings: ReviewSettings) -> list[AgentSpec]:
         "single": [settings.single],
         "auto": [settings.lead, *settings.specialists, settings.single],
     }[settings.pattern]
-    if needs_judge(settings, catalog.rubrics[settings.rubric]):
-        names = [*names, JUDGE]
-    if has_prover(settings):
-        names = [*names, str(settings.proofs.agent)]
-    if has_verifier(settings):
-        names = [*names, str(settings.verify.agent)]
-    if has_fixer(settings):
-        names = [*names, str(settings.fixes.agent)]
+    helpers = [
+        (JUDGE, needs_judge(settings, catalog.rubrics[settings.rubric])),
+        (settings.proofs.agent, has_prover(settings)),
+        (settings.verify.agent, has_verifier(settings)),
+        (settings.fixes.agent, has_fixer(settings)),
+    ]
+    names = [*names, *(str(name) for name, takes_part in helpers if takes_part)]
     return [catalog.agents[name] for name in dict.fromkeys(names)]
 
 
@@ -94,7 +93,7 @@ LINES_AROUND = 3
 
 def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
     """Whether a model judges; offline there is none."""
-    return settings.judge and settings.provider != OFFLINE and bool(judged_criteria(rubric))
+    return settings.judge and has_model(settings) and bool(judged_criteria(rubric))
 
 
 async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:

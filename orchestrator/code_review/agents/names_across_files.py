@@ -15,6 +15,7 @@ from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.verdict.document_parts import AgentShare
+from orchestrator.wording import name_rest
 
 SHOWN_NAMES = 15
 SHOWN_FILES = 4
@@ -50,8 +51,7 @@ async def list_used_elsewhere(
         for name in names
         if 0 < len(places.get(name, ())) <= MAX_FILES
     ]
-    more = len(shown) - SHOWN_NAMES
-    rest = [f"and {more} more names"] if more > 0 else []
+    rest = name_rest(len(shown) - SHOWN_NAMES, "more names")
     return ["", USED, *shown[:SHOWN_NAMES], *rest] if shown else []
 
 

@@ -12,7 +12,7 @@ from orchestrator.code_review.agents import (
     model_skills,
     reviewer_assignment,
 )
-from orchestrator.code_review.agents.briefs import build_brief
+from orchestrator.code_review.agents.briefs import PROMPTS, build_brief
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
@@ -31,13 +31,8 @@ def lead_task(state: ReviewState) -> Task:
 def lead_brief(state: ReviewState) -> str:
     """What the lead is asked."""
     change, focus = state.given.workspace.change, state.focus
-    task = "Plan the review of this change: who reviews which files, and why."
-    if state.shares:
-        task += (
-            " Code has assigned the files (`shares`); write the questions for each agent or role."
-        )
-    if focus.retry is not None:
-        task = "Plan a further iteration of this review, only for what the last one missed."
+    first = "plan_shares" if state.shares else "plan"
+    task = PROMPTS[first if focus.retry is None else "plan_again"]
     roles = dict.fromkeys(share.role for share in state.shares) or state.examiners
     return build_brief(
         task,
@@ -287,18 +282,10 @@ def _task_text(state: ReviewState, *, asked: bool) -> str:
         asked: whether its facts contain questions.
     """
     if state.focus.retry is not None:
-        return (
-            "This is a further iteration. Do what `asked_of_you` says, provide the evidence that "
-            "`wanted` names, and respond by id to `findings`, the findings so far. Do not report a "
-            "finding again."
-        )
+        return PROMPTS["review_again"]
     if state.is_trivial:
-        return (
-            "Review this small change. Report in your first reply, unless one look-up decides a "
-            "finding."
-        )
-    answer = ", and answer `questions` in your findings." if asked else "."
-    return f"Review these files of the change{answer}"
+        return PROMPTS["review_trivial"]
+    return PROMPTS["review_and_answer" if asked else "review"]
 
 
 def _searched_only(state: ReviewState) -> list[str]:

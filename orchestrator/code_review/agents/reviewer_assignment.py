@@ -28,6 +28,8 @@ from orchestrator.code_review.verdict.document_parts import AgentShare, Assignme
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.wording import count_noun
 
+Diffs = dict[str, NumberedFileDiff]
+
 CHARACTERS_PER_TOKEN = 3
 """Of a numbered diff, which is denser than prose."""
 
@@ -281,18 +283,17 @@ def show_seams(state: ReviewState, agent: str) -> str:
     return "\n" + frame("\n".join([SEAMS, *seams]), state.runtime.executor.nonce) if seams else ""
 
 
-def fit_rest(
-    state: ReviewState, paths: Iterable[str]
-) -> tuple[dict[str, NumberedFileDiff], dict[str, NumberedFileDiff]]:
+def fit_rest(state: ReviewState, paths: Iterable[str]) -> tuple[Diffs, Diffs]:
     """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
-    fitting, others = dict[str, NumberedFileDiff](), dict[str, NumberedFileDiff]()
-    if state.assignment is None or not state.shares:
-        return fitting, others
-    room = state.assignment.bound * CHARACTERS_PER_TOKEN
-    for path in paths:
-        part = state.not_in_opening.get(path)
-        if part is None:
-            continue
+    rest = state.not_in_opening if state.shares else {}
+    return fit(state, {path: rest[path] for path in paths if path in rest})
+
+
+def fit(state: ReviewState, parts: Mapping[str, NumberedFileDiff]) -> tuple[Diffs, Diffs]:
+    """Split diffs into those that one agent reads at once, in their order, and the rest."""
+    fitting, others = Diffs(), Diffs()
+    room = state.assignment.bound * CHARACTERS_PER_TOKEN if state.assignment else 0
+    for path, part in parts.items():
         if (size := size_of(part)) <= room:
             room -= size
             fitting[path] = part

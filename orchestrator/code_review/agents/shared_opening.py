@@ -40,6 +40,7 @@ from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.engine.untrusted_text import frame
+from orchestrator.wording import name_rest
 
 SHOWN_FINDINGS = 60
 SHOWN_LEADS = 40
@@ -171,8 +172,7 @@ def _list_files(state: ReviewState, text_only: Collection[str]) -> list[str]:
             + (f", not analyzed: {left_out}" if left_out else "")
             + (", read by no analyzer as code" if file.path in text_only else "")
         )
-    more = len(files) - SHOWN_FILES
-    return [*lines, f"and {more} more; glob lists them"] if more > 0 else lines
+    return [*lines, *name_rest(len(files) - SHOWN_FILES, "more; glob lists them")]
 
 
 def _list_checks(state: ReviewState) -> list[str]:
@@ -203,8 +203,7 @@ def _list_findings(calls: Sequence[AnalyzerCall]) -> list[str]:
                 )
             places = (f"{path}:{', '.join(at)}" for path, at in by_path.items())
             lines.append(f"  also at {', '.join(places)}")
-    if len(ordered) > SHOWN_FINDINGS:
-        lines.append(f"and {len(ordered) - SHOWN_FINDINGS} less severe ones")
+    lines += name_rest(len(ordered) - SHOWN_FINDINGS, "less severe ones")
     last = {call.tool: call for call in calls}
     lines += [f"- {call.tool} failed: {call.why}" for call in last.values() if call.why]
     return lines
@@ -224,8 +223,7 @@ def _list_carried(state: ReviewState) -> list[str]:
         by = ", ".join(one.carried.reported_by) if one.carried else one.reporter
         near = "; lines changed here since" if changed_near(state.settled, one.finding) else ""
         lines += [f"{first} (by {by}{near})", *more_lines]
-    more = len(own) - SHOWN_FINDINGS
-    return [*lines, f"and {more} less severe ones"] if more > 0 else lines
+    return [*lines, *name_rest(len(own) - SHOWN_FINDINGS, "less severe ones")]
 
 
 def _list_leads(calls: Sequence[AnalyzerCall]) -> list[str]:
@@ -237,7 +235,7 @@ def _list_leads(calls: Sequence[AnalyzerCall]) -> list[str]:
     for one in leads[:SHOWN_LEADS]:
         places.setdefault((one.path, f"{one.tool} {one.code}"), []).append(str(one.line))
     shown = [f"- {path}:{', '.join(lines)}: {hit}" for (path, hit), lines in places.items()]
-    more = [f"and {len(leads) - SHOWN_LEADS} more"] if len(leads) > SHOWN_LEADS else []
+    more = name_rest(len(leads) - SHOWN_LEADS)
     return ["", PROMPTS["leads"].format(count=len(leads)), *shown, *more]
 
 
@@ -258,15 +256,8 @@ def _shorten(detail: str) -> str:
 
 def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
     """The whole diffs of the riskiest files as space allows, then the names of the others."""
-    assert state.assignment is not None
-    lines, left = ["", "Diff:"], dict[str, NumberedFileDiff]()
-    room = state.assignment.bound * reviewer_assignment.CHARACTERS_PER_TOKEN
-    for path, part in diffs.items():
-        if (size := reviewer_assignment.size_of(part)) > room:
-            left[path] = part
-        else:
-            room -= size
-            lines += part.lines
+    shown, left = reviewer_assignment.fit(state, diffs)
+    lines = ["", "Diff:", *(line for part in shown.values() for line in part.lines)]
     state.not_in_opening = left
     if not left:
         return lines

@@ -1,7 +1,7 @@
 """Running the change's tests, where the configuration of base says how."""
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,25 @@ async def side_files(
     return SideFiles(exported.root, regular, runnable)
 
 
+def changed_names(change: Change) -> set[str]:
+    """The paths of the changed files, in head and in base."""
+    return {path for file in change.files for path in (file.path, file.old_path) if path}
+
+
+async def with_setup_of_base(
+    workspace: ReviewWorkspace, tests: Tests
+) -> tuple[Sequence[str], Sequence[SideFiles]]:
+    """The changed files that influence how tests end, and head with these as in base."""
+    before = await workspace.contents.paths("base")
+    found = find_test_setup_files(changed_names(workspace.change), tests.command, before)
+    own = set(found)
+    parts = [
+        await side_files(workspace, "head", {}, lambda path: path not in own),
+        await side_files(workspace, "base", {}, lambda path: path in own),
+    ]
+    return found, parts
+
+
 class TestRuns:
     """The runs of the configured tests, each in its own sandbox: a part of a check's job.
 
@@ -107,25 +126,19 @@ class TestRuns:
                     break
         except SandboxError as error:
             return {"refused": f"{NOT_RUN}{error}"}
-        before = await self._workspace.contents.paths("base")
-        changed = {path for file in change.files for path in (file.path, file.old_path) if path}
-        own = find_test_setup_files(changed, tests.command, before)
+        own, mixed = await with_setup_of_base(self._workspace, tests)
         if len(runs) < len(ORDER) and own:
+            before = await self._workspace.contents.paths("base")
+            changed = changed_names(change)
             job["infrastructure"] = find_test_infrastructure(changed, tests.command, before)
-            job |= {"own_tests": own, **await self._run_tests_of_base(own, len(runs))}
+            job |= {"own_tests": own, **await self._run_tests_of_base(mixed, len(runs))}
         return job
 
-    async def _run_tests_of_base(self, own: Collection[str], number: int) -> Mapping[str, Any]:
-        """Run base's tests over head's code and, where they fail, over base's.
-
-        Args:
-            own: the files that influence the tests' outcome, on either side.
-        """
+    async def _run_tests_of_base(
+        self, mixed: Sequence[SideFiles], number: int
+    ) -> Mapping[str, Any]:
+        """Run base's tests over head's code and, where they fail, over base's."""
         runs: list[dict[str, Any]] = []
-        mixed = [
-            await side_files(self._workspace, "head", {}, lambda path: path not in own),
-            await side_files(self._workspace, "base", {}, lambda path: path in own),
-        ]
         try:
             runs.append(await self._run(mixed, number))
             if runs[0]["code"] != 0:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.proof_runs import TestEnd
-from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.agent_report_contracts import WrittenTest
 from orchestrator.code_review.analyzers.own_checks import call_check
@@ -28,6 +27,7 @@ from orchestrator.code_review.analyzers.run_tests import (
     link_packages,
     save_report,
     side_files,
+    with_setup_of_base,
 )
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.located_findings import shared_fields
@@ -220,18 +220,8 @@ class ProveFinding:
 
     async def _trees(self, path: str) -> Mapping[str, Sequence[SideFiles]]:
         """The files of both sides; what decides how tests run is base's on both."""
-        workspace = self._inputs.workspace
-        before = await workspace.contents.paths("base")
-        change = workspace.change
-        changed = {one for file in change.files for one in (file.path, file.old_path) if one}
-        own = set(find_test_setup_files(changed, self._tests.command, before))
-        return {
-            "head": [
-                await side_files(workspace, "head", {}, lambda one: one not in own),
-                await side_files(workspace, "base", {}, lambda one: one in own),
-            ],
-            "base": [await side_files(workspace, "base", {})],
-        }
+        _, head = await with_setup_of_base(self._inputs.workspace, self._tests)
+        return {"head": head, "base": [await side_files(self._inputs.workspace, "base", {})]}
 
     async def _run(self, parts: Sequence[SideFiles], proposed: WrittenTest) -> tuple[TestEnd, str]:
         """One run, in a copy of its own: how the test ended, and what the runner printed."""

@@ -21,6 +21,7 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
+from orchestrator.wording import name_rest
 
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
@@ -116,8 +117,7 @@ class Navigation:
         """Paths that match."""
         tree = await self._workspace.contents.paths(arguments.get("side", "head"))
         found = sorted(filter(path_matcher(arguments["pattern"]), tree))
-        more = len(found) - NAMES_AT_MOST
-        tail = [f"and {more} more; narrow the pattern"] if more > 0 else []
+        tail = name_rest(len(found) - NAMES_AT_MOST, "more; narrow the pattern")
         return "\n".join([*found[:NAMES_AT_MOST], *tail]) or "nothing matches"
 
     async def search(self, arguments: Mapping[str, Json]) -> str:
