@@ -293,14 +293,8 @@ class ReviewState:
     @property
     def policy_digests(self) -> dict[str, str]:
         """SHA-256 digests of what the review goes by, by name."""
-        return dict(
-            sorted(
-                {
-                    **self.given.catalog.digests,
-                    "config/rules": rules_digest(self.given.workspace.rules),
-                }.items()
-            )
-        )
+        rules = rules_digest(self.given.workspace.rules)
+        return dict(sorted({**self.given.catalog.digests, "config/rules": rules}.items()))
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.

@@ -92,27 +92,20 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     form = as_form(Summary, result.report)
     if not form.summary.strip():
         return "", f"{MISSING}it says nothing"
-    if len(form.summary) > MAX_CHARACTERS:
-        return (
-            "",
-            f"{MISSING}it has {len(form.summary):,} characters, of at most {MAX_CHARACTERS:,}",
-        )
+    if (length := len(form.summary)) > MAX_CHARACTERS:
+        return "", f"{MISSING}it has {length:,} characters, of at most {MAX_CHARACTERS:,}"
     findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
     known = {finding.id for finding in findings}
     # What looks like an id may be a linter's code (F401) that a finding mentions.
     words = set(_ID.findall(form.summary)) - set(_ID.findall(task.brief))
     others = (set(form.findings) | words) - known
-    merged = {name: kept for name in others if (kept := _current_id(state, name)) in known}
+    ids, shown = state.synthesis.ids, state.focus.shown  # now, and under which it was shown
+    merged = {name: kept for name in others if (kept := ids.get(shown.get(name, ""), "")) in known}
     text = _ID.sub(lambda found: merged.get(found[0], found[0]), form.summary.strip())
     text = _REPEATED_ID.sub(r"\1", text) if merged else text
     unknown = ", ".join(sorted(others - merged.keys())[:5])
     note = f"the lead's summary names {unknown}, which is no finding of this review"
     return _qualify_check_claims(text, verdict), note if unknown else ""
-
-
-def _current_id(state: ReviewState, name: str) -> str:
-    """The present id of a finding that was shown under this id."""
-    return state.synthesis.ids.get(state.focus.shown.get(name, ""), "")
 
 
 def _is_clean(verdict: Verdict) -> bool:

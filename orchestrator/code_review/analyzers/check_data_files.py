@@ -40,11 +40,6 @@ class DataKind(Struct, frozen=True):
     directory: str
     validate: Callable[[Documents, FilesByStem, RuleTable], None]
 
-    def files(self, sources: Sequence[Layer]) -> Mapping[str, bytes]:
-        """Name → content, of all layers; a file replaces that of its name in a lower layer."""
-        found = find_files(sources, f"{self.directory}/*.yaml").values()
-        return {f"{file.stem}.yaml": file.data for file in found}
-
 
 def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
     from diffchecks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
@@ -179,11 +174,12 @@ def _parse(data: bytes, display_path: str) -> YamlNode:
 
 def digests(sources: Sequence[Layer]) -> dict[str, str]:
     """Directory → SHA-256 of its files in all layers, in hex."""
+    found = {kind.directory: find_files(sources, f"{kind.directory}/*.yaml") for kind in KINDS}
     return {
-        kind.directory: digest(
-            {name: sha256(data).hexdigest() for name, data in kind.files(sources).items()}
+        directory: digest(
+            {f"{file.stem}.yaml": sha256(file.data).hexdigest() for file in files.values()}
         )
-        for kind in KINDS
+        for directory, files in found.items()
     }
 
 

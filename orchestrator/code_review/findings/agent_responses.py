@@ -77,10 +77,6 @@ class Responses(Struct):
     )
     notes: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
-    def note(self, iteration: int, agent: str, text: str) -> None:
-        """Add a response that does not count."""
-        self.notes.setdefault((iteration, agent), []).append(text)
-
 
 async def response_error(
     sources: CitableSources,
@@ -153,7 +149,7 @@ async def collect_responses(
                 found.disputes.setdefault(merged.fingerprint, {})[key] = response, error
             elif error:
                 text = f"{response.action} of {response.finding}: {error}"
-                found.note(report.iteration, report.agent, text)
+                found.notes.setdefault((report.iteration, report.agent), []).append(text)
             elif merged:
                 other = known.get(names.get(response.duplicate_of, response.duplicate_of))
                 _count(found, report, response, merged, other)

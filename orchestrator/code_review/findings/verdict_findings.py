@@ -113,7 +113,11 @@ async def build_findings(
         references.shown,
         first.known,
         {
-            report.finding.fingerprint: _rejected_target(report, why)
+            report.finding.fingerprint: FindingTarget(
+                frozenset(() if report.from_analyzer else (report.reporter,)),
+                report.from_analyzer,
+                why.reason,
+            )
             for report, why in (*refused, *_settled(first.settled))
         },
     )
@@ -137,7 +141,10 @@ async def build_findings(
     ]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
-    rejected += [_reject(report, rejection, policy) for report, rejection in refused]
+    rejected += [
+        Rejected(build_finding(MergedFinding([report]), policy), why.reason, why.cause)
+        for report, why in refused
+    ]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
     numbered = _number(counted, rejected, known, references.ids)
     notes = {key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
@@ -208,11 +215,6 @@ class _Merged(Struct, frozen=True):
     findings: list[MergedFinding]
     known: Mapping[str, MergedFinding]
     settled: list[MergedFinding]
-
-
-def _rejected_target(report: FindingReport, why: Rejection) -> FindingTarget:
-    agents = frozenset(() if report.from_analyzer else (report.reporter,))
-    return FindingTarget(agents, report.from_analyzer, why.reason)
 
 
 def _withdrawn(
@@ -403,11 +405,6 @@ def _argued_down(finding: Finding) -> Rejected | None:
     by = tuple(dict.fromkeys(objection.by for objection in won))
     reason = f"argued down by {', '.join(by)}: {won[0].reason}"
     return Rejected(finding=finding, reason=reason, cause="argued", argued_by=by)
-
-
-def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) -> Rejected:
-    finding = build_finding(MergedFinding([report]), policy)
-    return Rejected(finding=finding, reason=rejection.reason, cause=rejection.cause)
 
 
 # --- ids ----------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from orchestrator.catalog.settings import HttpHosts
+from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.engine.types import Json, Observation
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,18 +26,7 @@ HEADERS = {"accept-encoding": "identity", "user-agent": "diffcourt"}
 class HttpGet:
     """Reads a page of a listed host; connects to the address that was checked."""
 
-    spec = ToolSpec(
-        "http_get",
-        "The text at a URL on an allowed host, by GET. Each call needs a person's approval.",
-        {
-            "type": "object",
-            "properties": {"url": {"type": "string", "minLength": 8, "maxLength": 2000}},
-            "required": ["url"],
-            "additionalProperties": False,
-        },
-        tags=frozenset({"network"}),
-        timeout=SECONDS,
-    )
+    spec = make_spec("http_get", tags=frozenset({"network"}), timeout=SECONDS)
 
     def __init__(self, allowed: HttpHosts) -> None:
         import httpx2  # noqa: PLC0415 - it would slow every start down

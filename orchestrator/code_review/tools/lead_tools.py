@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
+from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.engine.types import Json, Observation
 
-NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
 LISTED_AT_MOST = 200
 LINES_OF_RISK = 200  # more lines add no risk
 KINDS_OF_RISK: Mapping[str, tuple[int, str]] = {
@@ -43,11 +43,7 @@ def kind_of(path: str) -> str:
 class ChangeSummary:
     """Facts about the change."""
 
-    spec = ToolSpec(
-        "change_summary",
-        "The changed files with their status, kind, size and risk factors.",
-        NOTHING,
-    )
+    spec = make_spec("change_summary")
 
     def __init__(self, workspace: ReviewWorkspace) -> None:
         self._workspace = workspace
@@ -122,11 +118,7 @@ class ProposePlan:
         required: names of the checks that the policy requires of this change.
     """
 
-    spec = ToolSpec(
-        "propose_plan",
-        "A plan: files per specialist, skips with reasons, required checks, open questions.",
-        NOTHING,
-    )
+    spec = make_spec("propose_plan")
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ from orchestrator.code_review.review_workspace import (
     ReviewWorkspace,
     open_review_workspace,
 )
-from orchestrator.data_directories import OVERLAY
+from orchestrator.data_directories import OVERLAY, read_table
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -55,25 +55,7 @@ REDACTION_SECONDS = 10.0
 SECONDS = 300.0
 
 _SUPPRESSION = re.compile(
-    rb"""
-    \#[ \t]{0,4}(?:(?:ruff|flake8):[ \t]{0,4})?noqa\b(?::[ \t]{0,4}[A-Z0-9, \t]+)?
-    | \#[ \t]{0,4}nosec\b(?::?[ \t]{0,4}B\d[B0-9, \t]*)?
-    | \#[ \t]{0,4}(?:type|pyright|ty|pyrefly|zizmor|hadolint)[: ][ \t]{0,4}ignore\b(?:\[[^]\n]*\])?
-    | \#[ \t]{0,4}mypy:[ \t]{0,4}(?:ignore|disable)[^\n]*
-    | (?:pylint|rubocop|yamllint):?[ \t]{0,4}disable\b[^\n]*
-    | shellcheck[ \t]{1,4}disable=[^\s]*
-    | eslint-disable[^\n]*
-    | @ts-(?:ignore|nocheck|expect-error)\b
-    | biome-ignore\b[^\n]*
-    | //[ \t]{0,4}nolint\b[^\n]*
-    | \#nosec\b
-    | \bnosemgrep\b[^\n]*
-    | \bNOSONAR\b
-    | \b(?:checkov:skip|tfsec:ignore|trivy:ignore)\b[^\n]*
-    | \bgitleaks:allow\b
-    | pragma:[ \t]{0,4}(?:allowlist[ \t]secret|no[ \t]cover)\b
-    """,
-    re.VERBOSE | re.IGNORECASE,
+    "|".join(read_table(__file__, "suppressions.yaml")).encode(), re.IGNORECASE
 )
 
 
@@ -165,13 +147,14 @@ async def with_patches(
         known[path] = _with_patch(before, file, _blob_id(change, data[path]), len(data[path]))
     changed = (known[path] for path in sorted(known))
     # A file that equals base with its patch is not part of the change.
-    kept = tuple(file for file in changed if file.path not in files or _differs(file))
+    kept = tuple(
+        file
+        for file in changed
+        if file.path not in files
+        or (file.old_path, file.old_mode, file.old_blob)
+        != (file.path, file.new_mode, file.new_blob)
+    )
     return replace(change, files=kept, notes=()), patched
-
-
-def _differs(file: ChangedFile) -> bool:
-    base = file.old_path, file.old_mode, file.old_blob
-    return base != (file.path, file.new_mode, file.new_blob)
 
 
 def _with_patch(before: ChangedFile, file: PatchedFile, blob: str, size: int) -> ChangedFile:
@@ -268,9 +251,9 @@ class ProveFixes:
         parts: dict[str, list[LineReplacement]] = {}
         for fix, target in zip(fixes, targets, strict=True):
             for file in read_patch(fix.patch):
-                await self._require_allowed(file.path, target)
+                blob = await self._require_allowed(file.path, target)
                 require_no_suppression(file)
-                before[file.path] = await self._read(file.path)
+                before[file.path] = await self._workspace.contents.read(blob)
                 found = find_replacements(file, before[file.path])
                 parts.setdefault(file.path, []).extend(found)
         patched = {path: PatchedFile(before[path], tuple(parts[path])) for path in parts}
@@ -315,24 +298,20 @@ class ProveFixes:
             raise PatchRefused(f"{name[:60]} is not an open finding of this review")
         return target
 
-    async def _require_allowed(self, path: str, target: FixTarget) -> None:
-        """Check that a patch for a finding may touch a file."""
+    async def _require_allowed(self, path: str, target: FixTarget) -> str:
+        """Check that a patch for a finding may touch a file; returns its object's id."""
         listed = await self._workspace.contents.paths("head")
         if path not in listed:
             raise PatchRefused(f"{path} is not a file of head")
         if not listed[path][0].startswith("100"):
             raise PatchRefused(f"{path} is not a regular file")
-        own = {target.path, target.cause_path}
-        if path in own:
-            return
-        if path not in self._workspace.files and not target.names(path, listed):
-            raise PatchRefused(f"{path} is no file of the change, and the finding does not name it")
-        if kind := _protected_kind(path):
-            raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
-
-    async def _read(self, path: str) -> bytes:
-        blob = (await self._workspace.contents.paths("head"))[path][1]
-        return await self._workspace.contents.read(blob)
+        if path not in {target.path, target.cause_path}:
+            if path not in self._workspace.files and not target.names(path, listed):
+                why = "is no file of the change, and the finding does not name it"
+                raise PatchRefused(f"{path} {why}")
+            if kind := _protected_kind(path):
+                raise PatchRefused(f"{path} is {kind}, and the finding is not in it")
+        return listed[path][1]
 
     async def _require_no_secret(self, patch: str) -> None:
         """Check that the patch and its context lines contain no secret."""

@@ -14,7 +14,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
 from orchestrator.code_review.tools.path_globs import path_matcher
-from orchestrator.data_directories import read_table
+from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -33,20 +33,9 @@ DIFF_CHARACTERS = 55_000
 """Below the limits of ``config/tools.yaml``, so that a page says how to continue."""
 RIPGREP = Program("rg", "ripgrep")
 
-SPECS: tuple[ToolSpec, ...] = tuple(
-    ToolSpec(
-        name,
-        tool["about"].replace("MOST", str(LINES_AT_MOST)),
-        {
-            "type": "object",
-            "properties": tool["properties"],
-            "required": tool["required"],
-            "additionalProperties": False,
-        },
-        tags=frozenset({NAVIGATION}),
-        timeout=30,
-    )
-    for name, tool in read_table(__file__, "navigation.yaml")["tools"].items()
+SPECS = tuple(
+    make_spec(name, {"LINES": LINES_AT_MOST}, tags=frozenset({NAVIGATION}), timeout=30)
+    for name in ("read_file", "glob", "search", "git_diff", "git_log", "git_blame")
 )
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.engine.types import Json, Observation
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON
@@ -46,27 +47,8 @@ for node in ast.parse(text, "<snippet>").body:
 class RunSnippet:
     """Runs a snippet in its own namespaces, over a read-only tree of head."""
 
-    spec = ToolSpec(
-        RUN_SNIPPET,
-        "Run a few lines of Python on head's files, to show what code does with an input. "
-        "Each expression is printed with its value, so int('5') prints int('5') -> 5. The "
-        "standard library and the change's own modules can be imported, other packages cannot. No "
-        f"network, only /tmp is writable, {LIMITS.seconds:g} seconds, {MAX_OUTPUT} bytes of "
-        "output. The output can be quoted as evidence, but not text that the snippet itself holds.",
-        {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string", "minLength": 1, "maxLength": MAX_CODE},
-                "description": {
-                    "type": "string",
-                    "maxLength": 200,
-                    "description": "what the snippet should show",
-                },
-            },
-            "required": ["code"],
-            "additionalProperties": False,
-        },
-        timeout=SECONDS,
+    spec = make_spec(
+        RUN_SNIPPET, {"SECONDS": f"{LIMITS.seconds:g}", "BYTES": MAX_OUTPUT}, timeout=SECONDS
     )
 
     def __init__(self, workspace: ReviewWorkspace) -> None:

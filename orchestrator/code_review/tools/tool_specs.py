@@ -1,0 +1,31 @@
+"""What a model is told of our tools, from ``tools.yaml``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.data_directories import read_table
+from orchestrator.engine.types import ToolSpec
+
+NO_FIGURES: Mapping[str, object] = {}
+_TOOLS = read_table(__file__, "tools.yaml")["tools"]
+
+
+def make_spec(name: str, figures: Mapping[str, object] = NO_FIGURES, **more: Any) -> ToolSpec:
+    """The declaration of a tool.
+
+    Args:
+        figures: what stands for names in braces in its text.
+        more: further fields of the declaration, such as its tags.
+    """
+    tool = _TOOLS[name]
+    about: str = tool["about"]
+    for figure, value in figures.items():
+        about = about.replace(f"{{{figure}}}", f"{value}")
+    schema = {
+        "type": "object",
+        "properties": tool.get("properties", {}),
+        "additionalProperties": False,
+    }
+    if "required" in tool:
+        schema["required"] = tool["required"]
+    return ToolSpec(name, about, schema, **more)
