@@ -102,8 +102,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     async with open_review_workspace(
         change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
     ) as workspace:
-        focus = IterationFocus()
-        tool_inputs = _tool_inputs(policy, workspace, focus, pool, given, cache)
+        tool_inputs = _tool_inputs(policy, workspace, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([*build(tool_inputs, catalog.tool_policy), *tools]),
@@ -116,7 +115,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             nonce=await run_nonce(journal),
             observer=observer,
         )
-        check = ReportCorrections(workspace, focus, journal, executor.nonce).check
+        check = ReportCorrections(workspace, tool_inputs.focus, journal, executor.nonce).check
         runtime = _make_runtime(model, guards, executor, settings, journal, observer, check)
         bounds, used = settings.run_bounds, journal.spent()  # of all sessions of the run
         budget = Account("the run", bounds, used=used, elapsed=journal.elapsed)
@@ -125,7 +124,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             fix_templates=tool_inputs.data["fixes"], handed_over=handed_over, patches=patches,
             author_tier=catalog.guards.resolve_tier(policy.author_tier),
         )  # fmt: skip
-        yield ReviewState(inputs, runtime, focus, written=dict(patches or {}))
+        yield ReviewState(inputs, runtime, tool_inputs.focus, written=dict(patches or {}))
 
 
 async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
@@ -178,7 +177,6 @@ def _announce(
 def _tool_inputs(
     policy: Policy,
     workspace: ReviewWorkspace,
-    focus: IterationFocus,
     pool: WorkerPool,
     given: GivenFiles,
     cache: ResultCache | None,
@@ -189,7 +187,7 @@ def _tool_inputs(
         **shared_fields(policy, ToolInputs),
         workspace=workspace,
         pool=pool,
-        focus=focus,
+        focus=IterationFocus(),
         required_checks=[rule.name for rule in checks],
         data=check_data_files.write_all(policy.layers, workspace.root),
         given=given,

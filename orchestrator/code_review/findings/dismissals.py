@@ -82,7 +82,7 @@ async def _place(
     """One dismissal, placed at lines of this change if they can be found."""
     path = about.path if about.side == "base" else renamed.get(about.path, about.path)
     placed = PlacedDismissal(
-        **asdict(dismissal), means=_Meaning(dismissal, about, None), added=workspace.added
+        **asdict(dismissal), means=_means(dismissal, about, None), added=workspace.added
     )
     if path not in known:
         return placed
@@ -94,7 +94,7 @@ async def _place(
     place = _choose_place(places, before, about)
     if place is None:
         if places:
-            return replace(placed, means=_Meaning(dismissal, about, None, several=True))
+            return replace(placed, means=_means(dismissal, about, None, several=True))
         if not about.scope or about.side == "base":
             return placed
         return replace(placed, means=_was_like(about, path), path=path, is_edited=True)
@@ -108,7 +108,7 @@ async def _place(
         end_line=end,
     )
     in_base = frozenset(block.digest for _, _, block in before)
-    means = _Meaning(dismissal, about, at)
+    means = _means(dismissal, about, at)
     return replace(placed, means=means, path=path, now=block, in_base=in_base)
 
 
@@ -159,21 +159,16 @@ def _was_like(about: DismissedFinding, path: str) -> Callable[[LocatedFinding | 
     return means
 
 
-class _Meaning:
-    """Decides whether a finding is the one that was dismissed."""
+def _means(
+    dismissal: Dismissal,
+    about: DismissedFinding,
+    at: LocatedFinding | None,
+    *,
+    several: bool = False,
+) -> Callable[[LocatedFinding | Finding], bool]:
+    """Whether a finding is the one that was dismissed, as a function of it."""
 
-    def __init__(
-        self,
-        dismissal: Dismissal,
-        about: DismissedFinding,
-        at: LocatedFinding | None,
-        *,
-        several: bool = False,
-    ) -> None:
-        self._dismissal, self._about, self._at = dismissal, about, at
-        self._several = several
-
-    def __call__(self, finding: LocatedFinding | Finding) -> bool:
+    def means(finding: LocatedFinding | Finding) -> bool:
         names = {finding.fingerprint}
         if isinstance(finding, Finding):
             names.add(finding.identity)
@@ -182,13 +177,15 @@ class _Meaning:
             claim = replace(as_located(finding), severity=min(said, key=SEVERITIES.index))
         else:
             analyzed, claim = False, finding
-        if self._dismissal.fingerprint in names:
-            if self._several:  # an analyzer's fingerprint numbers equal texts, an agent's does not
+        if dismissal.fingerprint in names:
+            if several:  # an analyzer's fingerprint numbers equal texts, an agent's does not
                 return analyzed
-            return self._at is None or not self._about.quote or overlaps(self._at, claim)
-        if self._at is None or not _same_place(self._at, claim):
+            return at is None or not about.quote or overlaps(at, claim)
+        if at is None or not _same_place(at, claim):
             return False
-        return (_same_proof if analyzed else _same_claim)(self._at, claim)
+        return (_same_proof if analyzed else _same_claim)(at, claim)
+
+    return means
 
 
 def _same_place(at: LocatedFinding, claim: LocatedFinding) -> bool:

@@ -72,34 +72,26 @@ def settled_places(
     return SettledPlaces(head, frozenset(read), since, frozenset(names), in_base)
 
 
-class SettledReports(Struct):
-    """The reports that were set aside.
-
-    Attributes:
-        findings: those that are reported on settled places only.
-        repeated: fingerprint of a report that repeats a carried-over finding → that finding.
-    """
-
-    findings: list[MergedFinding]
-    repeated: dict[str, MergedFinding]
-
-
 def set_settled_aside(
     merged: list[MergedFinding], responses: Iterable[FindingReport]
-) -> tuple[list[MergedFinding], SettledReports]:
+) -> tuple[list[MergedFinding], list[MergedFinding], dict[str, MergedFinding]]:
     """The findings that count, and the reports of agents on settled places.
 
     Reports that are merged with an analyzer's finding stay but do not make it more severe. A
     repetition of a carried-over finding has no effect unless it is more severe; only a response
     with evidence confirms it.
+
+    Returns:
+        The findings; those that are reported on settled places only; and fingerprint of a report
+        that repeats a carried-over finding → that finding.
     """
     responded = {id(report) for report in responses}
-    kept: list[MergedFinding] = []
-    aside = SettledReports([], {})
+    kept, aside = list[MergedFinding](), list[MergedFinding]()
+    repeated: dict[str, MergedFinding] = {}
     for entry in merged:
         settled = [report for report in entry.reports if report.settled]
         if len(settled) == len(entry.reports):
-            aside.findings.append(entry)
+            aside.append(entry)
             continue
         kept.append(entry)
         if entry.from_analyzer:
@@ -116,8 +108,8 @@ def set_settled_aside(
             ]
             entry.reports = [report for report in entry.reports if report not in repeats]
             entry.repeated_by |= {report.reporter for report in repeats}
-            aside.repeated.update({report.finding.fingerprint: entry for report in repeats})
-    return kept, aside
+            repeated |= {report.finding.fingerprint: entry for report in repeats}
+    return kept, aside, repeated
 
 
 def limit_responses(

@@ -113,11 +113,7 @@ async def build_findings(
         references.shown,
         first.known,
         {
-            report.finding.fingerprint: FindingTarget(
-                frozenset(() if report.from_analyzer else (report.reporter,)),
-                report.from_analyzer,
-                why.reason,
-            )
+            report.finding.fingerprint: _rejected_target(report, why)
             for report, why in (*refused, *_settled(first.settled))
         },
     )
@@ -184,20 +180,20 @@ def _merge(
     carried = hold_to_analyzers(references.carried, proved)
     said = limit_responses(responses.reports, [*proved.values(), *carried], references.why_settled)
     merged = merge([*proved.values(), *carried, *own, *said], policy)
-    merged, settled = set_settled_aside(merged, said)
+    merged, settled, repeated = set_settled_aside(merged, said)
     verified = [
         (name, one.duplicate_of) for name, one in references.verified.items() if one.duplicate_of
     ]
     pairs = [*responses.duplicates, *verified, *replacement_pairs(workspace, merged)]
     merged = join_duplicates(merged, pairs, policy)
     known = {report.finding.fingerprint: entry for entry in merged for report in entry.all_reports}
-    known = {**settled.repeated, **known}
+    known = {**repeated, **known}
     for one in merged:
         one.verified = references.verified
     for fingerprint, agent in claims.repeated:
         if (agent, fingerprint) not in responses.withdrawn:
             known[fingerprint].repeated_by.add(agent)
-    return _Merged(merged, known, settled.findings)
+    return _Merged(merged, known, settled)
 
 
 def _settled(findings: Iterable[MergedFinding]) -> list[RejectedReport]:
@@ -215,6 +211,11 @@ class _Merged(Struct, frozen=True):
     findings: list[MergedFinding]
     known: Mapping[str, MergedFinding]
     settled: list[MergedFinding]
+
+
+def _rejected_target(report: FindingReport, why: Rejection) -> FindingTarget:
+    agents = frozenset(() if report.from_analyzer else (report.reporter,))
+    return FindingTarget(agents, report.from_analyzer, why.reason)
 
 
 def _withdrawn(

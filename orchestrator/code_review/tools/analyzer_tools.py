@@ -27,6 +27,7 @@ from orchestrator.code_review.analyzers.result_cache import run_cached
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
     NO_FINDINGS,
+    Introduced,
     all_findings,
     files_to_compare,
     introduced_findings,
@@ -233,6 +234,32 @@ def find_leads(workspace: ReviewWorkspace, report: AnalyzerReport) -> tuple[Lead
     return tuple(sorted(leads)[:MAX_LEADS])
 
 
+def _result_of(
+    workspace: ReviewWorkspace,
+    analyzer: Analyzer,
+    report: AnalyzerReport,
+    scope: _Scope,
+    introduced: Introduced,
+    known_gaps: Mapping[str, str],
+) -> AnalysisResult:
+    """What an analyzer says of a change, by its report on head or on both sides."""
+    found, rejected = introduced
+    return AnalysisResult(
+        tool=report.tool,
+        version=report.version,
+        findings=found,
+        rejected=rejected,
+        examined=tuple(sorted(report.examined)),
+        read=tuple(sorted(analyzer.files_read(report))),
+        given=tuple(sorted({file.path for file in scope.files} - scope.searched_only)),
+        gaps={**scope.gaps, **report.gaps},
+        known_gaps=dict(known_gaps),
+        error=report.error or "",
+        facts=dict(report.facts),
+        leads=find_leads(workspace, report),
+    )
+
+
 class Analysis(ABC, Generic[A]):
     """What both kinds share: the same question is asked of an analyzer once.
 
@@ -330,7 +357,7 @@ class SideTool(Analysis[SideAnalyzer]):
         head_paths = [file.path for file in scope.files if file.in_head]
         head_side, unwritten = await workspace.side("head", head_paths)
         written = [path for path in head_paths if path not in unwritten]
-        found, rejected = NO_FINDINGS
+        introduced = NO_FINDINGS
         # Both sides in one slot: what has begun, perhaps first because it takes longest, does not
         # wait again behind all others.
         async with workspace.slots:
@@ -346,29 +373,17 @@ class SideTool(Analysis[SideAnalyzer]):
         unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
         if head.findings:
             sides = base_side, head_side
-            found, rejected = await introduced_findings(
+            introduced = await introduced_findings(
                 workspace, self._pool, base, head, sides, base_unknown=unread
             )
         error = head.error or (base.error if head.findings else None)
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
         examined = frozenset[str]() if error else head.examined | deleted
         gaps, known = self._split_gaps(analyzer, head, head_side, unread)
-        given = [file.path for file in scope.files if file.path not in scope.searched_only]
-        return AnalysisResult(
-            tool=head.tool,
-            version=head.version,
-            findings=found,
-            rejected=rejected,
-            examined=tuple(sorted(examined)),
-            read=tuple(sorted(analyzer.files_read(replace(head, examined=examined)))),
-            given=tuple(sorted(given)),
-            gaps={**scope.gaps, **unwritten, **gaps},
-            # What is no path of base is the analyzer itself, which failed there.
-            known_gaps={**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known},
-            error=error or "",
-            facts=dict(head.facts),
-            leads=find_leads(workspace, head),
-        )
+        # What is no path of base is the analyzer itself, which failed there.
+        known = {**{n: w for n, w in base.gaps.items() if n not in base_paths}, **known}
+        ended = replace(head, examined=examined, gaps={**unwritten, **gaps}, error=error)
+        return _result_of(workspace, analyzer, ended, scope, introduced, known)
 
     def _split_gaps(
         self, analyzer: SideAnalyzer, head: AnalyzerReport, side: Side, unread: frozenset[str]
@@ -432,7 +447,7 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         cited = {raw.path for raw in report.findings}
         tree = await workspace.contents.paths("head")
         head, _ = await workspace.side("head", sorted(cited & tree.keys()))
-        found, rejected = await all_findings(workspace, self._pool, report, (base, head))
+        found = await all_findings(workspace, self._pool, report, (base, head))
         # With base's version of a file that it mends, a change has nothing to be compared.
         known = {
             path: why
@@ -440,19 +455,6 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             if path.endswith((".py", ".pyi")) and why.startswith(BASE_DOES_NOT_PARSE)
         }
         gaps = {path: why for path, why in report.gaps.items() if path not in known}
-        result = AnalysisResult(
-            tool=report.tool,
-            version=report.version,
-            findings=found,
-            rejected=rejected,
-            examined=tuple(sorted(report.examined)),
-            read=tuple(sorted(analyzer.files_read(report))),
-            given=tuple(sorted(file.path for file in scope.files)),
-            gaps={**scope.gaps, **unwritten, **gaps},
-            known_gaps=known,
-            compares=True,
-            error=report.error or "",
-            facts=dict(report.facts),
-            leads=find_leads(workspace, report),
-        )
-        return make_observation(result, self.spec.max_output)
+        ended = replace(report, gaps={**unwritten, **gaps})
+        result = _result_of(workspace, analyzer, ended, scope, found, known)
+        return make_observation(replace(result, compares=True), self.spec.max_output)

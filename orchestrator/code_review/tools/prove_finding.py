@@ -143,7 +143,10 @@ class ProveFinding:
     ) -> None:
         """Run the test on head and on base, in turns; return if it is reproduced."""
         await self._require_honest(proposed)
-        trees = await self._trees(proposed.path)
+        workspace = self._inputs.workspace
+        # What decides how tests run is base's on both sides.
+        _, head = await with_setup_of_base(workspace, self._tests)
+        trees = {"head": head, "base": [await side_files(workspace, "base", {})]}
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(trees[side], proposed))
@@ -217,11 +220,6 @@ class ProveFinding:
             raise _Refused(f"the test proves nothing: it {'; it '.join(found)}")
         reads = [Path(path) for path in self._tests.reads]
         await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
-
-    async def _trees(self, path: str) -> Mapping[str, Sequence[SideFiles]]:
-        """The files of both sides; what decides how tests run is base's on both."""
-        _, head = await with_setup_of_base(self._inputs.workspace, self._tests)
-        return {"head": head, "base": [await side_files(self._inputs.workspace, "base", {})]}
 
     async def _run(self, parts: Sequence[SideFiles], proposed: WrittenTest) -> tuple[TestEnd, str]:
         """One run, in a copy of its own: how the test ended, and what the runner printed."""
