@@ -120,9 +120,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         bounds, used = settings.run_bounds, journal.spent()  # of all sessions of the run
         budget = Account("the run", bounds, used=used, elapsed=journal.elapsed)
         inputs = ReviewInputs(
-            workspace, catalog, settings, budget, pool, notes=notes,
-            fix_templates=tool_inputs.data["fixes"], handed_over=handed_over, patches=patches,
-            author_tier=catalog.guards.resolve_tier(policy.author_tier),
+            workspace, catalog, settings, budget, pool, tool_inputs.data["fixes"],
+            catalog.guards.resolve_tier(policy.author_tier), notes, handed_over, patches,
         )  # fmt: skip
         yield ReviewState(inputs, runtime, tool_inputs.focus, written=dict(patches or {}))
 

@@ -137,10 +137,7 @@ async def build_findings(
     ]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
-    rejected += [
-        Rejected(build_finding(MergedFinding([report]), policy), why.reason, why.cause)
-        for report, why in refused
-    ]
+    rejected += [_reject(report, why, policy) for report, why in refused]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
     numbered = _number(counted, rejected, known, references.ids)
     notes = {key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
@@ -406,6 +403,10 @@ def _argued_down(finding: Finding) -> Rejected | None:
     by = tuple(dict.fromkeys(objection.by for objection in won))
     reason = f"argued down by {', '.join(by)}: {won[0].reason}"
     return Rejected(finding=finding, reason=reason, cause="argued", argued_by=by)
+
+
+def _reject(report: FindingReport, why: Rejection, policy: VerdictPolicy) -> Rejected:
+    return Rejected(build_finding(MergedFinding([report]), policy), why.reason, why.cause)
 
 
 # --- ids ----------------------------------------------------------------------------------------
