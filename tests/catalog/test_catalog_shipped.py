@@ -6,9 +6,10 @@ import pytest
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.playbook_steps import read_steps
+from orchestrator.code_review import agent_report_contracts
 from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.policy_loading import load_rules
-from orchestrator.data_directories import data_root
+from orchestrator.data_directories import data_root, read_table
 from orchestrator.engine.types import Level
 
 
@@ -47,6 +48,12 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         form = forms.get(spec.name, "report")
         assert spec.contract == contracts()[form]
         assert spec.escalation[-1] == "human", spec.name
+
+
+def test_every_described_field_of_a_report_is_a_field_of_it():
+    described = read_table(agent_report_contracts.__file__, "contracts.yaml")
+    for name, fields in described.items():
+        assert set(fields) <= set(getattr(agent_report_contracts, name).__struct_fields__), name
 
 
 def test_each_specialist_names_the_topics_of_its_colleagues(catalog):
