@@ -5,7 +5,7 @@
 - Analyzers' reports: ``analyzer_findings``, ``evidence_from_journal``.
 - Agents' reports: ``agent_reports``, ``citations``, ``quote_location``; sent back for correction:
   ``correction_requests``.
-- One defect, one finding: ``merging``, ``weakness_kinds``, ``replaced_lines``.
+- One defect, one finding: ``merging``; kinds of weakness: ``weakness_kinds.yaml``.
 - Opinions of others: ``agent_responses``, ``verification``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
 - What people decided: ``waivers``, ``dismissals``, ``finding_context``.
