@@ -7,7 +7,7 @@ shared.
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 V = TypeVar("V")
 
@@ -92,45 +92,7 @@ def _copy_functions(compact_kinds: Mapping[type[ast.AST], type[ast.AST]]) -> _Co
     return copies
 
 
-class UnreadBody(Protocol):
-    """Reads the body of a function when it is first needed."""
-
-    def read(self) -> list[ast.stmt]:
-        """The function's statements."""
-
-    def may_define(self) -> bool:
-        """Whether it can contain a function definition."""
-
-
-def _with_unread_body(kind: type[ast.AST]) -> type[ast.AST]:
-    """A function's class whose ``body`` may be an ``UnreadBody`` until it is accessed."""
-    slot = kind.__dict__["body"]
-
-    def read(node: ast.AST) -> list[ast.stmt]:
-        body = slot.__get__(node)
-        if not isinstance(body, list):
-            body = body.read()
-            slot.__set__(node, body)
-        return cast("list[ast.stmt]", body)
-
-    def may_define(node: ast.AST) -> bool:
-        body = slot.__get__(node)
-        return isinstance(body, list) or bool(body.may_define())
-
-    names = {
-        "__slots__": (),
-        "__module__": kind.__module__,
-        "body": property(read, slot.__set__),
-        "may_define": property(may_define),
-    }
-    return type(kind.__name__, (kind,), names)
-
-
 _COMPACT: Final = {kind: _with_slots(kind) for kind in _kinds(ast.AST)}
-_UNREAD: Final = {
-    _COMPACT[kind]: _with_unread_body(_COMPACT[kind])
-    for kind in (ast.FunctionDef, ast.AsyncFunctionDef)
-}
 _COPIES: Final = _copy_functions(_COMPACT)
 
 
@@ -146,19 +108,7 @@ def compact(tree: ast.Module) -> ast.Module:
     return copied
 
 
-def leave_unread(function: ast.AST, body: UnreadBody) -> None:
-    """Give a compact function node a body that is parsed on first access."""
-    function.__class__ = _UNREAD[type(function)]
-    function.body = body  # type: ignore[attr-defined]
-
-
-def may_define(statement: ast.stmt) -> bool:
-    """Whether a statement can define functions; does not parse unread bodies."""
-    return getattr(statement, "may_define", True)
-
-
 def by_kind(table: Mapping[type[Any], V]) -> dict[type[Any], V]:
     """A table by ``ast`` class that also contains the classes of compact nodes."""
     kinds = {_COMPACT[kind]: value for kind, value in table.items() if kind in _COMPACT}
-    unread = {_UNREAD[kind]: value for kind, value in kinds.items() if kind in _UNREAD}
-    return {**table, **kinds, **unread}
+    return {**table, **kinds}

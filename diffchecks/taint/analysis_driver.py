@@ -163,7 +163,7 @@ class TaintAnalysis:
             pages: templates; what fills them in is run as well.
         """
         for path in paths:
-            self.project.module(path, whole=True)  # what does not parse must be named
+            self.project.module(path, changed=True)  # what does not parse must be named
         self._used = find_dependent_files(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []

@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import Struct
 
 from diffchecks.data_files import read_names
-from diffchecks.python.compact_syntax_trees import may_define
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Module, imported_packages
 
@@ -44,8 +43,7 @@ def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterato
             yield DefinitionLines(
                 statement, first, statement.end_lineno or statement.lineno, parents
             )
-            if may_define(statement):
-                yield from _spans(statement.body, (*parents, statement))
+            yield from _spans(statement.body, (*parents, statement))
         else:
             for inner in _inner_bodies(statement):
                 yield from _spans(inner, parents)

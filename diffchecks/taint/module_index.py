@@ -10,8 +10,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from diffchecks.packed_files import read_file
+from diffchecks.python import syntax_downgrade
+from diffchecks.python.compact_syntax_trees import compact
 from diffchecks.python.imported_files import is_standard
-from diffchecks.python.partial_syntax_trees import parse_partially
 from diffchecks.python.source_encoding import decode_python
 from diffchecks.python.syntax_tree_cache import parse
 from diffchecks.taint.abstract_values import Deferred, Value
@@ -162,27 +163,27 @@ class Project:
             return None
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
-    def module(self, path: str, *, whole: bool = False) -> Module | None:
+    def module(self, path: str, *, changed: bool = False) -> Module | None:
         """A parsed module; None when it cannot be parsed, with the reason in ``gaps``.
 
         Args:
-            whole: errors in bodies of functions count, too.
+            changed: other checks read it as well, so they share its tree.
         """
         if path not in self._modules:
-            self._modules[path] = self._parse(path, whole=whole)
+            self._modules[path] = self._parse(path, changed=changed)
         return self._modules[path]
 
     def modules(self) -> Iterator[Module]:
         """Those that were parsed so far."""
         return filter(None, self._modules.values())
 
-    def _parse(self, path: str, *, whole: bool) -> Module | None:
+    def _parse(self, path: str, *, changed: bool) -> Module | None:
         text = self.text(path)
         if text is None:
             return None
         try:
             data = read_file(self.root, path)
-            tree = parse(data) if whole else parse_partially(decode_python(data))
+            tree = parse(data) if changed else compact(syntax_downgrade.parse(decode_python(data)))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: line {error.lineno or 1}: {error.msg}"
         except ValueError as error:

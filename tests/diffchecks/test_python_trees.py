@@ -1,15 +1,13 @@
 """Trees that several checks share, and walking them by their blocks of statements."""
 
 import ast
-import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from diffchecks.python import compact_syntax_trees, syntax_downgrade, syntax_tree_cache
-from diffchecks.python.compact_syntax_trees import compact, may_define
-from diffchecks.python.partial_syntax_trees import _join_lines, _without_bodies, parse_partially
+from diffchecks.python import compact_syntax_trees, syntax_tree_cache
+from diffchecks.python.compact_syntax_trees import compact
 from diffchecks.python.syntax_tree_cache import all_blocks, parse, walk
 
 EVERYTHING = """
@@ -139,131 +137,3 @@ def test_a_tree_nested_too_deeply_to_be_copied_is_still_a_tree():
     names = {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
     assert len(names) == 701
     assert len(list(walk(parse(text)))) == len(list(walk(ast.parse(text))))
-
-
-LAYOUTS = '''"""Texts of several lines that hold what looks like code.
-
-def in_a_text():
-    x = 1
-"""
-import a  # "
-
-
-@a.b(lambda: """
-def also_in_a_text(): """)
-async def first(x=")", *, y: dict[str, int] = {"a": (1, (2, 3))},  # comment: (
-    z=lambda q: q) -> "str":  # and here
-    """A text.
-
-less indented
-    """
-
-    def inner():
-        return x
-    # comment
-
-# less indented comment
-    return inner
-
-class Outer:
-    """Text."""
-    def method(self):
-        return [
-            1, 2]
-    x = 1; y = 'def text():'
-    class Inner(Outer):
-        def deeper(self): return """a
-  b"""
-        async def last(self):
-            await self.x \\
-  + 1
-            if self:
-                yield '\\
-'
-    # the end of it
-
-if first:
-    def one(): pass
-    def two():
-
-        # nothing but a comment before
-
-        pass  # after
-else:
-    def lowest():
-      return 1
-def no_line_feed():
-    return "é"'''
-UNUSUAL = [
-    "def f():\n\treturn 1\ndef g():\n        return 2\n",
-    "def f():\n    return 1 # \\\nx = 1\n",
-    "def f():\n    return [\nx]\ny = 1\n",
-    "def f():\n    return x\\\n.y\n",
-    "def f():\r    return 1\r",
-    "def f():\n    return 1\n\x0cdef g():\n    return 2\n",
-    "def f(x=(((1,),),)):\n    return 1\n",
-    "def f() -> {1: 2}[1]:\n    return 1\n",
-    "def f(\n    x,\n):\n    return 1\n",
-    "@a\n@b\ndef f(): return 1; return 2\n",
-    "if 1:\n  def f():\n   return 1\n  x = 1\n",
-    "def f[T](x: T) -> T:\n    return x\n",
-    'def f(x):\n    y = f"{x["a"]}"\n    return y\n',
-    "def f():\n    '''a'''; \"\"\"b\n\"\"\"\n    return r'\\''\nx = ''\n",
-]
-
-
-def without_end_columns(tree: ast.AST) -> str:
-    return re.sub(r"end_col_offset=\d+", "", ast.dump(tree, include_attributes=True))
-
-
-@pytest.mark.parametrize("text", [LAYOUTS, EVERYTHING, Path(ast.__file__).read_text(), *UNUSUAL])
-def test_a_tree_with_unread_bodies_equals_the_whole_tree(text):
-    whole, partial = compact(syntax_downgrade.parse(text)), parse_partially(text)
-    assert without_end_columns(partial) == without_end_columns(whole)
-
-
-def test_bodies_of_functions_are_parsed_when_they_are_read(monkeypatch):
-    parsed: list[str] = []
-    parse_text = syntax_downgrade.parse
-
-    def watched(text: str) -> ast.Module:
-        parsed.append(text)
-        return parse_text(text)
-
-    monkeypatch.setattr(syntax_downgrade, "parse", watched)
-    tree = parse_partially(LAYOUTS)
-    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-    assert list(functions) == ["no_line_feed"]
-    assert [may_define(node) for node in tree.body[2:]] == [True, True, True, False]
-    assert [text.count("return") for text in parsed] == [1]  # what stands in the line of its def
-    assert ast.unparse(functions["no_line_feed"].body[0]) == "return 'é'"
-    assert functions["no_line_feed"].body is functions["no_line_feed"].body
-    assert len(parsed) == 2
-
-
-def test_an_error_in_an_unread_body_leaves_that_function_empty():
-    tree = parse_partially("def f():\n    x = = 1\n\ndef g():\n    return 1\n")
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    assert [(node.name, len(node.body)) for node in functions] == [("f", 0), ("g", 1)]
-    for text in ("def f(:\n    x = 1\n", "def f():\n    x = 1\nx = = 1\n"):
-        with pytest.raises(SyntaxError):
-            parse_partially(text)
-
-
-def test_hostile_texts_are_split_into_lines_quickly():
-    parts = (
-        "'",
-        '"""',
-        "def f(\n",
-        "def f((\n",
-        "'\\''",
-        '""',
-        "def f():\n",
-        "def f():\n #\n",
-        "#\n",
-    )
-    for part in parts:
-        masked = _join_lines(part * (240_000 // len(part))) or part
-        _without_bodies(masked, masked)
-    body = "def f():\n  x\n" + "  #\n" * 60_000
-    assert _without_bodies(body, body)[0][-1] == "\n" + "  #\n" * 60_000

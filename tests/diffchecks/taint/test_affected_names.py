@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply
 from diffchecks.new_findings import RuledFinding, find_new
-from diffchecks.python import partial_syntax_trees
+from diffchecks.python import syntax_downgrade
 from diffchecks.rules import Rule
-from diffchecks.taint import module_index
 from diffchecks.taint.affected_names import affected_names
 from tests.diffchecks.taint.taint_pairs import Pair, pairs, trace, write
 
@@ -333,11 +332,13 @@ def test_only_what_is_used_of_imported_modules_is_read(
 ) -> None:
     parsed: list[str] = []
 
-    def parse(text: str) -> ast.Module:
-        parsed.append(text)
-        return partial_syntax_trees.parse_partially(text)
+    whole = syntax_downgrade.parse
 
-    monkeypatch.setattr(module_index, "parse_partially", parse)
+    def parse(text: str, name: str = "") -> ast.Module:
+        parsed.append(text)
+        return whole(text, name)
+
+    monkeypatch.setattr(syntax_downgrade, "parse", parse)
     (found,) = trace(tmp_path, CIRCLE, paths=["app.py"]).findings
     assert (found.path, found.steps[-1].path) == ("app.py", "tools/shell.py")
     assert CIRCLE["tools/unused.py"] not in parsed
