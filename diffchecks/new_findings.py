@@ -11,6 +11,7 @@ new. Taint analysis reports new data that flows into it.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ MANY = 20
 """Findings of a kind in one file, above which they are one."""
 
 _BLANK = re.compile(r"\s+")
+T = TypeVar("T")
 
 RuledFinding = tuple[Rule, RawFinding]
 """A finding under its rule, comparable between base and head: ``key`` is the cited text without
@@ -50,11 +52,16 @@ def find_new(
         added_lines: path in head → 1-based numbers of the lines that the change adds. Of several
             equal findings, those on added lines are the new ones.
     """
-    new, rest = _unmatched(base, head, added_lines, identity)
-    new, rest = _unmatched(rest, new, added_lines, lambda finding: identity(finding)[:2])
+
+    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
+        raw = finding[1]
+        return raw.line in added_lines(raw.path), raw.path, raw.line
+
+    new, rest = unmatched(base, sorted(head, key=unchanged_lines_first), identity)
+    new, rest = unmatched(rest, new, lambda finding: identity(finding)[:2])
     known = {password for finding in base for password in chosen_passwords(finding)}
     new = [f for f in new if not known.issuperset(chosen_passwords(f) or {""})]
-    return _join_many(_unmatched(rest, new, added_lines, _message_identity)[0])
+    return _join_many(unmatched(rest, new, _message_identity)[0])
 
 
 def _join_many(new: Iterable[RuledFinding]) -> list[RuledFinding]:
@@ -95,26 +102,17 @@ def _message_identity(finding: RuledFinding) -> tuple[str, ...]:
     return "message", rule.id, raw.path, raw.scope, raw.message
 
 
-def _unmatched(
-    base: Iterable[RuledFinding],
-    head: Iterable[RuledFinding],
-    added_lines: Callable[[str], frozenset[int]],
-    key: Callable[[RuledFinding], tuple[str, ...]],
-) -> tuple[list[RuledFinding], list[RuledFinding]]:
-    """Match findings with equal keys one to one; the rest of head, and the rest of base."""
-    known: dict[tuple[str, ...], list[RuledFinding]] = {}
-    for finding in base:
-        known.setdefault(key(finding), []).append(finding)
-
-    def unchanged_lines_first(finding: RuledFinding) -> tuple[bool, str, int]:
-        raw = finding[1]
-        return raw.line in added_lines(raw.path), raw.path, raw.line
-
-    unmatched: list[RuledFinding] = []
-    for finding in sorted(head, key=unchanged_lines_first):
-        counterparts = known.get(key(finding))
-        if counterparts:
+def unmatched(
+    base: Iterable[T], head: Iterable[T], key: Callable[[T], tuple[str, ...]]
+) -> tuple[list[T], list[T]]:
+    """Match what has equal keys one to one; the rest of head in its order, and the rest of base."""
+    known: dict[tuple[str, ...], list[T]] = {}
+    for one in base:
+        known.setdefault(key(one), []).append(one)
+    new: list[T] = []
+    for one in head:
+        if counterparts := known.get(key(one)):
             counterparts.pop()
         else:
-            unmatched.append(finding)
-    return unmatched, [finding for rest in known.values() for finding in rest]
+            new.append(one)
+    return new, [one for rest in known.values() for one in rest]

@@ -9,7 +9,7 @@ from typing import Any
 
 from diffchecks.check_io import Gap, Source, read
 from diffchecks.secrets.redaction import redact_secrets
-from diffchecks.secrets.secret_scan import find_secrets_by_line
+from diffchecks.secrets.secret_scan import find_secrets_by_line, secrets_in
 
 QUOTE_LINES = 3
 QUOTE_CHARACTERS = 300
@@ -44,8 +44,7 @@ def redact_quotes(job: dict[str, Any]) -> dict[str, list[str]]:
 
 def redact_output(job: dict[str, Any]) -> str:
     """A program's output, the job's ``text``, without secrets."""
-    source = Source("output.txt", job["text"].encode("utf-8", "surrogateescape"))
-    return redact_secrets(job["text"], {secret for _, secret in find_secrets_by_line(source)})
+    return redact_secrets(job["text"], secrets_in("output.txt", job["text"]))
 
 
 def list_secrets(job: dict[str, Any]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from diffchecks import (  # noqa: F401 - imported for the workers
     syntax_and_duplicates,
     taint,
 )
-from diffchecks.active_content.settings import load_settings
+from diffchecks.active_content import load_settings
 from diffchecks.check_io import Source
 from diffchecks.data_files import read_rows, read_yaml, vocabulary
 from diffchecks.doc_quality import changelog, docstrings, stale_references  # noqa: F401
@@ -25,7 +25,7 @@ from diffchecks.imports import import_graph_changes  # noqa: F401
 from diffchecks.path_kinds import path_kinds
 from diffchecks.python import complexity, route_guards  # noqa: F401
 from diffchecks.removed_controls.unsafe_replacements import load_replacements
-from diffchecks.secrets.keyword_prefilter import context
+from diffchecks.secrets.contexts import context
 from diffchecks.secrets.secret_scan import find_secrets
 from diffchecks.taint.entry_points import make_hints
 from diffchecks.taint.library_models import load

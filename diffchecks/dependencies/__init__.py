@@ -16,9 +16,13 @@ from diffchecks.dependencies import lock_files
 from diffchecks.dependencies.advisories import find_vulnerable
 from diffchecks.dependencies.build_scripts import find_build_code, is_build_script
 from diffchecks.dependencies.changed_packages import MAX_LOCK_FILE
-from diffchecks.dependencies.line_lock_files import pinned, requirements
-from diffchecks.dependencies.lock_entry import LockEntry
-from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
+from diffchecks.dependencies.lock_file_entries import (
+    LockEntry,
+    is_lock_file,
+    pinned,
+    read_entries,
+    requirements,
+)
 from diffchecks.dependencies.look_alikes import find_look_alike
 from diffchecks.dependencies.manifest_entry import NOTHING, Dependency, Manifest
 from diffchecks.dependencies.manifests import is_manifest, read_manifest

@@ -9,8 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from diffchecks.check_io import CheckReply, Gap, Source, read
-from diffchecks.dependencies.lock_entry import LockEntry
-from diffchecks.dependencies.lock_file_entries import is_lock_file, read_entries
+from diffchecks.dependencies.lock_file_entries import LockEntry, is_lock_file, read_entries
 from diffchecks.dependencies.lock_files import Places
 from diffchecks.dependencies.manifests import go_modules, is_manifest, read_manifest
 from diffchecks.jobs import ChangedFile, ComparisonJob

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from diffchecks.check_io import RawFinding, Source
 from diffchecks.data_files import read_names
-from diffchecks.dependencies.lock_entry import LockEntry
+from diffchecks.dependencies.lock_file_entries import LockEntry
 
 # Default hosts of the package managers, grouped by registry.
 PUBLIC = (

@@ -1,13 +1,16 @@
-"""A program's syntax tree, of which only the parts near given lines are searched."""
+"""A program's syntax tree, of which only the parts near given lines are searched; its imports."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from diffchecks.fixes.template_loading import FixTemplates
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -94,3 +97,123 @@ def _parse(text: str, grammars: Sequence[str]) -> SgNode:
         return first
     others = (SgRoot(whole, grammar).root() for grammar in grammars[1:])
     return next((root for root in others if root.find(kind="ERROR") is None), first)
+
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_COMMENT = "comment"
+_TEXT = re.compile(r"[rRuUbB]*[\"']")
+_IMPORT, _FROM, _IMPORT_OF = (
+    re.compile(r"\bimport\s"),
+    re.compile(r"\bfrom\s"),
+    re.compile(r"\simport\s"),
+)
+
+
+class ImportPlace(Struct, frozen=True):
+    """The 0-based line before which to insert missing imports, and these."""
+
+    line: int
+    missing: tuple[str, ...]
+
+
+def find_import_place(
+    top: Sequence[SgNode], file: FixTemplates, lines: Iterable[str]
+) -> ImportPlace | None:
+    """Find where to insert missing imports; None if there is no suitable line.
+
+    Args:
+        top: the top-level nodes of the file.
+        file: defines which nodes are imports.
+        lines: import statements in the language.
+    """
+    imports = [node for node in top if node.kind() in file.imports]
+    present = [node.text() for node in imports]
+    missing = tuple(line for line in lines if not any(_brings(text, line) for text in present))
+    before = imports[-1] if imports else _last_of_header(top, file)
+    if before is None:
+        return ImportPlace(0, missing)
+    after = before.next()
+    place = before.range().end
+    # Some grammars include the line end in the node.
+    line = place.line if place.column == 0 else place.line + 1
+    if missing and after is not None and after.range().start.line < line and after.text().strip():
+        return None
+    return ImportPlace(line, missing)
+
+
+def drop_import(module: str, text: str, rest: str) -> tuple[int, int, str] | None:
+    """Remove an unused module from a Python import.
+
+    Args:
+        text: of the file.
+        rest: the text of the file without the code that used the module.
+
+    Returns:
+        The place of the import and its new text; None: it has to stay.
+    """
+    name = re.escape(module)
+    if len(re.findall(rf"\b{name}\b", rest)) != 1:
+        return None
+    for found in re.finditer(r"^import (.*)\n", text, re.MULTILINE):
+        modules = [one.strip() for one in found[1].split(",")]
+        if module in modules:
+            modules.remove(module)
+            return (*found.span(), f"import {', '.join(modules)}\n" if modules else "")
+    return None
+
+
+def is_taken(text: str, line: str) -> bool:
+    """Whether a file uses the name that an import would bind for something else.
+
+    Args:
+        line: of the import, such as ``import html`` or ``from a import b``.
+    """
+    if line.startswith("#"):
+        return False
+    whole = line.rpartition(" ")[2].strip(';"')
+    name = re.split(r"[./]", whole)[-1]
+    escaped = re.escape(name)
+    binds = (
+        rf"\b(?:as|def|class|for)\s+{escaped}\b|\b{escaped}\s*:?=(?!=)"
+        rf"|[(,]\s*{escaped}\s*[,):]|(?m:^[ \t]*{escaped}\s*:)"
+    )
+    if re.search(binds, text):
+        return True
+    listed, word = re.compile(rf",\s*{escaped}\b"), re.compile(rf"\b{escaped}\b")
+    rows = (row for row in text.replace("\\\n", " ").split("\n") if name in row)
+    return any(_imports(row, listed, word) for row in rows)
+
+
+def _imports(row: str, listed: re.Pattern[str], word: re.Pattern[str]) -> bool:
+    """Whether a line imports a name, alone, in a list, or from a module.
+
+    Only the first of each keyword is looked for: one pattern for the whole would be tried at each,
+    to the end of the line, and a line can hold thousands.
+    """
+    imported = _IMPORT.search(row)
+    if imported and listed.search(row, imported.end()):
+        return True
+    source = _FROM.search(row)
+    imported = _IMPORT_OF.search(row, source.end()) if source else None
+    return imported is not None and word.search(row, imported.end()) is not None
+
+
+def _brings(text: str, line: str) -> bool:
+    """Whether an import of the file already binds what a line would."""
+    keyword, _, name = line.rstrip(";").partition(" ")
+    if not text.startswith(keyword):
+        return False
+    return re.search(rf"(?<![\w.])(?<!\bas ){re.escape(name)}(?!\w| as )", text) is not None
+
+
+def _last_of_header(top: Sequence[SgNode], file: FixTemplates) -> SgNode | None:
+    """The last node of the file header: comments, docstring and the like."""
+    last = None
+    for node in top:
+        is_text = node.kind() == "expression_statement" and _TEXT.match(node.text())
+        if node.kind() not in {_COMMENT, *file.header} and not is_text:
+            break
+        last = node
+    return last

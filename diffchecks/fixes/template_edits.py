@@ -13,8 +13,13 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, Source, read
-from diffchecks.fixes.import_places import ImportPlace, drop_import, find_import_place, is_taken
-from diffchecks.fixes.program_tree import ProgramTree
+from diffchecks.fixes.program_tree import (
+    ImportPlace,
+    ProgramTree,
+    drop_import,
+    find_import_place,
+    is_taken,
+)
 from diffchecks.fixes.smallest_edit import are_apart, smallest_edit
 from diffchecks.fixes.template_loading import Derivation, FixTemplates, Template, load_templates
 from diffchecks.patterns import programs_in

@@ -27,7 +27,7 @@ from diffchecks.check_io import (
 from diffchecks.imported_reports.formats import NO_TOOLS, read_report
 from diffchecks.imported_reports.result import TITLE_CHARACTERS, ImportedReport, Result, one_line
 from diffchecks.jobs import GivenReport, ImportedReportsJob
-from diffchecks.secrets.secret_scan import find_secrets_by_line
+from diffchecks.secrets.secret_scan import secrets_in
 from diffchecks.test_quality.coverage_reports import find_meant
 from diffchecks.xml_reports import ReportError
 
@@ -205,8 +205,6 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
     message = one_line(result.message) or rule
     message = message.removeprefix(f"{rule}: ")
     title = _title(result.title, message)
-    texts = f"{message}\n{title}"
-    scanned = Source(path, texts.encode("utf-8", "surrogateescape"))
     reported = ReportedRule(
         tool=_identifier(tool),
         rule=_identifier(rule),
@@ -225,7 +223,7 @@ def _finding(result: Result, path: str, last: int, severities: Mapping[str, str]
         column=max(result.column, 0),
         message=message,
         detail=f"Reported by {tool} as {rule}",
-        redact=tuple(sorted({secret for _, secret in find_secrets_by_line(scanned)})),
+        redact=tuple(sorted(secrets_in(path, f"{message}\n{title}"))),
         reported=reported,
     )
 

@@ -1,27 +1,21 @@
 """Changes of the import graph: new cycles, broken imports, dependent modules.
 
 A quick graph, found by pattern, covers the whole tree; only files relevant to a finding are parsed.
-Most changes close no cycle, as a walk over the quick graph shows, so networkx, which takes 0.3 s to
-import, is only used if one may exist.
 """
 
-from __future__ import annotations
-
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.graphs import reachable, shortest_path
 from diffchecks.imports.broken_imports import BrokenCalls, BrokenImports, ModuleTree
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_test
 from diffchecks.python.imported_files import Import, ModuleIndex, read_imports, scan_imports
 from diffchecks.python.source_definitions import NotParsedError, gap_on_error, parse_text, read_text
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 REACHED_LISTED = 50
 REACHED_MODULES = 100
@@ -39,7 +33,6 @@ class Graph:
     def __init__(self, root: str, tree: list[str]) -> None:
         self.root, self.index = root, ModuleIndex(tree)
         self._exact: dict[str, dict[str, Import]] = {}
-        self._narrowed: set[str] = set()
 
     @cached_property
     def quick(self) -> Mapping[str, list[str]]:
@@ -47,9 +40,7 @@ class Graph:
         graph: dict[str, list[str]] = {}
         for path in sorted(self.index.files):
             graph[path] = []
-            with suppress(
-                NotParsedError
-            ):  # not a changed file, for which a gap is reported already
+            with suppress(NotParsedError):  # of a changed file it is a gap already
                 found = scan_imports(read_text(self.root, path))
                 graph[path] = sorted(
                     {to for statement in found for to in self.index.targets(path, statement)}
@@ -64,13 +55,6 @@ class Graph:
             for other in imported:
                 back[other].append(path)
         return back
-
-    @cached_property
-    def _verified(self) -> nx.DiGraph[str]:
-        """The quick graph; edges that turn out to be wrong are removed."""
-        import networkx as nx  # noqa: PLC0415 - see above
-
-        return nx.DiGraph([(path, to) for path, found in self.quick.items() for to in found])
 
     def importers(self, path: str) -> list[str]:
         """The files that seem to import one."""
@@ -101,39 +85,19 @@ class Graph:
 
     def path(self, start: str, end: str) -> list[str] | None:
         """The shortest chain of import-time imports from start to end."""
-        if end not in _reachable(self.quick, start):
+        if end not in reachable(self.quick, start):
             return None
-        import networkx as nx  # noqa: PLC0415 - see above
-
-        graph = self._verified
-        while True:
-            try:
-                chain: list[str] = nx.shortest_path(graph, start, end)
-            except (nx.NetworkXNoPath, nx.NodeNotFound):
-                return None
-            loose = [path for path in chain[:-1] if path not in self._narrowed]
+        while chain := shortest_path(self._edges, start, end):
+            loose = [path for path in chain[:-1] if path not in self._exact]
             if not loose:
                 return chain
             for path in loose:
-                self._narrow(path)
+                self.at_import(path)
+        return None
 
-    def _narrow(self, path: str) -> None:
-        """Keep only the confirmed edges of a file."""
-        self._narrowed.add(path)
-        kept = self.at_import(path)
-        graph = self._verified
-        graph.remove_edges_from([edge for edge in graph.out_edges(path) if edge[1] not in kept])
-
-
-def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
-    """The nodes reachable from a node; itself only if it is in a cycle."""
-    seen: set[str] = set()
-    ahead = [start]
-    while ahead:
-        new = set(graph.get(ahead.pop(), ())) - seen
-        seen |= new
-        ahead += new
-    return seen
+    def _edges(self, path: str) -> Iterable[str]:
+        """The files that a file imports; exactly, once it was parsed."""
+        return self._exact.get(path, self.quick.get(path, ()))
 
 
 class _Comparison:
@@ -247,6 +211,6 @@ def _reached(both: _Comparison) -> dict[str, Any]:
         reached[path] = {
             "importers": direct[:REACHED_LISTED],
             "direct": len(direct),
-            "transitive": len(_reachable(back, path) - {path}),
+            "transitive": len(reachable(back, path) - {path}),
         }
     return {"reached": reached, "not_listed": len(changed[REACHED_MODULES:])}

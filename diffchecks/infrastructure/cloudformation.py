@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
-from diffchecks.infrastructure.literal_secrets import find_literal
+from diffchecks.infrastructure.shared_checks import find_literal
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 

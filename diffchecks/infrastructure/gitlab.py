@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import vocabulary
-from diffchecks.infrastructure.images import is_floating
-from diffchecks.infrastructure.literal_secrets import find_literal
+from diffchecks.infrastructure.shared_checks import find_literal, is_floating
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.patterns.pipeline_commands import find_commands, is_gitlab_file, jobs
 from diffchecks.yaml_tree import TreeNode, TreePlace

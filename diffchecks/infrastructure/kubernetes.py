@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names
-from diffchecks.infrastructure.images import is_floating
-from diffchecks.infrastructure.literal_secrets import find_literal
+from diffchecks.infrastructure.shared_checks import find_literal, is_floating
 from diffchecks.infrastructure.value_patterns import InfrastructureObject
 from diffchecks.yaml_tree import TreeNode, TreePlace, walk
 

@@ -10,13 +10,14 @@ A file holds:
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, convert
 
 from diffchecks.check_io import RawFinding
 from diffchecks.patterns.pattern_loading import read_definitions
+from diffchecks.rules import RuleExample
 from diffchecks.yaml_tree import TEMPLATED, TreeNode, TreePlace, walk
 
 DocumentKind = Literal["kubernetes", "compose", "gitlab", "workflow", "cloudformation"]
@@ -25,14 +26,12 @@ _GLOB = re.compile(r"[*?\[]")
 _BLANK = re.compile(r"\s+")
 
 
-class PatternExample(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file with the defect and one without it that differ in one thing."""
-
-    bad: str
-    good: str
+@cache
+def _expression(text: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(text, flags)
 
 
-class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
+class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A pattern of one dangerous value.
 
     Attributes:
@@ -56,9 +55,29 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True):
     agents: bool | None = None
     command: str = ".*"
     not_command: str = "(?!)"
-    example: PatternExample | None = None
+    example: RuleExample | None = None
     kinds: str = ".*"
     not_kinds: str = "(?!)"
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The keys of ``at``, the innermost first."""
+        return tuple(tuple(reversed(at.split("."))) for at in self.at)
+
+    def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
+        """Whether it applies to an object."""
+        return (
+            self.agents in {None, agent}
+            and _expression(self.kinds).fullmatch(found.kind) is not None
+            and _expression(self.not_kinds).fullmatch(found.kind) is None
+        )
+
+    def matches_command(self, command: str) -> bool:
+        """Whether it applies in a container with a command."""
+        return (
+            _expression(self.command, re.DOTALL).fullmatch(command) is not None
+            and _expression(self.not_command).fullmatch(command) is None
+        )
 
 
 class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,28 +88,6 @@ class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
     agents: tuple[str, ...] = ()
 
 
-class _Compiled(Struct, frozen=True):
-    """A compiled pattern; ``keys`` has the innermost key first."""
-
-    code: str
-    message: str
-    keys: tuple[tuple[str, ...], ...]
-    value: re.Pattern[str]
-    kinds: re.Pattern[str]
-    not_kinds: re.Pattern[str]
-    agents: bool | None
-    command: re.Pattern[str]
-    not_command: re.Pattern[str]
-
-    def is_for(self, found: "InfrastructureObject", *, agent: bool) -> bool:
-        """Whether it applies to an object."""
-        return (
-            self.agents in {None, agent}
-            and self.kinds.fullmatch(found.kind) is not None
-            and self.not_kinds.fullmatch(found.kind) is None
-        )
-
-
 class KindPatterns(Struct, frozen=True):
     """The patterns for one kind of document.
 
@@ -99,7 +96,7 @@ class KindPatterns(Struct, frozen=True):
     """
 
     agents: tuple[re.Pattern[str], ...] = ()
-    patterns: tuple[_Compiled, ...] = ()
+    patterns: tuple[ValuePattern, ...] = ()
 
     def is_agent(self, found: "InfrastructureObject") -> bool:
         """Whether an object works on the host itself; every DaemonSet may."""
@@ -173,7 +170,9 @@ def read_patterns(data: Mapping[str, Any]) -> PatternFile:
         if any(map(_GLOB.search, last - {"*"})):
             raise ValueError(f"{pattern.code}: the last key in `at` must be plain, or `*`")
         try:
-            _compile(pattern)
+            for text in (pattern.kinds, pattern.not_kinds, pattern.command, pattern.not_command):
+                _expression(text)
+            _expression(pattern.value, re.IGNORECASE)
         except re.error as error:
             raise ValueError(f"{pattern.code}: {error}") from None
     return found
@@ -181,20 +180,6 @@ def read_patterns(data: Mapping[str, Any]) -> PatternFile:
 
 def _compile_agent(agent: str) -> re.Pattern[str]:
     return re.compile(rf"(?:^|[_.-])(?:{agent})(?:$|[_.\d-])", re.IGNORECASE)
-
-
-def _compile(pattern: ValuePattern) -> _Compiled:
-    return _Compiled(
-        pattern.code,
-        pattern.message,
-        tuple(tuple(reversed(at.split("."))) for at in pattern.at),
-        re.compile(pattern.value, re.IGNORECASE),
-        re.compile(pattern.kinds),
-        re.compile(pattern.not_kinds),
-        pattern.agents,
-        re.compile(pattern.command, re.DOTALL),
-        re.compile(pattern.not_command),
-    )
 
 
 @cache
@@ -205,8 +190,7 @@ def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
         read = read_patterns(read_definitions(file))
         known = found[read.reads]
         found[read.reads] = KindPatterns(
-            (*known.agents, *map(_compile_agent, read.agents)),
-            (*known.patterns, *map(_compile, read.patterns)),
+            (*known.agents, *map(_compile_agent, read.agents)), (*known.patterns, *read.patterns)
         )
     return found
 
@@ -216,7 +200,7 @@ def match_values(
 ) -> Iterator[RawFinding]:
     """Find matches of the patterns of a kind of document in an object."""
     agent = known.is_agent(found)
-    by_key: dict[str, list[_Compiled]] = {}
+    by_key: dict[str, list[ValuePattern]] = {}
     for pattern in known.patterns:
         if pattern.is_for(found, agent=agent):
             for last in dict.fromkeys(wanted[0] for wanted in pattern.keys):
@@ -233,8 +217,9 @@ def match_values(
         keys = [key for key in reversed(place.keys) if not key.startswith("[")]
         command = _command(place, items)
         for pattern in dict.fromkeys((*candidates, *anywhere)):
-            runs = pattern.command.fullmatch(command) and not pattern.not_command.fullmatch(command)
-            if runs and any(_ends(keys, wanted) for wanted in pattern.keys):
+            if pattern.matches_command(command) and any(
+                _ends(keys, wanted) for wanted in pattern.keys
+            ):
                 yield from _matches(pattern, found, path, place)
 
 
@@ -252,12 +237,12 @@ def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def _matches(
-    pattern: _Compiled, found: InfrastructureObject, path: str, place: TreePlace
+    pattern: ValuePattern, found: InfrastructureObject, path: str, place: TreePlace
 ) -> Iterator[RawFinding]:
     if place.value.kind == "map":
         return
     for value in place.value.texts():
-        if pattern.value.fullmatch(value.text.strip()):
+        if _expression(pattern.value, re.IGNORECASE).fullmatch(value.text.strip()):
             item = place if value is place.value else TreePlace(place.keys, value, value)
             message = pattern.message.replace("{value}", shorten(value.text))
             yield found.finding(pattern.code, path, message, item)

@@ -17,6 +17,8 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Literal
 
+from diffchecks.graphs import reachable, shortest_path
+
 # The standard library's parser has type stubs only under its old name.
 _parser: Any = re._parser  # type: ignore[attr-defined]
 
@@ -308,7 +310,7 @@ class _Expression:
         """Texts, as character classes, over which two paths lead from a state back to it."""
         for start, end in part.edges:
             if part.edges[start, end] > 1 and start in inside and end in inside:
-                yield self._text(_path(inside, end, start))
+                yield self._text(shortest_path(inside.__getitem__, end, start) or ())
         came_from: dict[tuple[int, int], tuple[int, int]] = {}
         for start, ends in sorted(inside.items()):
             for pair in filter(self._share, combinations(sorted(ends), 2)):
@@ -344,7 +346,7 @@ class _Expression:
         while pair[0] != pair[1]:
             text.append(self.classes[pair[0]] & self.classes[pair[1]])
             pair = came_from[pair]
-        return text + (self._text(_path(inside, end, pair[0])[1:]))
+        return text + self._text((shortest_path(inside.__getitem__, end, pair[0]) or [])[1:])
 
     def _can_fail(self, text: Sequence[_Class], tail: _Tail) -> bool:
         """Whether what follows a loop can fail after repetitions of a text."""
@@ -403,41 +405,15 @@ def _items_below(value: Any) -> Iterator[Any]:
             yield from _items_below(each)
 
 
-def _reached(following: Mapping[int, Sequence[int]], start: int) -> set[int]:
-    seen: set[int] = set()
-    waiting = [start]
-    while waiting:
-        new = set(following.get(waiting.pop(), ())) - seen
-        seen |= new
-        waiting += new
-    return seen
-
-
 def _cycles(following: Mapping[int, Sequence[int]]) -> Iterator[set[int]]:
     """The strongly connected components of the states."""
-    reached = {state: _reached(following, state) for state in following}
+    reached = {state: reachable(following, state) for state in following}
     done: set[int] = set()
     for state in sorted(reached):
         if state not in done and state in reached[state]:
             group = {other for other in reached[state] if state in reached.get(other, ())}
             done |= group
             yield group
-
-
-def _path(inside: Mapping[int, Sequence[int]], start: int, end: int) -> list[int]:
-    """A shortest path between two states of a component, including both."""
-    came_from = {start: start}
-    waiting = deque([start])
-    while end not in came_from:
-        state = waiting.popleft()
-        for other in inside[state]:
-            if other not in came_from:
-                came_from[other] = state
-                waiting.append(other)
-    path = [end]
-    while path[-1] != start:
-        path.append(came_from[path[-1]])
-    return path[::-1]
 
 
 def find_growth(expression: str | bytes, flags: int = 0, *, whole: bool = False) -> Growth | None:

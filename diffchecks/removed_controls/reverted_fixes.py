@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks import name_some
-from diffchecks.check_io import RawFinding, Source
+from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, LineRange, strip_whitespace
 from diffchecks.secrets.redaction import redact_secrets
-from diffchecks.secrets.secret_scan import find_secrets_by_line
+from diffchecks.secrets.secret_scan import secrets_in
 
 SUBJECT = 100  # characters of a subject in a message
 _NOT_IN = frozenset({"tests", "samples", "documents", "generated"})
@@ -248,8 +248,7 @@ def describe(undone: Undone) -> str:
     """The commit in one sentence, with a redacted subject of bounded length."""
     fix = undone.fix
     subject = "".join(c if c.isprintable() else " " for c in fix.subject)
-    secrets = {secret for _, secret in find_secrets_by_line(Source("message", subject.encode()))}
-    subject = redact_secrets(subject, secrets)
+    subject = redact_secrets(subject, secrets_in("message", subject))
     if len(subject) > SUBJECT:
         subject = subject[: SUBJECT - 1] + "…"
     what = "a security fix" if fix.statement == "security" else "a stricter check"

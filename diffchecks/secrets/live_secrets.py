@@ -7,7 +7,7 @@ the text and keeps its lines.
 import re
 from collections.abc import Iterator
 
-from diffchecks.secrets.encoded_text import find_encoded
+from diffchecks.secrets.private_keys import find_encoded
 from diffchecks.secrets.redaction import REDACTED
 from diffchecks.secrets.token_formats import find_tokens
 

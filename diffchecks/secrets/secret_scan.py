@@ -14,15 +14,16 @@ from typing import NamedTuple
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
-from diffchecks.secrets.assignments import find_assignments
-from diffchecks.secrets.credential_file_formats import find_in_credential_file
-from diffchecks.secrets.encoded_text import find_encoded
-from diffchecks.secrets.keyword_prefilter import SearchableText
-from diffchecks.secrets.kubernetes_secrets import find_secret_values
-from diffchecks.secrets.private_keys import find_private_keys, private_key
+from diffchecks.secrets.contexts import (
+    SearchableText,
+    find_assignments,
+    find_in_calls,
+    find_in_urls,
+)
+from diffchecks.secrets.credential_files import find_in_credential_file, find_secret_values
+from diffchecks.secrets.private_keys import find_encoded, find_private_keys, private_key
 from diffchecks.secrets.secret_plausibility import PASSWORDS, Hit, is_set
 from diffchecks.secrets.token_formats import find_tokens
-from diffchecks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
 # Files with random texts that are not secrets: lock files, checksums, generated code.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
@@ -174,6 +175,12 @@ def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
         first = text.count("\n", 0, hit.start) + 1
         for number, part in enumerate(text[hit.start : hit.end].split("\n"), first):
             yield number, part.strip()
+
+
+def secrets_in(path: str, text: str) -> set[str]:
+    """The secrets in a text that is read like a file of that name."""
+    source = Source(path, text.encode("utf-8", "surrogateescape"))
+    return {secret for _, secret in find_secrets_by_line(source)}
 
 
 def run(job: SideJob) -> CheckReply:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding
+from diffchecks.data_files import read_rows
 from diffchecks.jobs import ComparisonJob
 from diffchecks.python.source_definitions import gap_on_error, read_text
 
@@ -15,7 +16,7 @@ NAMES_SHOWN = 5
 
 
 class _Language(Struct, frozen=True):
-    """The syntax of tests in one language; each pattern has the group ``name``.
+    """The syntax of tests in one language, a row of ``tables/tests.txt``.
 
     Attributes:
         files: names of test files.
@@ -27,44 +28,16 @@ class _Language(Struct, frozen=True):
     files: tuple[str, ...]
     runs: re.Pattern[str]
     skipped: re.Pattern[str]
-    focused: re.Pattern[str] | None = None
+    focused: re.Pattern[str]
 
 
-def _lines(*parts: str) -> re.Pattern[str]:
-    return re.compile(r"^[ \t]*" + "".join(parts), re.MULTILINE)
+def _read_languages() -> Iterator[_Language]:
+    for files, *patterns in read_rows("tests.txt"):
+        at_start = (re.compile(rf"^[ \t]*(?:{each})", re.MULTILINE) for each in patterns)
+        yield _Language(tuple(files.split()), *at_start)
 
 
-_QUOTED = r"(?P<quote>['\"`])(?P<name>(?:(?!(?P=quote))[^\\\n]|\\.)+)(?P=quote)"
-_IN_BRACKETS = r"[ \t]*\(\s*" + _QUOTED
-_AFTER_BLANK = r"[ \t(]+" + _QUOTED
-_GO = r"func (?P<name>Test\w+)\(\w+ \*testing\.T\) \{"
-_GO_SKIPS = r"\s*\n\s*t\.Skip(?:Now|f)?\("
-_ANNOTATION = r"(?:\([^)]*\))?(?:\s*@\w+(?:\([^)]*\))?)*"
-_METHOD = r"\s+(?:(?:public|protected|private|final|static)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\("
-
-_JAVASCRIPT = _Language(
-    tuple(
-        f"*.{kind}.{ending}"
-        for kind in ("test", "spec")
-        for ending in ("js", "jsx", "ts", "tsx", "mjs", "cjs")
-    ),
-    _lines(r"(?:(?P<group>describe)|it|test)(?:\.concurrent)?", _IN_BRACKETS),
-    _lines(r"(?:(?:it|test|describe)\.skip|x(?:it|test|describe))", _IN_BRACKETS),
-    _lines(r"(?:(?:it|test|describe)\.only|f(?:it|describe))", _IN_BRACKETS),
-)
-_GOLANG = _Language(("*_test.go",), _lines(_GO, f"(?!{_GO_SKIPS})"), _lines(_GO, _GO_SKIPS))
-_JAVA = _Language(
-    ("*Test.java", "*Tests.java", "*IT.java"),
-    _lines(r"@Test\b", _ANNOTATION, _METHOD),
-    _lines(r"@(?:Disabled|Ignore)\b", _ANNOTATION, _METHOD),
-)
-_RUBY = _Language(
-    ("*_spec.rb", "*_test.rb"),
-    _lines(r"(?:(?P<group>describe|context)|it|specify|test)", _AFTER_BLANK),
-    _lines(r"x(?:it|specify|describe|context)", _AFTER_BLANK),
-    _lines(r"f(?:it|specify|describe|context)", _AFTER_BLANK),
-)
-_LANGUAGES = (_JAVASCRIPT, _GOLANG, _JAVA, _RUBY)
+_LANGUAGES = tuple(_read_languages())
 
 
 class _Tests(Struct):
@@ -142,7 +115,7 @@ def _read(root: str, path: str | None, language: _Language) -> _Tests:
     for match in language.skipped.finditer(text):
         found.skipped.setdefault(match["name"], _line(text, match))
         found.runs.pop(match["name"], None)
-    for match in language.focused.finditer(text) if language.focused else ():
+    for match in language.focused.finditer(text):
         found.focused.setdefault(match["name"], _line(text, match))
     return found
 

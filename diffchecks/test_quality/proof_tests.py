@@ -3,16 +3,170 @@
 A test that passes on base and fails on head proves a claim only if it fails for the reason that was
 claimed. So a test may not look at how the code is written, replace what the change defines, count
 calls, depend on chance, time or the machine, hide what it does, or say itself what was predicted.
+JavaScript, TypeScript and Go are read as text, by the patterns of their tables.
 """
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diffchecks.data_files import read_yaml
+from diffchecks.removed_controls.lost_wrapping import split_arguments
 from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest, compares_two
-from diffchecks.test_quality.proof_scripts import ScriptTest
+
+_TEXTS_AND_COMMENTS = re.compile(
+    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+_LITERAL = re.compile(
+    r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
+)
+_PROJECT_IMPORTS = (
+    r"""\bimport\s+([^;'"]*?)\s+from\s+['"](?:\.|@/|~|#)""",
+    r"""\b(?:const|let|var)\s+([^=;]*?)=\s*(?:await\s+)?(?:require|import)\(\s*['"](?:\.|@/|~|#)""",
+)
+_GO_STANDARD = {"math/rand": "rand", "os/exec": "exec", "io/ioutil": "ioutil"}
+
+
+class ScriptTest:
+    """One test file of JavaScript, TypeScript or Go."""
+
+    def __init__(self, given: ProofTestJob) -> None:
+        self._given, self._value = given, " ".join(given.value.split())
+        self._negated, self._end = False, 0
+        self._table = read_yaml("proof_tests.yaml")[given.language]
+        # Directives of Go are comments.
+        self._code = re.sub(
+            _TEXTS_AND_COMMENTS,
+            lambda one: one[1] or (one[0] if one[0].startswith(("//go:", "// +")) else " "),
+            given.text,
+        )
+        if given.language == "go":
+            self._rename_imports()
+
+    def _rename_imports(self) -> None:
+        """Let packages and the test's own ``t`` have their usual names."""
+        for name, path in re.findall(r'(?m)^\s*(?:import\s+)?(\w+)\s+"([\w./-]+)"', self._code):
+            usual = _GO_STANDARD.get(path, path.rpartition("/")[2])
+            if name not in {"import", "_", usual}:
+                self._code = re.sub(rf"\b{name}\.", f"{usual}.", self._code)
+        for name in re.findall(r"func Test\w*\((\w+) \*testing\.T\)", self._code):
+            self._code = re.sub(rf"\b{name}\.", "t.", self._code)
+        for name in re.findall(r"\b(\w+)\s*:?=\s*t\b(?!\.)", self._code):
+            self._code = re.sub(rf"\b{name}\.", "t.", self._code)
+
+    def problems(self) -> Iterator[str]:
+        """Names of ``Why``, or whole reasons."""
+        tests = len(re.findall(self._table["tests"], self._code))
+        if tests != 1:
+            yield f"holds {tests} tests; write one for one claim"
+        imported = "|".join(map(re.escape, self._imported())) or r"(?!)"
+        yield from self._given.search(
+            self._table["problems"], self._code, rf"(?:{imported})(?:\.\w+)?"
+        )
+        if re.search(self._table["own_failure"], self._code):
+            yield "raises"
+        if not re.search(self._table["asserts"], self._code):
+            yield "asserts nothing"
+        yield from self._of_go() if self._given.language == "go" else self._of_javascript()
+
+    def _imported(self) -> list[str]:
+        """The names that stand for what the project exports, aliases too."""
+        if self._given.language == "go":
+            return []
+        lists = [one for pattern in _PROJECT_IMPORTS for one in re.findall(pattern, self._code)]
+        names = [
+            re.split(r"\bas\b|:", part)[-1] for one in lists for part in re.split(r"[{},]", one)
+        ]
+        found = [name for one in names if re.fullmatch(r"[\w$]+", name := one.strip())]
+        for name in list(found):
+            found += re.findall(
+                rf"\b(?:const|let|var)\s+(\w+)\s*=\s*{re.escape(name)}\s*[;\n]", self._code
+            )
+        return found
+
+    def _of_javascript(self) -> Iterator[str]:
+        calls = r"\bassert(?:\.\w+)*\(|\bexpect\("
+        for name, arguments in self._calls(calls):
+            expects = name.startswith("expect")
+            after = self._matched() if expects else []
+            compared = [*arguments[:1], *after] if expects else arguments[:2]
+            fixed = compared[:1] if expects else compared
+            if fixed and all(map(_LITERAL.fullmatch, fixed)):
+                yield "constant"
+            is_plain = expects or re.fullmatch(r"assert(?:\.ok)?\(", name)
+            message = arguments[1:2] if is_plain else arguments[2:]
+            negated = bool(re.search(r"not\w*\(|\.not\.", name, re.IGNORECASE)) or self._negated
+            wanted = [one for one in compared[1:2] if _LITERAL.fullmatch(one) and not negated]
+            yield from self._of_prediction(message, wanted)
+        if re.search(r"\bthrow\b", re.sub(r"(?s)\bclass\b.*?\n\}", "", self._code)):
+            yield "raises"
+
+    def _matched(self) -> list[str]:
+        """The arguments of the matcher that follows the last ``expect(…)``."""
+        matcher = re.compile(r"\s*((?:\.\w+)*)\(").match(self._code, self._end)
+        self._negated = bool(matcher and ".not" in matcher[1])
+        return self._split(matcher.end())[0] if matcher else []
+
+    def _of_go(self) -> Iterator[str]:
+        for _, arguments in self._calls(
+            r"\b(?:t\.(?:Error|Fatal)f?|fmt\.(?:Sprintf|Errorf)|errors\.New)\("
+        ):
+            if arguments and all(_LITERAL.fullmatch(one) for one in arguments):
+                said = arguments[0][1:-1]
+                for one in arguments[1:]:
+                    said = re.sub(r"%[\w+#.]+", one.strip("\"'`"), said, count=1)
+                yield from self._of_prediction([f'"{said}"'], [])
+            else:
+                yield from self._of_prediction(arguments, [])
+        variables = {
+            name
+            for _, text in self._given.changed()
+            for name in re.findall(r"(?m)^(?:var\s+|\t)([A-Za-z_]\w*)\b[^\n(:=]*=", text)
+        }
+        if any(
+            re.search(rf"(?<![.\w]){name}(?:\[[^\]]*\])?\s*=[^=]", self._code) for name in variables
+        ):
+            yield "replaces"
+
+    def _of_prediction(self, messages: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
+        """A predicted text that the test says itself, or that is what it wants."""
+        rest = self._value
+        for one in wanted:
+            rest = rest.replace(one.strip(), "", 1).replace(one.strip().strip("\"'`"), "", 1)
+        said = any(self._value in " ".join(one.split()) for one in messages)
+        if self._value and (
+            said or not re.search(r"\w", re.sub(r"(?i)expected|received", "", rest))
+        ):
+            yield "predicts"
+
+    def compares_two(self) -> bool:
+        """Whether it compares two values that are both computed."""
+        if self._given.language == "go":
+            pairs = re.findall(
+                r"if\s+(?:[^;{\n]*;)?\s*([^!={\n]+?)\s*!=\s*([^{\n]+?)\s*\{", self._code
+            )
+            pairs += [(one[0], one[1]) for _, one in self._calls(r"\bDeepEqual\(") if len(one) > 1]
+        else:
+            pairs = [
+                (arguments[0], after[0])
+                for _, arguments in self._calls(r"\bexpect\(")
+                if arguments and (after := self._matched())
+            ]
+            calls = self._calls(r"\bassert(?:\.\w+)*\(")
+            pairs += [(one[0], one[1]) for _, one in calls if len(one) > 1]
+        return any(not (_LITERAL.fullmatch(a) or _LITERAL.fullmatch(b)) for a, b in pairs)
+
+    def _calls(self, pattern: str) -> Iterator[tuple[str, list[str]]]:
+        """Each call that a pattern finds, up to its bracket, with its arguments as text."""
+        for found in re.finditer(pattern, self._code):
+            arguments, self._end = self._split(found.end())
+            yield found[0], arguments
+
+    def _split(self, start: int) -> tuple[list[str], int]:
+        parts, end = split_arguments(self._code, start) or ([], start)
+        return [part for one in parts if (part := one.strip())], end
+
 
 MAX_BYTES = 8 << 10
 _REASONS = read_yaml("proof_tests.yaml")["reasons"]

@@ -2,10 +2,11 @@
 
 import pytest
 
-from diffchecks.type_errors import Error, find_new
-from diffchecks.type_errors.printed_errors import (
+from diffchecks.type_errors import (
+    Error,
     NotPrintedByCheckerError,
     PrintedError,
+    find_new,
     read_errors,
 )
 

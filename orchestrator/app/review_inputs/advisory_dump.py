@@ -14,8 +14,7 @@ from msgspec import DecodeError, Struct, field
 from msgspec.json import Decoder
 
 from diffchecks import name_some
-from diffchecks.dependencies.advisories import package_key
-from diffchecks.dependencies.advisory_records import Advisory, Names
+from diffchecks.dependencies.advisories import Advisory, Names, package_key
 from diffchecks.dependencies.version_order import ECOSYSTEMS
 
 MAX_ADVISORY_BYTES = 4 << 20  # bytes of one advisory

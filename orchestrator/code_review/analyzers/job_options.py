@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from diffchecks.dependencies.manifests import MEMBERS
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.file_patterns import file_names, matches
-from diffchecks.imports.import_contracts import MARK, find_config_files
+from diffchecks.imports.broken_contracts import MARK, find_config_files
 from diffchecks.jobs import GivenCoverage, GivenReport
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import OID, Git

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from diffchecks.check_io import Edit
-from diffchecks.fixes.import_places import drop_import, is_taken
+from diffchecks.fixes.program_tree import drop_import, is_taken
 from diffchecks.fixes.template_edits import run
 from tests.diffchecks.fix_kit import apply
 

@@ -367,7 +367,7 @@ def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
 ) -> None:
     """Results beyond the most are only counted, and results of one file are placed once."""
     calls: list[str] = []
-    for name in ("find_secrets_by_line", "find_meant"):
+    for name in ("secrets_in", "find_meant"):
         real = getattr(changed_results, name)
 
         def counted(*given: Any, real: Any = real, name: str = name) -> Any:
@@ -395,5 +395,5 @@ def test_the_work_on_a_large_report_is_bounded_by_its_files_and_findings(
     )
     assert len(reply.findings) == changed_results.MAX_FINDINGS
     assert reply.gaps == {"report": "left out findings beyond the first 2000: 1000, such as pay.py"}
-    assert calls.count("find_secrets_by_line") == changed_results.MAX_FINDINGS
+    assert calls.count("secrets_in") == changed_results.MAX_FINDINGS
     assert calls.count("find_meant") == 1

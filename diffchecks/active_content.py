@@ -1,0 +1,222 @@
+"""What runs although nobody takes it for a program.
+
+Scripts in images and prose, commands in settings of any format and in other programs, and settings
+that name a program to be run. Of shell commands in files that no analyzer reads as shell, only
+those count that hardly ever are anything else: a download or decoded text that a shell runs, and a
+shell at the end of a connection.
+"""
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from msgspec import Struct, convert
+
+from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.data_files import read_names, read_yaml, vocabulary
+from diffchecks.jobs import SideJob
+from diffchecks.path_kinds import path_kinds
+from diffchecks.patterns.configured_commands import has_configured_commands
+from diffchecks.patterns.container_file_commands import is_container_file
+from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.patterns.makefile_commands import is_makefile
+from diffchecks.patterns.pipeline_commands import is_gitlab_file, is_workflow_file
+from diffchecks.script_languages import script_language
+
+_SHELL = r"\|\s*(?:sudo\s+)?(?:[/\w]*/)?(?:sh|bash|dash|ksh|zsh)\b(?![\w./-])"
+_REMOTE = re.compile(
+    rf"\b(?:curl|wget)\s[^|\n]{{1,500}}{_SHELL}"
+    r"|\b(?:sh|bash|dash|ksh|zsh)\s+(?:-c\s+[\"'\\]*\$\(|<\()\s*(?:curl|wget)\s"
+)
+_DECODED = re.compile(rf"\bbase64\s+(?:-\w+\s+)*(?:-d|-D|--decode)\b[^|\n]{{0,200}}{_SHELL}")
+_REVERSE = re.compile(r"\bsh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/|/dev/(?:tcp|udp)/[^\n]{0,80}0>&1")
+_MAY_MATCH = re.compile(r"\b(?:curl|wget|base64)\s|/dev/(?:tcp|udp)/")
+_COMMENT = re.compile(r"\s*(?:#(?!!)|//(?!go:generate)|/?\*|;|--\s|<!--|%)")
+_CONTEXT = 3
+
+
+def find_commands(source: Source) -> Iterator[RawFinding]:
+    """The commands of a file, each at its line."""
+    if _is_read_elsewhere(source) or not _MAY_MATCH.search(source.text):
+        return
+    is_program = "code" in path_kinds(source.path)
+    for number, line in enumerate(source.lines):
+        if _MAY_MATCH.search(line) is None or _COMMENT.match(line):
+            continue
+        code = _code_of(line)
+        around = "\n".join(source.lines[max(0, number - _CONTEXT) : number + 1])
+        if code and (not is_program or vocabulary("starts_program").search(around)):
+            message = "A shell runs it, in a file that is no script"
+            yield RawFinding(code, source.path, number + 1, message)
+
+
+def _code_of(line: str) -> str:
+    if remote := _REMOTE.search(line):
+        return f"{origin_of_download(remote[0])}-script"
+    if _REVERSE.search(line):
+        return "reverse-shell"
+    return "decoded-script" if _DECODED.search(line) else ""
+
+
+def _is_read_elsewhere(source: Source) -> bool:
+    path = source.path
+    return (
+        source.suffix in read_names("read_suffixes")
+        or "documents" in path_kinds(path)
+        or is_container_file(source.name)
+        or is_makefile(source.name)
+        or is_gitlab_file(path)
+        or is_workflow_file(path)
+        or has_configured_commands(path)
+        or (not source.suffix and script_language(path, source.data) == "sh")
+    )
+
+
+_HANDLER = r"<[a-zA-Z][^<>]{0,1000}?\son[a-z]{3,20}\s{0,9}=\s{0,9}[\"']?[^\s\"'>]"
+_SVG = re.compile(
+    rf"(?P<script><(?:\w+:)?script\b)|(?P<handler>{_HANDLER})|<(?P<frame>iframe|embed|object)\b"
+    r"|(?:href|src|to|from|values)\s{0,9}=\s{0,9}[\"'](?P<address>[^\"'>]{1,200})",
+    re.IGNORECASE,
+)
+_PROSE = re.compile(
+    r"<script(?P<attributes>[^<>]{0,500})>\s{0,99}(?P<script>[^<\s])"
+    rf"|(?P<handler>{_HANDLER})"
+    r"|(?:\]\(\s{0,9}<?|^[ ]{0,3}\[[^\]\n]{1,200}\]:\s{0,9}<?|\bhref\s{0,9}=\s{0,9}[\"']?)"
+    r"(?P<address>[^\s\"'>)]{1,200})",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Components of a site generator, and data that no browser runs.
+_NO_SCRIPT = re.compile(
+    r"\bsetup\b|\btype\s*=\s*[\"']?(?!text/javascript|module|application/javascript)"
+)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,2000}?(?<!`)\1(?!`)")
+_IGNORED = re.compile(r"[\x00-\x20]")
+_RUNS = re.compile(r"(?:java|vb)script:(?!\s*(?:void\b|;|$|//))|data:text/html", re.IGNORECASE)
+_WHAT = {
+    "script": "A script",
+    "handler": "An event handler",
+    "frame": "An embedded page",
+    "address": "An address that is a script",
+}
+
+
+def find_scripts(source: Source) -> Iterator[RawFinding]:
+    """The scripts of an image or of a page of prose."""
+    if source.suffix == ".svg":
+        yield from _found(source, source.text, _SVG, "image-script", lambda _: True)
+    elif source.suffix in {".md", ".markdown"}:
+        text = _without_code(source.text)
+        yield from _found(source, text, _PROSE, "prose-script", _is_run)
+
+
+def _found(
+    source: Source,
+    text: str,
+    pattern: re.Pattern[str],
+    code: str,
+    is_run: Callable[[re.Match[str]], bool],
+) -> Iterator[RawFinding]:
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    seen: set[int] = set()
+    for found in pattern.finditer(text):
+        kind = found.lastgroup or ""
+        line = bisect_right(starts, found.start(kind))
+        harmless = kind == "address" and not _RUNS.match(_plain(found["address"]))
+        if not harmless and line not in seen and is_run(found):
+            seen.add(line)
+            where = "an image" if code == "image-script" else "a page of prose"
+            yield RawFinding(code, source.path, line, f"{_WHAT[kind]} in {where}")
+
+
+def _plain(address: str) -> str:
+    """An address as browsers read it."""
+    return _IGNORED.sub("", html.unescape(address))
+
+
+def _is_run(found: re.Match[str]) -> bool:
+    return found["script"] is None or _NO_SCRIPT.search(found["attributes"]) is None
+
+
+def _without_code(text: str) -> str:
+    """Markdown with its code blocks and code spans blanked, which are shown and not run."""
+    fence, lines = "", []
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) else fence
+            lines.append("")
+        elif mark:
+            fence = mark[1]
+            lines.append("")
+        else:
+            lines.append("" if line.startswith(("    ", "\t")) else line)
+    return _INLINE.sub(_blank, _without_comments("\n".join(lines)))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
+
+
+def _without_comments(text: str) -> str:
+    parts, end = [], 0
+    while (start := text.find("<!--", end)) >= 0 and (close := text.find("-->", start)) >= 0:
+        parts += [text[end:start], "\n" * text.count("\n", start, close)]
+        end = close + 3
+    return "".join([*parts, text[end:]])
+
+
+class ProgramSetting(Struct, frozen=True):
+    """A line of a settings file that has a program run: ``tables/program_settings.yaml``.
+
+    Attributes:
+        files: matches the paths of such files, from any directory on.
+        line: matches the beginning of the line, in any case.
+        message: what it does.
+        text: must match in the file.
+        code: the finding's.
+    """
+
+    files: str
+    line: str
+    message: str
+    text: str = ""
+    code: str = "run-setting"
+
+
+@cache
+def load_settings() -> list[tuple[re.Pattern[str], re.Pattern[str], ProgramSetting]]:
+    """Load the settings, with their compiled expressions for paths and lines."""
+    return [
+        (
+            re.compile(rf"(?:.*/)?(?:{setting.files})", re.DOTALL),
+            re.compile(setting.line, re.IGNORECASE),
+            setting,
+        )
+        for setting in convert(read_yaml("program_settings.yaml"), list[ProgramSetting])
+    ]
+
+
+def find_settings(source: Source) -> Iterator[RawFinding]:
+    """The settings of a file that have a program run, the first of each kind."""
+    for files, begins, setting in load_settings():
+        if not files.fullmatch(source.path) or not re.search(setting.text, source.text):
+            continue
+        for number, line in enumerate(source.lines, 1):
+            if len(line) < 2000 and begins.match(line):
+                yield RawFinding(setting.code, source.path, number, setting.message)
+                break
+
+
+def find_active_content(source: Source) -> Iterator[RawFinding]:
+    """All findings in one file."""
+    yield from find_scripts(source)
+    yield from find_settings(source)
+    yield from find_commands(source)
+
+
+def run(job: SideJob) -> CheckReply:
+    """Check the files of a job (see ``check_io``)."""
+    return check_files(job, find_active_content)
