@@ -3,26 +3,18 @@
 A path is resolved strictly beneath an open directory. ``..``, absolute paths and NUL are refused;
 no symbolic link is followed, neither on the way nor at the end; only regular files are opened, and
 opening never blocks (a pipe, a device). The directory is held by its descriptor, so renaming or
-swapping its parents meanwhile leads nowhere else.
-
-Linux resolves a path in one system call (``openat2``, since 5.6, and not where a container forbids
-it). Elsewhere each component is opened beneath the one before it. Both give the same results.
+swapping its parents meanwhile leads nowhere else. Each component is opened beneath the one before
+it, which the kernel's own way (``openat2``) is not faster than, and some containers forbid that.
 """
 
-import ctypes
 import errno
 import os
 import stat
-import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Self
-
-Resolve = Callable[[int, str, int], int]
-"""Opens an existing path: directory's descriptor, path, flags → descriptor."""
 
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC
 _TRAVERSE = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
@@ -32,20 +24,15 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 _MAX_PATH_BYTES = 4095  # Linux's limit for a whole path
 
-_OPENAT2 = 437  # the number of the call on every architecture that Python runs on
-_RESOLVE_FLAGS = 0x02 | 0x04 | 0x08  # no magic links, no symbolic links, beneath the directory
-
 
 class SafeDirectory:
     """An open directory, and operations on paths below it.
 
     Args:
         root: the directory, itself not a link; its parents are trusted.
-        resolve: how paths are resolved; the system's best by default.
     """
 
-    def __init__(self, root: Path | str, resolve: Resolve | None = None) -> None:
-        self._resolve = resolve or resolver()
+    def __init__(self, root: Path | str) -> None:
         self._root = os.open(root, _TRAVERSE | os.O_NOFOLLOW)
 
     def __enter__(self) -> Self:
@@ -160,7 +147,7 @@ class SafeDirectory:
 
     def _open(self, path: str, flags: int) -> int:
         check_path(path)
-        return self._resolve(self._root, path, flags)
+        return _open_beneath(self._root, path, flags)
 
 
 def create_file(directory: int, name: str, data: bytes, mode: int, *, sync: bool = False) -> None:
@@ -242,32 +229,7 @@ def _is_git(component: str) -> bool:
 # --- resolving a path -----------------------------------------------------------------------------
 
 
-class _OpenHow(ctypes.Structure):
-    """``struct open_how`` of linux/openat2.h."""
-
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-def resolve_by_openat2(directory: int, path: str, flags: int) -> int:
-    """Open a path in one system call."""
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_FLAGS)
-    call = _libc().syscall
-    while True:
-        size = ctypes.c_size_t(ctypes.sizeof(how))
-        descriptor: int = call(_OPENAT2, directory, os.fsencode(path), ctypes.byref(how), size)
-        if descriptor >= 0:
-            return descriptor
-        number = ctypes.get_errno()
-        if number != errno.EINTR:
-            raise OSError(number, os.strerror(number), path)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def resolve_by_component(directory: int, path: str, flags: int) -> int:
+def _open_beneath(directory: int, path: str, flags: int) -> int:
     """Open a path component by component, each beneath the one before it."""
     *parents, name = path.split("/")
     here = directory
@@ -292,18 +254,3 @@ def _open_component(directory: int, name: str, flags: int) -> int:
         if not stat.S_ISLNK(status.st_mode):
             raise
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
-
-
-@cache
-def resolver() -> Resolve:
-    """The function that resolves paths on this system."""
-    if sys.platform != "linux":
-        return resolve_by_component
-    root = os.open("/", _TRAVERSE)
-    try:
-        os.close(resolve_by_openat2(root, ".", _TRAVERSE))
-    except OSError:  # an older kernel, or a seccomp filter
-        return resolve_by_component
-    finally:
-        os.close(root)
-    return resolve_by_openat2

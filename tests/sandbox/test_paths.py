@@ -1,53 +1,20 @@
 """A path that somebody else wrote reaches what stands beneath the folder, and nothing else."""
 
-import ctypes
 import errno
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from diffchecks import safe_paths
-from diffchecks.safe_paths import (
-    Resolve,
-    SafeDirectory,
-    create_file,
-    read_safely,
-    resolve_by_component,
-    resolve_by_openat2,
-    resolver,
-    unsafe_path_reason,
-)
+from diffchecks.safe_paths import SafeDirectory, create_file, read_safely, unsafe_path_reason
 
 pytestmark = pytest.mark.attack("paths and links that lead elsewhere")
 
 SECRET = b"nobody's business"
-
-
-def answers() -> bool:
-    """Whether this kernel has the call; asked apart from the code under test."""
-    how = (ctypes.c_uint64 * 3)(os.O_PATH, 0, 0)
-    libc = ctypes.CDLL(None)
-    fd = libc.syscall(437, -100, b"/", how, ctypes.c_size_t(24))
-    if fd < 0:
-        return False
-    os.close(fd)
-    return True
-
-
-BOTH = [
-    pytest.param(resolve_by_component, id="walk"),
-    pytest.param(
-        resolve_by_openat2,
-        id="openat2",
-        marks=pytest.mark.skipif(not answers(), reason="this kernel has no openat2"),
-    ),
-]
 
 
 @pytest.fixture
@@ -70,15 +37,9 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture(params=BOTH)
-def resolve(request: pytest.FixtureRequest) -> Resolve:
-    way: Resolve = request.param
-    return way
-
-
 @pytest.fixture
-def folder(root: Path, resolve: Resolve) -> Iterator[SafeDirectory]:
-    with SafeDirectory(root, resolve) as folder:
+def folder(root: Path) -> Iterator[SafeDirectory]:
+    with SafeDirectory(root) as folder:
         yield folder
 
 
@@ -137,29 +98,29 @@ def test_everything_else_is_refused_and_says_why(folder: SafeDirectory) -> None:
 
 
 @pytest.mark.parametrize("path", ["root/etc/passwd", "cwd/top", "exe", "fd/0", "environ/../root"])
-def test_the_kernels_own_links_are_not_followed(resolve: Resolve, path: str) -> None:
-    with SafeDirectory(f"/proc/{os.getpid()}", resolve) as folder, pytest.raises(OSError) as caught:
+def test_the_kernels_own_links_are_not_followed(path: str) -> None:
+    with SafeDirectory(f"/proc/{os.getpid()}") as folder, pytest.raises(OSError) as caught:
         folder.read(path)
     assert caught.value.errno in {errno.ELOOP, errno.EXDEV}
 
 
-def test_devices_and_sockets_are_refused_at_once(root: Path, resolve: Resolve) -> None:
+def test_devices_and_sockets_are_refused_at_once(root: Path) -> None:
     with socket.socket(socket.AF_UNIX) as end:
         end.bind(str(root / "socket"))
         signal.alarm(5)  # what waits is ended, and the test with it
         try:
             for where, path in ((root, "socket"), ("/dev", "zero"), ("/dev", "null")):
-                with SafeDirectory(where, resolve) as folder, pytest.raises(OSError) as caught:
+                with SafeDirectory(where) as folder, pytest.raises(OSError) as caught:
                     folder.read(path)
                 assert caught.value.errno in {errno.EINVAL, errno.ENXIO}
         finally:
             signal.alarm(0)
 
 
-def test_a_root_that_is_a_link_is_none(root: Path, tmp_path: Path, resolve: Resolve) -> None:
+def test_a_root_that_is_a_link_is_none(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     with pytest.raises(OSError):
-        SafeDirectory(tmp_path / "link", resolve)
+        SafeDirectory(tmp_path / "link")
 
 
 def test_the_folder_stays_what_it_was(root: Path, folder: SafeDirectory, tmp_path: Path) -> None:
@@ -262,9 +223,9 @@ def test_very_deep_folders_are_made(folder: SafeDirectory) -> None:
     assert folder.read(path) == b"deep"
 
 
-def test_descriptors_are_given_back(root: Path, resolve: Resolve) -> None:
+def test_descriptors_are_given_back(root: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with SafeDirectory(root, resolve) as folder:
+    with SafeDirectory(root) as folder:
         for path, _ in REFUSED:
             assert not folder.is_file(path)
         folder.write("a/b/file", b"x")
@@ -274,29 +235,7 @@ def test_descriptors_are_given_back(root: Path, resolve: Resolve) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_kernel_without_the_call_is_noticed() -> None:
-    """In a process whose filter forbids the call, as some containers do."""
-    script = (
-        "import ctypes, os, struct\n"
-        "libc = ctypes.CDLL(None, use_errno=True)\n"
-        "def line(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)\n"
-        "code = line(0x20, 0, 0, 0) + line(0x15, 0, 1, 437) + line(6, 0, 0, 0x50000 | 38)\n"
-        "code += line(6, 0, 0, 0x7FFF0000)\n"
-        "kept = ctypes.create_string_buffer(code)\n"
-        "program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(kept))\n"
-        "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
-        "assert libc.prctl(22, 2, program, 0, 0) == 0\n"
-        "from diffchecks import safe_paths\n"
-        "print(safe_paths.resolver().__name__, safe_paths.read_safely('/etc', 'passwd') != b'')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "resolve_by_component True\n", done.stderr
-
-
-def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
-    assert resolver() is (resolve_by_openat2 if answers() else resolve_by_component)
+def test_a_file_is_read_whole_or_up_to_a_bound(root: Path) -> None:
     assert read_safely(root, "top") == b"top"
     assert read_safely(root, "top", 2) == b"to"
     assert safe_paths.escape_reason("a/b") is None

@@ -15,13 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from diffchecks.safe_paths import (
-    Resolve,
-    SafeDirectory,
-    resolve_by_component,
-    resolve_by_openat2,
-    resolver,
-)
+from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox.file_rollback import FileRollback
@@ -177,9 +171,9 @@ def photograph(outside: Path) -> dict[str, object]:
     return found
 
 
-def attempts(root: Path, vault: Path, number: int, folders: list[SafeDirectory]) -> str:
+def attempts(root: Path, vault: Path, number: int, folder: SafeDirectory) -> str:
     """One attempt of the mixture."""
-    folder, path = folders[number % len(folders)], PATHS[number // 2 % len(PATHS)]
+    path = PATHS[number // 2 % len(PATHS)]
     if number % ROLLBACK_EVERY == ROLLBACK_EVERY - 1:
         anyio.run(_written_and_undone, root, vault, number)
         return ""
@@ -188,25 +182,16 @@ def attempts(root: Path, vault: Path, number: int, folders: list[SafeDirectory])
     return write(folder, path, number) if number % 5 == 4 else read(folder, path)
 
 
-def ways() -> list[Resolve]:
-    """Each way to resolve that this kernel has."""
-    return (
-        [resolve_by_openat2, resolve_by_component]
-        if resolver() is resolve_by_openat2
-        else [resolve_by_component]
-    )
-
-
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many attempts; returns how many stayed inside and how many got out."""
     failed = plain = 0
     with tempfile.TemporaryDirectory() as name, attacked(Path(name)) as (root, outside):
-        before, folders = photograph(outside), [SafeDirectory(root, way) for way in ways()]
+        before, folder = photograph(outside), SafeDirectory(root)
         for start in range(0, count, BATCH):
             signal.alarm(PATIENCE)
             problems: list[str] = []
             for number in range(start, min(start + BATCH, count)):
-                problems += filter(None, [attempts(root, Path(name, "vault"), number, folders)])
+                problems += filter(None, [attempts(root, Path(name, "vault"), number, folder)])
                 plain += plainly(root, PATHS[number % len(PATHS)])
             after = photograph(outside)
             if after != before:
@@ -217,8 +202,7 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
             for problem in problems:
                 say(f"from attempt {start}: {problem}")
         signal.alarm(0)
-        for folder in folders:
-            folder.close()
+        folder.close()
     if count >= ENOUGH:
         print(f"in the plain way, {plain} of {count} attempts got out")
         failed += not plain  # then nothing was raced with
