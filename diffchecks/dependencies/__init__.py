@@ -24,8 +24,8 @@ from diffchecks.dependencies.lock_file_entries import (
     requirements,
 )
 from diffchecks.dependencies.look_alikes import find_look_alike
-from diffchecks.dependencies.manifest_entry import NOTHING, Dependency, Manifest
 from diffchecks.dependencies.manifests import is_manifest, read_manifest
+from diffchecks.dependencies.package_sources import NOTHING, Dependency, Manifest
 from diffchecks.jobs import DependenciesJob
 
 _RELEASE = re.compile(r"[@#](?:v|release-|version-)?\d+\.\d[\w.+-]*(?=[#&\s]|$)")

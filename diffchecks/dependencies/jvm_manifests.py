@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from diffchecks.check_io import load_toml
-from diffchecks.dependencies.manifest_entry import (
+from diffchecks.dependencies.package_sources import (
     Dependency,
     Manifest,
     SourceSetting,

@@ -14,7 +14,7 @@ from typing import Any
 from diffchecks.check_io import Gap, load_toml
 from diffchecks.dependencies import jvm_manifests, package_sources
 from diffchecks.dependencies.lock_file_entries import LockEntry
-from diffchecks.dependencies.manifest_entry import Dependency, Manifest, manifest
+from diffchecks.dependencies.package_sources import Dependency, Manifest, manifest
 
 _REQUIREMENTS = re.compile(
     r"(?:.*/)?(?:[\w.-]*requirements[\w.-]*|requirements/[\w.-]+)\.(?:txt|in)", re.DOTALL

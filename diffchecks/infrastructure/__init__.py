@@ -28,7 +28,7 @@ from diffchecks.patterns.pipeline_commands import is_gitlab_file
 from diffchecks.template_marks import describe_template
 from diffchecks.yaml_tree import TreeNode, parse_documents
 
-Look = Callable[[InfrastructureObject, str], Iterator[RawFinding]]
+Look = Callable[[InfrastructureObject], Iterator[RawFinding]]
 Kind = tuple[str, Iterable[InfrastructureObject], Look]
 """The name of a kind of document, the objects in a document, and a check of one object."""
 
@@ -47,7 +47,7 @@ def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
     if not _may_concern(source):
         raise NotApplicable
     documents, chosen = _documents(source)
-    patterns, path = load_patterns(files), source.path
+    patterns = load_patterns(files)
     found = [
         (kind, one, look)
         for document in documents
@@ -59,7 +59,7 @@ def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
     raws = (
         raw
         for kind, one, look in found
-        for raw in chain(match_values(patterns[kind], one, path), look(one, path))
+        for raw in chain(match_values(patterns[kind], one), look(one))
         if raw.line not in chosen
     )
     yield from _limited(raws)
@@ -118,8 +118,8 @@ def _kinds(document: TreeNode, source: Source) -> Sequence[Kind]:
     return (
         ("gitlab", gitlab.find_objects(document, path), gitlab.look),
         ("workflow", workflows.find_objects(document, path), workflows.look),
-        ("kubernetes", kubernetes.find_objects(document), kubernetes.look),
+        ("kubernetes", kubernetes.find_objects(document, path), kubernetes.look),
         ("kubernetes", helm.find_values(document, path), kubernetes.look),
-        ("cloudformation", cloudformation.find_objects(document), cloudformation.look),
+        ("cloudformation", cloudformation.find_objects(document, path), cloudformation.look),
         ("compose", compose.find_objects(document, path), compose.look),
     )

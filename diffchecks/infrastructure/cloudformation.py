@@ -18,7 +18,7 @@ _PASSWORDS = frozenset(
 )
 
 
-def find_objects(document: TreeNode) -> Iterator[InfrastructureObject]:
+def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
     """The resources of a template, and its parameters."""
     resources = document.find("Resources")
     if resources is None or resources.kind != "map":
@@ -26,32 +26,32 @@ def find_objects(document: TreeNode) -> Iterator[InfrastructureObject]:
     found = [(key, value) for key, value in resources.entries() if "::" in value.get_text("Type")]
     for key, value in found:
         kind, above = value.get_text("Type"), ("Resources", key.text)
-        yield InfrastructureObject(kind, key.text, value, above)
+        yield InfrastructureObject(path, kind, key.text, value, above)
     parameters = document.find("Parameters")
     if found and parameters is not None:
         for key, value in parameters.entries():
             above = ("Parameters", key.text)
-            yield InfrastructureObject("Parameter", key.text, value, above)
+            yield InfrastructureObject(path, "Parameter", key.text, value, above)
 
 
-def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings in one resource or parameter."""
     if found.kind == "Parameter":
         default = found.root.find("Default")
         if default is not None and found.root.get_text("NoEcho").lower() == "true":
             place = TreePlace((*found.above, "Default"), default, default)
-            yield from find_literal(found, "cfn-password", path, f"Password{found.name}", place)
+            yield from find_literal(found, "cfn-password", f"Password{found.name}", place)
         return
     if found.kind in {_GROUP, _RULE}:
-        yield from _open_ports(found, path)
+        yield from _open_ports(found)
     for place in walk(found.root, found.above):
         if place.keys[-1] in _PASSWORDS:
-            yield from find_literal(found, "cfn-password", path, f"{place.keys[-1]}", place)
+            yield from find_literal(found, "cfn-password", f"{place.keys[-1]}", place)
         if place.value.kind == "map" and place.value.get_text("Effect") == "Allow":
-            yield from _statement(found, path, place)
+            yield from _statement(found, place)
 
 
-def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _open_ports(found: InfrastructureObject) -> Iterator[RawFinding]:
     if found.kind == _RULE:
         rules = [found.root.find("Properties")]
     else:
@@ -65,8 +65,8 @@ def _open_ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
                 ports = _shown_ports(rule)
                 place = TreePlace((*found.above, "SecurityGroupIngress", key.text), key, value)
                 message = f"Every address on the internet reaches {ports}"
-                code = "cfn-open-entry" if _is_entry(found, path, rule) else "cfn-open-port"
-                yield found.finding(code, path, message, place)
+                code = "cfn-open-entry" if _is_entry(found, rule) else "cfn-open-port"
+                yield found.finding(code, message, place)
 
 
 def _is_meant(rule: TreeNode) -> bool:
@@ -77,9 +77,9 @@ def _is_meant(rule: TreeNode) -> bool:
     return _is_filled_in(rule) or (low == high and low in _PUBLIC_PORTS)
 
 
-def _is_entry(found: InfrastructureObject, path: str, rule: TreeNode) -> bool:
+def _is_entry(found: InfrastructureObject, rule: TreeNode) -> bool:
     """Whether it is for logins to a bastion host, by its name or its file's name."""
-    names = f"{path.rpartition('/')[2]} {found.name}"
+    names = f"{found.path.rpartition('/')[2]} {found.name}"
     return bool(_ENTRY.search(names)) and rule.get_text("IpProtocol") not in {"-1", "all"}
 
 
@@ -96,10 +96,10 @@ def _shown_ports(rule: TreeNode) -> str:
     return f"port {low}" if low == high else f"the ports {low} to {high}"
 
 
-def _statement(found: InfrastructureObject, path: str, place: TreePlace) -> Iterator[RawFinding]:
+def _statement(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
     """Find a statement that allows an identity everything, or opens a bucket to everybody."""
     if found.kind == "AWS::S3::BucketPolicy":
-        yield from _public_statement(found, path, place)
+        yield from _public_statement(found, place)
     if not found.kind.startswith(("AWS::IAM::", "AWS::Serverless::")):
         return
     stars = []
@@ -109,16 +109,14 @@ def _statement(found: InfrastructureObject, path: str, place: TreePlace) -> Iter
     if len(stars) == 2 and place.value.find("Condition") is None:
         at = TreePlace((*place.keys, "Action"), stars[0], stars[0])
         message = "The policy allows every action on every resource"
-        yield found.finding("cfn-any-action", path, message, at)
+        yield found.finding("cfn-any-action", message, at)
 
 
-def _public_statement(
-    found: InfrastructureObject, path: str, place: TreePlace
-) -> Iterator[RawFinding]:
+def _public_statement(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
     principal = place.value.find("Principal")
     whom = principal.find("AWS") if principal is not None and principal.kind == "map" else principal
     everybody = next((text for text in whom.texts() if text.text == "*"), None) if whom else None
     if everybody is not None and place.value.find("Condition") is None:
         at = TreePlace((*place.keys, "Principal"), everybody, everybody)
         message = "The policy lets everybody use the bucket"
-        yield found.finding("cfn-public-bucket-policy", path, message, at)
+        yield found.finding("cfn-public-bucket-policy", message, at)

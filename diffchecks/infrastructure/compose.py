@@ -31,20 +31,20 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
         return
     for key, value in every:
         above, images = ("services", key.text), (value.get_text("image"),)
-        yield InfrastructureObject("service", key.text, value, above, images)
+        yield InfrastructureObject(path, "service", key.text, value, above, images)
 
 
 def _has_image(service: TreeNode) -> bool:
     return any(service.find(key) is not None for key in _SERVICE_KEYS)
 
 
-def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings in one service."""
-    yield from _environment(found, path)
-    yield from _ports(found, path)
+    yield from _environment(found)
+    yield from _ports(found)
 
 
-def _environment(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _environment(found: InfrastructureObject) -> Iterator[RawFinding]:
     environment = found.root.find("environment")
     if environment is None:
         return
@@ -52,16 +52,16 @@ def _environment(found: InfrastructureObject, path: str) -> Iterator[RawFinding]
     if environment.kind == "map":
         for key, value in environment.entries():
             place = TreePlace((*above, key.text), key, value)
-            yield from find_literal(found, "compose-env-secret", path, key.text, place)
+            yield from find_literal(found, "compose-env-secret", key.text, place)
         return
     for item in environment.texts():
         name, _, text = item.text.partition("=")
         value = TreeNode("text", item.line, item.end_line, item.column, text=text)
         place = TreePlace((*above, f"[{name}]"), value, value)
-        yield from find_literal(found, "compose-env-secret", path, name, place)
+        yield from find_literal(found, "compose-env-secret", name, place)
 
 
-def _ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _ports(found: InfrastructureObject) -> Iterator[RawFinding]:
     ports = found.root.find("ports")
     for item in ports.items if ports else ():
         if item.kind == "map":
@@ -72,7 +72,7 @@ def _ports(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
         if published and port in _DATABASE_PORTS and address in _EVERYWHERE:
             place = TreePlace((*found.above, "ports"), item, item)
             message = f"{_DATABASE_PORTS[port]} is reachable at every address of the host"
-            yield found.finding("compose-database-port", path, message, place)
+            yield found.finding("compose-database-port", message, place)
 
 
 def _split_port(text: str) -> tuple[str, str, str]:

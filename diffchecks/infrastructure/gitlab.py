@@ -40,28 +40,28 @@ _MOVING_ADDRESS = re.compile(
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
     """The whole configuration, in files that GitLab reads."""
     if document.kind == "map" and is_gitlab_file(path):
-        yield InfrastructureObject("pipeline", "", document)
+        yield InfrastructureObject(path, "pipeline", "", document)
 
 
-def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings at the top level of the configuration and in each job."""
-    yield from _includes(found, path)
+    yield from _includes(found)
     for above, job in jobs(found.root):
-        yield from _images(found, path, above, job)
-        yield from _variables(found, path, above, job)
+        yield from _images(found, above, job)
+        yield from _variables(found, above, job)
         allowed = job.find("allow_failure")
         named = " ".join((*above, job.get_text("stage")))
         if above and allowed is not None and allowed.text == "true" and _CHECK.search(named):
             place = TreePlace((*above, "allow_failure"), allowed, allowed)
             message = "The pipeline passes when this check fails"
-            yield found.finding("gitlab-allow-failure", path, message, place)
+            yield found.finding("gitlab-allow-failure", message, place)
     for command in find_commands(found.root):
         for number, line in enumerate(command.lines, command.line):
             if _is_split(line):
                 at = TreeNode("text", number, number, 1)
                 message = "Untrusted text is split into words and expanded by the shell"
                 place = TreePlace((*command.keys, line.strip()), at, at)
-                yield found.finding("gitlab-unquoted", path, message, place)
+                yield found.finding("gitlab-unquoted", message, place)
 
 
 def _is_split(line: str) -> bool:
@@ -78,7 +78,7 @@ def _is_split(line: str) -> bool:
 
 
 def _images(
-    found: InfrastructureObject, path: str, above: tuple[str, ...], job: TreeNode
+    found: InfrastructureObject, above: tuple[str, ...], job: TreeNode
 ) -> Iterator[RawFinding]:
     image, services = job.find("image"), job.find("services")
     used = [("image", image)] if image is not None else []
@@ -87,11 +87,11 @@ def _images(
         name = node if node.kind == "text" else node.find("name")
         if name is not None and name.kind == "text" and is_floating(name.text):
             place = TreePlace((*above, key), name, name)
-            yield found.finding("gitlab-image", path, "The image has no version of its own", place)
+            yield found.finding("gitlab-image", "The image has no version of its own", place)
 
 
 def _variables(
-    found: InfrastructureObject, path: str, above: tuple[str, ...], job: TreeNode
+    found: InfrastructureObject, above: tuple[str, ...], job: TreeNode
 ) -> Iterator[RawFinding]:
     variables = job.find("variables")
     for key, given in variables.entries() if variables is not None else ():
@@ -99,13 +99,13 @@ def _variables(
         if value is None:
             continue
         place = TreePlace((*above, "variables", key.text), key, value)
-        yield from find_literal(found, "gitlab-variable-secret", path, key.text, place)
+        yield from find_literal(found, "gitlab-variable-secret", key.text, place)
         if _WITHOUT_TLS.get(key.text, _NEVER).fullmatch(value.text):
             message = "Anything on the job's network controls the privileged Docker daemon"
-            yield found.finding("gitlab-docker-daemon", path, message, place)
+            yield found.finding("gitlab-docker-daemon", message, place)
 
 
-def _includes(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _includes(found: InfrastructureObject) -> Iterator[RawFinding]:
     include = found.root.find("include")
     if include is None:
         return
@@ -116,11 +116,11 @@ def _includes(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
             place = TreePlace(("include",), address, address)
             if address.text.startswith("http://"):
                 message = "Anyone on the network path can change the included pipeline"
-                yield found.finding("gitlab-include-plain", path, message, place)
+                yield found.finding("gitlab-include-plain", message, place)
             elif _MOVING_ADDRESS.search(address.text) and item.find("integrity") is None:
                 message = "The next push to another repository's branch runs here"
-                yield found.finding("gitlab-include-branch", path, message, place)
+                yield found.finding("gitlab-include-branch", message, place)
         elif project is not None and (ref is None or _MOVING_REF.fullmatch(ref.text)):
             place = TreePlace(("include", "project"), project, ref or project)
             message = "The next push to another project's branch runs here"
-            yield found.finding("gitlab-include-branch", path, message, place)
+            yield found.finding("gitlab-include-branch", message, place)

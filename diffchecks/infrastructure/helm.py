@@ -54,7 +54,7 @@ def parse_template(text: str) -> tuple[list[TreeNode], frozenset[int]]:
 def find_values(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
     """The values of a chart, as one object."""
     if is_values(path) and document.kind == "map" and document.find("apiVersion") is None:
-        yield InfrastructureObject("values", "", document)
+        yield InfrastructureObject(path, "values", "", document)
 
 
 def _without_actions(text: str) -> tuple[str, frozenset[int]]:

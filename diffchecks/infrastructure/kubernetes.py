@@ -20,7 +20,7 @@ _SHARED_GROUPS = frozenset(["*", "", "apps", "batch", "rbac.authorization.k8s.io
 _CONTAINER_LISTS = frozenset(["containers", "initContainers", "ephemeralContainers"])
 
 
-def find_objects(document: TreeNode) -> Iterator[InfrastructureObject]:
+def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
     """The objects of a document; those of a ``List`` one by one."""
     kind = document.get_text("kind")
     if not kind or not document.get_text("apiVersion"):
@@ -28,11 +28,11 @@ def find_objects(document: TreeNode) -> Iterator[InfrastructureObject]:
     items = document.find("items")
     if kind.endswith("List") and items is not None:
         for item in items.items:
-            yield from find_objects(item)
+            yield from find_objects(item, path)
     elif kind not in read_names("kubernetes_descriptions"):
         parts = tuple(_parts(document))
         name = document.get_text("metadata", "name")
-        yield InfrastructureObject(kind, name, document, parts=parts)
+        yield InfrastructureObject(path, kind, name, document, parts=parts)
 
 
 def _parts(document: TreeNode) -> Iterator[str]:
@@ -41,23 +41,23 @@ def _parts(document: TreeNode) -> Iterator[str]:
             yield from (item.get_text("name"), item.get_text("image"))
 
 
-def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Findings in one object."""
     if found.kind in _ROLES:
-        yield from _wildcards(found, path)
+        yield from _wildcards(found)
     elif found.kind in _BINDINGS:
-        yield from _bindings(found, path)
+        yield from _bindings(found)
     else:
         writable = _writable_volumes(found.root)
         for place in walk(found.root, found.above):
             if place.value.kind == "map":
-                yield from _host_root(found, path, place, writable)
-                yield from _container(found, path, place)
+                yield from _host_root(found, place, writable)
+                yield from _container(found, place)
             elif place.value.kind == "list" and place.keys[-1] in {"env", "extraEnv"}:
-                yield from _environment(found, path, place)
+                yield from _environment(found, place)
 
 
-def _wildcards(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _wildcards(found: InfrastructureObject) -> Iterator[RawFinding]:
     rules = found.root.find("rules")
     for rule in rules.items if rules else ():
         star: list[TreeNode] = []
@@ -71,10 +71,10 @@ def _wildcards(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
             message = "The role may do everything with every resource"
             whole = found.kind == "ClusterRole"
             code = "k8s-rbac-wildcard" if whole else "k8s-rbac-namespace-wildcard"
-            yield found.finding(code, path, message, place)
+            yield found.finding(code, message, place)
 
 
-def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def _bindings(found: InfrastructureObject) -> Iterator[RawFinding]:
     role, subjects = found.root.get_text("roleRef", "name"), found.root.find("subjects")
     for subject in subjects.items if subjects else ():
         named = subject.find("name")
@@ -85,15 +85,15 @@ def _bindings(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
             message = (
                 f"Anyone who can reach the API server, without a login, gets the role {role[:60]}"
             )
-            yield found.finding("k8s-rbac-anonymous", path, message, place)
+            yield found.finding("k8s-rbac-anonymous", message, place)
         default = subject.get_text("kind") == "ServiceAccount" and named.text == "default"
         if role == "cluster-admin" and (default or _EVERY_ACCOUNT.fullmatch(named.text)):
             message = "Pods without a service account of their own get all rights in the cluster"
-            yield found.finding("k8s-rbac-default-admin", path, message, place)
+            yield found.finding("k8s-rbac-default-admin", message, place)
 
 
 def _host_root(
-    found: InfrastructureObject, path: str, place: TreePlace, writable: Mapping[str, bool]
+    found: InfrastructureObject, place: TreePlace, writable: Mapping[str, bool]
 ) -> Iterator[RawFinding]:
     """A volume of the node's root directory, unless all containers mount it read-only."""
     host = place.value.find("hostPath")
@@ -105,10 +105,10 @@ def _host_root(
     at = TreePlace((*place.keys, "hostPath", "path"), directory, directory)
     if found.kind == "DaemonSet":
         message = "The agent can write every file of each node"
-        yield found.finding("k8s-agent-host-root", path, message, at)
+        yield found.finding("k8s-agent-host-root", message, at)
     else:
         message = "The pod can write every file of its node"
-        yield found.finding("k8s-host-root", path, message, at)
+        yield found.finding("k8s-host-root", message, at)
 
 
 def _writable_volumes(root: TreeNode) -> Mapping[str, bool]:
@@ -122,20 +122,20 @@ def _writable_volumes(root: TreeNode) -> Mapping[str, bool]:
     return found
 
 
-def _container(found: InfrastructureObject, path: str, place: TreePlace) -> Iterator[RawFinding]:
+def _container(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
     """A container image without a fixed version."""
     if len(place.keys) < 2 or place.keys[-2] not in _CONTAINER_LISTS:
         return
     image = place.value.find("image")
     if image is not None and is_floating(image.text):
         at = TreePlace((*place.keys, "image"), image, image)
-        yield found.finding("k8s-image", path, "The image has no version of its own", at)
+        yield found.finding("k8s-image", "The image has no version of its own", at)
 
 
-def _environment(found: InfrastructureObject, path: str, place: TreePlace) -> Iterator[RawFinding]:
+def _environment(found: InfrastructureObject, place: TreePlace) -> Iterator[RawFinding]:
     for item in place.value.items:
         value = item.find("value")
         if value is not None:
             name = item.get_text("name")
             at = TreePlace((*place.keys, f"[{name}]", "value"), value, value)
-            yield from find_literal(found, "k8s-env-secret", path, name, at)
+            yield from find_literal(found, "k8s-env-secret", name, at)

@@ -27,17 +27,17 @@ _REFERENCES = ("$", "secret:", "vault:", "projects/", "/run/secrets/")
 
 
 def find_literal(
-    found: InfrastructureObject, code: str, path: str, name: str, place: TreePlace
+    found: InfrastructureObject, code: str, name: str, place: TreePlace
 ) -> Iterator[RawFinding]:
     """Find a literal value of a variable whose name says that it is a secret."""
     value, word = place.value, find_secret_word(name)
     text = value.text.strip()
-    if not word or value.kind != "text" or value.is_computed or is_illustrative(path):
+    if not word or value.kind != "text" or value.is_computed or is_illustrative(found.path):
         return
     if text.startswith(_REFERENCES) or TEMPLATED in text or not _judge(found, word)(text):
         return
     message = f"{shorten(name)} is written out as a literal"
-    yield found.finding(code, path, message, place, redact=(text,))
+    yield found.finding(code, message, place, redact=(text,))
 
 
 def _judge(found: InfrastructureObject, word: str) -> Callable[[str], bool]:

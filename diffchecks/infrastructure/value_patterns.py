@@ -109,11 +109,13 @@ class InfrastructureObject(Struct, frozen=True):
     """One object that a document describes.
 
     Attributes:
+        path: of the file.
         kind: as named in its language.
         root: its tree; ``above`` are the parent keys in its document.
         parts: names and images of its containers.
     """
 
+    path: str
     kind: str
     name: str
     root: TreeNode
@@ -126,9 +128,7 @@ class InfrastructureObject(Struct, frozen=True):
         last = (part.rpartition("/")[2].partition(":")[0] for part in self.parts)
         return (self.name, *last)
 
-    def finding(
-        self, code: str, path: str, message: str, place: TreePlace, **more: Any
-    ) -> RawFinding:
+    def finding(self, code: str, message: str, place: TreePlace, **more: Any) -> RawFinding:
         """A finding in it; the line is the key's, so that flow style gives the same line."""
         last = place.value.end_line if place.value.kind == "text" else place.key.end_line
         # The keys above an object name it, and a file with one object needs no name.
@@ -137,7 +137,7 @@ class InfrastructureObject(Struct, frozen=True):
         where = ", ".join(filter(None, (shorten(named), shorten(place.shown))))
         return RawFinding(
             code,
-            path,
+            self.path,
             place.key.line,
             f"{message} ({where})",
             end_line=min(max(place.key.line, last), place.key.line + 2),
@@ -195,9 +195,7 @@ def load_patterns(files: tuple[str, ...]) -> Mapping[str, KindPatterns]:
     return found
 
 
-def match_values(
-    known: KindPatterns, found: InfrastructureObject, path: str
-) -> Iterator[RawFinding]:
+def match_values(known: KindPatterns, found: InfrastructureObject) -> Iterator[RawFinding]:
     """Find matches of the patterns of a kind of document in an object."""
     agent = known.is_agent(found)
     by_key: dict[str, list[ValuePattern]] = {}
@@ -220,7 +218,7 @@ def match_values(
             if pattern.matches_command(command) and any(
                 _ends(keys, wanted) for wanted in pattern.keys
             ):
-                yield from _matches(pattern, found, path, place)
+                yield from _matches(pattern, found, place)
 
 
 def _command(place: TreePlace, items: Mapping[int, TreeNode]) -> str:
@@ -237,7 +235,7 @@ def _ends(keys: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def _matches(
-    pattern: ValuePattern, found: InfrastructureObject, path: str, place: TreePlace
+    pattern: ValuePattern, found: InfrastructureObject, place: TreePlace
 ) -> Iterator[RawFinding]:
     if place.value.kind == "map":
         return
@@ -245,4 +243,4 @@ def _matches(
         if _expression(pattern.value, re.IGNORECASE).fullmatch(value.text.strip()):
             item = place if value is place.value else TreePlace(place.keys, value, value)
             message = pattern.message.replace("{value}", shorten(value.text))
-            yield found.finding(pattern.code, path, message, item)
+            yield found.finding(pattern.code, message, item)

@@ -25,16 +25,16 @@ def is_workflow_file(path: str) -> bool:
 def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject]:
     """The workflow, in files that GitHub reads as workflows."""
     if document.kind == "map" and is_workflow_file(path):
-        yield InfrastructureObject("workflow", "", document)
+        yield InfrastructureObject(path, "workflow", "", document)
 
 
-def look(found: InfrastructureObject, path: str) -> Iterator[RawFinding]:
+def look(found: InfrastructureObject) -> Iterator[RawFinding]:
     """Find a privileged trigger in a workflow that checks out a pull request's code."""
     trigger = _find_trigger(found.root)
     if trigger is not None and any(_runs_strangers_code(job) for job in _jobs(found.root)):
         place = TreePlace(("on",), trigger, trigger)
         message = "The workflow has the repository's secrets and checks out untrusted code"
-        yield found.finding("workflow-checkout", path, message, place)
+        yield found.finding("workflow-checkout", message, place)
 
 
 def _find_trigger(root: TreeNode) -> TreeNode | None:

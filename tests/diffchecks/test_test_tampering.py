@@ -2,7 +2,7 @@
 
 import pytest
 
-from diffchecks.test_quality.test_tampering import find_added_tampering
+from diffchecks.test_quality.failed_tests import find_added_tampering
 
 NOTHING = "def f():\n    return 1\n"
 
