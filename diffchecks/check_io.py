@@ -222,6 +222,14 @@ def read(root: str, path: str, most: int = MAX_FILE_BYTES) -> bytes:
     return data
 
 
+def read_lines(root: str, path: str) -> list[str] | None:
+    """The lines of a file of a job; None: it cannot be read."""
+    try:
+        return Source(path, read(root, path)).lines
+    except Gap:
+        return None
+
+
 # Parsing a key takes quadratic time in its parts.
 _LONG_KEY = re.compile(r"""(?<!["'\w.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){200}""")
 

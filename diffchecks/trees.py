@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from diffchecks import DATA, PREFIX, Severity, enclosing_scopes
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, Gap, RawFinding, read, read_lines
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob
@@ -242,7 +242,7 @@ def _with_rules(check: Check, findings: Sequence[RawFinding]) -> list[RuledFindi
 
 def _comparable(root: str, findings: Sequence[RuledFinding]) -> list[RuledFinding]:
     """Findings with what they are compared by: the cited text and its scope, or their own key."""
-    lines_of = cache(partial(_lines, root))
+    lines_of = cache(lambda path: read_lines(root, path) or [])
     scope_of = _scopes(root, [raw for _, raw in findings])
 
     def comparable(raw: RawFinding) -> RawFinding:
@@ -252,13 +252,6 @@ def _comparable(root: str, findings: Sequence[RuledFinding]) -> list[RuledFindin
         return replace(raw, key=remove_white_space(cited), scope=scope_of(raw))
 
     return [(rule, comparable(raw)) for rule, raw in findings]
-
-
-def _lines(root: str, path: str) -> list[str]:
-    try:
-        return Source(path, read(root, path)).lines
-    except Gap:
-        return []
 
 
 def _scopes(root: str, findings: Sequence[RawFinding]) -> Callable[[RawFinding], str]:

@@ -14,7 +14,7 @@ from posixpath import normpath
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, RawFinding, read_lines
 from diffchecks.imported_reports.result import one_line
 from diffchecks.jobs import TypeCheckJob, TypeCheckRun
 from diffchecks.new_findings import unmatched
@@ -257,7 +257,7 @@ def _read_side(given: TypeCheckRun | None, checker: str, renamed: Mapping[str, s
             elsewhere.append(one_line(f"{printed.path} {printed.message}".strip(), 120))
             continue
         if path not in lines:
-            lines[path] = _lines(root, path)
+            lines[path] = read_lines(root, path) or ()
         errors.append(_placed(printed, path, renamed.get(path, path), lines[path]))
     if not errors:
         raise NotPrintedByCheckerError(
@@ -272,13 +272,6 @@ def _placed(printed: PrintedError, path: str, in_head: str, lines: Sequence[str]
     said = one_line(printed.message).rstrip(".")
     code = one_line(printed.code, 80)
     return Error(in_head, printed.line, printed.column, code, said, "".join(text.split()))
-
-
-def _lines(root: str, path: str) -> Sequence[str]:
-    try:
-        return Source(path, read(root, path)).lines
-    except Gap:
-        return ()
 
 
 def _left_out(base: _Side, head: _Side, new: Sequence[Error]) -> Iterator[str]:

@@ -18,10 +18,12 @@ from diffchecks.python import syntax_downgrade
 from diffchecks.python.imported_files import ModuleIndex
 from diffchecks.python.source_definitions import (
     Definition,
+    DefinitionNode,
     NotParsedError,
     ParsedModule,
     dotted_name,
     find_definitions,
+    find_stored_names,
     keeps_signature,
     read,
     read_decorator_names,
@@ -443,15 +445,8 @@ def _lacks(base: str, member: str) -> bool:
 
 def _members(node: ast.ClassDef) -> set[str]:
     """Names a class binds in its body or on ``self``."""
-    found = {
-        child.name
-        for child in walk(node)
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    }
-    for child in walk(node):
-        if isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Store):
-            found.add(child.id if isinstance(child, ast.Name) else child.attr)
-    return found
+    defined = {child.name for child in walk(node) if isinstance(child, DefinitionNode)}
+    return defined | find_stored_names(node)
 
 
 def _all_names(tree: ast.Module) -> set[str] | None:

@@ -10,17 +10,8 @@ _SEMANTIC = re.compile(r"[v=]*(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))
 _COMPOSER = re.compile(r"v?(\d+(?:\.\d+){0,3})(?:[._-]?([a-z]+)[._-]?(\d*))?(?:\+.*)?")
 _STABILITY = {"dev": -4, "alpha": -3, "a": -3, "beta": -2, "b": -2, "rc": -1, "": 0}
 _PATCH = {"p": 1, "pl": 1, "patch": 1}
-_MAVEN_BEFORE = {
-    "alpha": 0,
-    "a": 0,
-    "beta": 1,
-    "b": 1,
-    "milestone": 2,
-    "m": 2,
-    "rc": 3,
-    "cr": 3,
-    "snapshot": 4,
-}
+_MAVEN_STAGES = ("alpha a", "beta b", "milestone m", "rc cr", "snapshot")
+_MAVEN_BEFORE = {word: at for at, stage in enumerate(_MAVEN_STAGES) for word in stage.split()}
 _MAVEN_RELEASE = frozenset(["0", "00", "ga", "final", "release"])
 _MAX_PARTS = 16
 

@@ -9,11 +9,11 @@ from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import (
     Definition,
-    DefinitionNode,
     FunctionNode,
     ParsedModule,
     find_definitions,
     find_docstring,
+    find_stored_names,
     gap_on_error,
     keeps_signature,
     read_pairs,
@@ -105,7 +105,9 @@ def _parameters(definition: Definition) -> set[str] | None:
     if [node.name for node in constructors] != ["__init__"] or definition.node.decorator_list:
         return None
     accepted = _accepted(constructors[0])
-    return accepted if accepted is None else accepted | _attributes(definition.node)
+    if accepted is None:
+        return None
+    return accepted | {name.strip("_") for name in find_stored_names(definition.node)}
 
 
 def _accepted(function: FunctionNode) -> set[str] | None:
@@ -113,16 +115,6 @@ def _accepted(function: FunctionNode) -> set[str] | None:
     if function.args.vararg or function.args.kwarg or not keeps_signature(function):
         return None
     return {node.arg.strip("_") for node in walk(function) if isinstance(node, ast.arg)}
-
-
-def _attributes(node: DefinitionNode) -> set[str]:
-    """Attributes that are set on the class or its instances."""
-    stored = [child for child in walk(node) if isinstance(child, ast.Name | ast.Attribute)]
-    return {
-        (child.id if isinstance(child, ast.Name) else child.attr).strip("_")
-        for child in stored
-        if isinstance(child.ctx, ast.Store)
-    }
 
 
 def _place(source: ParsedModule, text: ast.Constant, name: str, style: str) -> int:

@@ -15,15 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from diffchecks.check_io import (
-    NOTHING_TO_COMPARE,
-    CheckReply,
-    Gap,
-    RawFinding,
-    ReportedRule,
-    Source,
-    read,
-)
+from diffchecks.check_io import NOTHING_TO_COMPARE, CheckReply, RawFinding, ReportedRule, read_lines
 from diffchecks.imported_reports.formats import NO_TOOLS, read_report
 from diffchecks.imported_reports.result import TITLE_CHARACTERS, ImportedReport, Result, one_line
 from diffchecks.jobs import GivenReport, ImportedReportsJob
@@ -66,10 +58,7 @@ class _Head(Struct):
     def text(self, path: str) -> list[str] | None:
         """The lines of a changed file; None if it cannot be read."""
         if path not in self.lines:
-            try:
-                self.lines[path] = Source(path, read(self.root, path)).lines
-            except Gap:
-                self.lines[path] = None
+            self.lines[path] = read_lines(self.root, path)
         return self.lines[path]
 
 

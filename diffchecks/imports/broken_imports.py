@@ -21,6 +21,7 @@ from diffchecks.python.imported_files import (
 )
 from diffchecks.python.source_definitions import (
     Definition,
+    DefinitionNode,
     FunctionNode,
     NotParsedError,
     dotted_name,
@@ -212,22 +213,25 @@ def _bound(tree: ast.Module) -> frozenset[str] | None:
     waiting: list[ast.AST] = [*tree.body]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if any(alias.name == "*" for alias in node.names):
-                return None
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
-            found.add(node.name)
-        waiting += ast.iter_child_nodes(node)
+        found.update(_bound_by(node))
+        if not isinstance(node, DefinitionNode):
+            waiting += ast.iter_child_nodes(node)
+    if "*" in found:
+        return None
     for inner in chain.from_iterable(all_blocks(tree)):
         if isinstance(inner, ast.Global):
             found.update(inner.names)
     return frozenset(found)
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """The names that one node binds, or deletes; ``*``: those that a star import takes."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Load) else {node.id}
+    names = (DefinitionNode, ast.MatchAs, ast.MatchStar, ast.ExceptHandler)
+    return {node.name} if isinstance(node, names) and node.name else set()
 
 
 class Signature(Struct, frozen=True):
@@ -429,17 +433,9 @@ def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
         return {}
     bound: Counter[str] = Counter()
     for node in walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound[node.id] += 1
-        elif isinstance(node, ast.arg):
+        bound.update(_bound_by(node))
+        if isinstance(node, ast.arg):
             bound[node.arg] += 1
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound[node.name] += 1
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            plain = [alias.asname or alias.name for alias in node.names]
-            bound.update({name.partition(".")[0] for name in plain})
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            bound[node.name] += 1
     return {name: symbol for name, symbol in names.items() if bound[name.partition(".")[0]] <= 1}
 
 

@@ -16,7 +16,7 @@ from diffchecks.data_files import read_names
 from diffchecks.jobs import ComparisonJob
 from diffchecks.packed_files import read_file
 from diffchecks.python.source_encoding import decode_python
-from diffchecks.python.syntax_tree_cache import blocks, has_blocks, parse
+from diffchecks.python.syntax_tree_cache import blocks, has_blocks, parse, walk
 
 MAX_BYTES = 1 << 20  # a tree needs about a hundred times the bytes of its text
 
@@ -260,6 +260,16 @@ def find_docstring(node: ast.Module | DefinitionNode) -> ast.Constant | None:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value
     return None
+
+
+def find_stored_names(node: ast.AST) -> set[str]:
+    """The names and attributes that code in a node assigns to."""
+    found = (child for child in walk(node) if isinstance(child, ast.Name | ast.Attribute))
+    return {
+        child.id if isinstance(child, ast.Name) else child.attr
+        for child in found
+        if isinstance(child.ctx, ast.Store)
+    }
 
 
 def find_nearest(path: str, candidates: Iterable[str]) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from diffchecks import name_some
-from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
+from diffchecks.check_io import CheckReply, RawFinding, read_lines
 from diffchecks.data_files import read_names
 from diffchecks.jobs import TestRun, TestsJob
 from diffchecks.path_kinds import is_product, is_test
@@ -200,10 +200,7 @@ def _added_tampering(job: TestsJob) -> str:
 
 def _text(root: str, path: str | None) -> str:
     """A file's text; empty if it does not exist or cannot be read."""
-    try:
-        return Source(path, read(root, path)).text if path else ""
-    except Gap:
-        return ""
+    return "\n".join((read_lines(root, path) if path else None) or ())
 
 
 def _failed(given: TestRun, gaps: dict[str, str]) -> "list[FailedTest]":
@@ -248,11 +245,8 @@ def _line_of(job: TestsJob, test: "FailedTest") -> Place | None:
     name = re.match(r"\w+", test.name)
     if path is None or name is None:
         return None
-    try:
-        lines = Source(path, read(job.head_root, path)).lines
-    except Gap:
-        return None
     word = re.compile(rf"\b{name[0]}\b")
+    lines = read_lines(job.head_root, path) or ()
     return next(((path, n) for n, line in enumerate(lines, 1) if word.search(line)), None)
 
 
@@ -260,10 +254,7 @@ def _changed_line(job: TestsJob) -> Place | None:
     """The first nonempty added line, in source files first."""
     for file in sorted(job.files, key=lambda file: not is_product(file.path)):
         if file.status != "deleted" and file.added:
-            try:
-                lines = Source(file.path, read(job.head_root, file.path)).lines
-            except Gap:
-                continue
+            lines = read_lines(job.head_root, file.path) or ()
             for number in file.added:
                 if number <= len(lines) and lines[number - 1].strip():
                     return file.path, number

@@ -10,8 +10,8 @@ from diffchecks.path_kinds import is_test
 
 def find_test_setup_files(
     changed: Collection[str], command: Sequence[str], before: Collection[str]
-) -> list[str]:
-    """Find changed files that can falsify the result of a test run.
+) -> dict[str, bool]:
+    """Find changed files that can falsify the result of a test run, sorted.
 
     These are tests, configuration and hooks of the test runner, files that the command names, and
     new modules that shadow a module of the runner or of Python itself.
@@ -20,22 +20,10 @@ def find_test_setup_files(
         changed: paths on both sides.
         command: the command that runs the tests.
         before: paths of all files of base.
+
+    Returns:
+        Path → whether it affects all tests: it is not a test and nothing else.
     """
-    return sorted(path for path in _influences(changed, command, before))
-
-
-def find_test_infrastructure(
-    changed: Collection[str], command: Sequence[str], before: Collection[str]
-) -> list[str]:
-    """Find those of these files that affect all tests and are not tests themselves."""
-    found = _influences(changed, command, before)
-    return sorted(path for path, is_only_test in found.items() if not is_only_test)
-
-
-def _influences(
-    changed: Collection[str], command: Sequence[str], before: Collection[str]
-) -> dict[str, bool]:
-    """Path → whether it is a test and nothing else."""
     named = {word.removeprefix("./") for word in command}
     modules = {word.replace(".", "/") for word in command}
     in_base = {path.partition("/")[0] for path in before}
@@ -55,7 +43,7 @@ def _influences(
 
     infrastructure = {path for path in changed if is_infrastructure(path)}
     return {
-        path: path not in infrastructure
-        for path in changed
+        path: path in infrastructure
+        for path in sorted(changed)
         if path in infrastructure or is_test(path)
     }

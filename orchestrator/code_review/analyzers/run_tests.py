@@ -11,10 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
-from diffchecks.test_quality.test_run_influences import (
-    find_test_infrastructure,
-    find_test_setup_files,
-)
+from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.configured_programs import DATA
 from orchestrator.code_review.change.contents import SideName
@@ -73,16 +70,15 @@ def changed_names(change: Change) -> set[str]:
 
 async def with_setup_of_base(
     workspace: ReviewWorkspace, tests: Tests
-) -> tuple[Sequence[str], Sequence[SideFiles]]:
+) -> tuple[Mapping[str, bool], Sequence[SideFiles]]:
     """The changed files that influence how tests end, and head with these as in base."""
     before = await workspace.contents.paths("base")
-    found = find_test_setup_files(changed_names(workspace.change), tests.command, before)
-    own = set(found)
+    own = find_test_setup_files(changed_names(workspace.change), tests.command, before)
     parts = [
         await side_files(workspace, "head", {}, lambda path: path not in own),
         await side_files(workspace, "base", {}, lambda path: path in own),
     ]
-    return found, parts
+    return own, parts
 
 
 class TestRuns:
@@ -128,10 +124,8 @@ class TestRuns:
             return {"refused": f"{NOT_RUN}{error}"}
         own, mixed = await with_setup_of_base(self._workspace, tests)
         if len(runs) < len(ORDER) and own:
-            before = await self._workspace.contents.paths("base")
-            changed = changed_names(change)
-            job["infrastructure"] = find_test_infrastructure(changed, tests.command, before)
-            job |= {"own_tests": own, **await self._run_tests_of_base(mixed, len(runs))}
+            job["infrastructure"] = [path for path, affects_all in own.items() if affects_all]
+            job |= {"own_tests": list(own), **await self._run_tests_of_base(mixed, len(runs))}
         return job
 
     async def _run_tests_of_base(

@@ -222,7 +222,7 @@ def test_files_that_influence_the_result_of_tests(path: str, decides: bool) -> N
     found = find_test_setup_files(
         [path], ["sh", "./tools/check.sh", "-m", "run.suite"], ["email/a.py"]
     )
-    assert found == ([path] if decides else [])
+    assert list(found) == ([path] if decides else [])
 
 
 def test_without_a_sandbox_nothing_runs(tmp_path: Path) -> None:
