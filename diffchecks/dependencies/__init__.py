@@ -55,7 +55,7 @@ def run(job: DependenciesJob) -> CheckReply:
                 of_folder.update(entry.name for entry in now_locked if entry.git)
                 local.update(entry.name.lower() for entry in now_locked if entry.path)
             else:
-                now, was = read_manifest(path, head.text), _manifest_of_base(job, old)
+                now, was = read_manifest(path, head.text), _read_manifest(job.base_root, old)
                 sides.append((head, added, was, now))
                 local.add(now.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)
@@ -63,8 +63,9 @@ def run(job: DependenciesJob) -> CheckReply:
             reply.gaps[path] = str(gap)
             continue
         reply.examined.append(path)
-    local |= {_own_name(job, path) for path in job.members}
-    gone = (_manifest_of_base(job, file.path) for file in job.files if file.status == "deleted")
+    local |= {_read_manifest(job.head_root, path).own_name.lower() for path in job.members}
+    deleted = (file.path for file in job.files if file.status == "deleted")
+    gone = (_read_manifest(job.base_root, path) for path in deleted)
     before = [*(was for *_, was, _ in sides), *gone]
     known = {(was.ecosystem, name) for was in before for name in was.dependencies}
     for head, added, was, now in sides:
@@ -81,13 +82,6 @@ def run(job: DependenciesJob) -> CheckReply:
     if job.advisories:
         reply.findings.extend(find_vulnerable(job, reply.gaps))
     return reply
-
-
-def _own_name(job: DependenciesJob, path: str) -> str:
-    """The package that a manifest of head describes; empty if it does not say so."""
-    with suppress(Gap):
-        return read_manifest(path, Source(path, read(job.head_root, path)).text).own_name.lower()
-    return ""
 
 
 def _is_read(path: str) -> bool:
@@ -129,11 +123,11 @@ def _compare_hashes(
             yield from lock_files.compare(head, added, was, list(pinned(head.text)))
 
 
-def _manifest_of_base(job: DependenciesJob, path: str | None) -> Manifest:
-    """The manifest in base; empty if it did not parse there."""
+def _read_manifest(root: str, path: str | None) -> Manifest:
+    """A manifest of one side; empty if there is none, or it does not parse."""
     if path and is_manifest(path):
         with suppress(Gap):
-            return read_manifest(path, Source(path, read(job.base_root, path)).text)
+            return read_manifest(path, Source(path, read(root, path)).text)
     return NOTHING
 
 
