@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from diffchecks.check_io import Gap, Source, read
-from diffchecks.python.source_definitions import find_scopes
+from diffchecks.python.source_definitions import definitions_in
 
 _DEFINES = re.compile(
     r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"
@@ -40,8 +40,9 @@ def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:
         yield from (_guess(source.lines, line) for line in numbers)
         return
     innermost = [""] * (len(source.lines) + 1)
-    for start, end, name in find_scopes(source.text):
-        innermost[start : end + 1] = [name] * (end + 1 - start)
+    for definition in definitions_in(source.text):
+        lines = definition.lines
+        innermost[lines.start : lines.stop] = [definition.dotted] * len(lines)
     yield from (innermost[line] if 0 < line < len(innermost) else "" for line in numbers)
 
 

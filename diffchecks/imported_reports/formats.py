@@ -118,15 +118,10 @@ class _Lines(Struct, frozen=True):
     end: int | _Position | None = None
 
 
-class _Positions(Struct, frozen=True):
-    begin: _Position = _Position()
-    end: _Position = _Position()
-
-
 class _QualityPlace(Struct, frozen=True):
     path: str
     lines: _Lines | None = None
-    positions: _Positions | None = None
+    positions: _Lines | None = None
 
 
 class _Quality(Struct, frozen=True):
@@ -145,11 +140,11 @@ def read_gitlab(data: bytes, _head: str = "") -> ImportedReport:
 
 def _quality(one: _Quality) -> Result:
     place = one.location
-    start, end = (place.positions or _Positions()).begin, (place.positions or _Positions()).end
-    if place.lines:
-        begin, last = place.lines.begin, place.lines.end or 0
-        start = begin if isinstance(begin, _Position) else _Position(begin)
-        end = last if isinstance(last, _Position) else _Position(last)
+    lines = place.lines or place.positions or _Lines()
+    start, end = (
+        each if isinstance(each, _Position) else _Position(each or 0)
+        for each in (lines.begin, lines.end)
+    )
     return Result(
         tool=one.engine_name,
         rule=one.check_name,

@@ -56,15 +56,11 @@ class _Artifact(_Camel, frozen=True):
     index: int = -1
 
 
-class _Snippet(_Camel, frozen=True):
-    text: str = ""
-
-
 class _Region(_Camel, frozen=True):
     start_line: int = 0
     end_line: int = 0
     start_column: int = 0
-    snippet: _Snippet | None = None
+    snippet: _Text | None = None
 
 
 class _Physical(_Camel, frozen=True):

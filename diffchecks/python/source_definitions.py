@@ -68,6 +68,11 @@ class Definition(Struct, frozen=True):
         return self.node.name
 
     @property
+    def lines(self) -> range:
+        """Its lines with those of its decorators."""
+        return range(first_line(self.node), (self.node.end_lineno or self.node.lineno) + 1)
+
+    @property
     def public(self) -> bool:
         """Whether no part of the name is private and all enclosing definitions are classes."""
         if self.name.startswith("_"):
@@ -206,20 +211,12 @@ def first_line(node: DefinitionNode) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def find_scopes(text: str) -> list[tuple[int, int, str]]:
-    """Functions and classes as (first line, last line, dotted name), including decorators.
-
-    Outer scopes come first, so the last one that contains a line is the innermost. Text that does
-    not parse has no scopes.
-    """
+def definitions_in(text: str) -> list[Definition]:
+    """The definitions of a text, none where it does not parse; the last around a line is inmost."""
     try:
-        found = find_definitions(parse_text(text))
+        return find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
         return []
-    return [
-        (first_line(definition.node), definition.node.end_lineno or 1, definition.dotted)
-        for definition in found
-    ]
 
 
 def read_decorator_names(node: DefinitionNode) -> list[str]:

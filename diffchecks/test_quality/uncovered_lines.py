@@ -14,12 +14,7 @@ from msgspec.structs import replace
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source, read
 from diffchecks.jobs import UncoveredLinesJob
 from diffchecks.path_kinds import is_product
-from diffchecks.python.source_definitions import (
-    NotParsedError,
-    find_definitions,
-    first_line,
-    parse_text,
-)
+from diffchecks.python.source_definitions import definitions_in
 from diffchecks.test_quality.coverage_reports import Lines, locate_files, parse
 from diffchecks.xml_reports import ReportError
 
@@ -130,10 +125,11 @@ def _same_version(path: str, text: str, lines: Lines) -> None:
 def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:
     """Group uncovered lines by enclosing function or class, else by distance."""
     uncovered = sorted((lines.known - lines.ran) & added)
-    scopes = list(_scopes(path, text)) if uncovered else []
+    scopes = definitions_in(text) if uncovered and path.endswith(".py") else []
+    ranges = [scope.lines for scope in scopes]
     groups: dict[int, list[int]] = {}
     for line in uncovered:
-        at = max((n for n, scope in enumerate(scopes) if line in scope.inside), default=-1)
+        at = max((n for n, inside in enumerate(ranges) if line in inside), default=-1)
         groups.setdefault(at, []).append(line)
     for at, held in groups.items():
         if at < 0:
@@ -142,33 +138,11 @@ def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterat
                 yield _Place(path, "", part, len(changed), False)
         else:
             scope = scopes[at]
-            changed = [n for n in lines.known & added if n in scope.inside]
-            whole = scope.is_function and lines.ran.isdisjoint(scope.body)
-            yield _Place(path, scope.name, held, len(changed), whole)
-
-
-class _Scope(Struct, frozen=True):
-    name: str
-    inside: range
-    body: range
-    is_function: bool
-
-
-def _scopes(path: str, text: str) -> Iterator[_Scope]:
-    """Functions and classes of a Python file, outer ones first; empty for other files."""
-    if not path.endswith(".py"):
-        return
-    try:
-        found = find_definitions(parse_text(text))
-    except (NotParsedError, RecursionError, MemoryError):
-        return  # the lines are grouped by distance; another check reports that it does not parse
-    for definition in found:
-        end = (definition.node.end_lineno or definition.node.lineno) + 1
-        inside, body = (
-            range(first_line(definition.node), end),
-            range(definition.node.body[0].lineno, end),
-        )
-        yield _Scope(definition.dotted, inside, body, not isinstance(definition.node, ast.ClassDef))
+            changed = [n for n in lines.known & added if n in ranges[at]]
+            body = range(scope.node.body[0].lineno, ranges[at].stop)
+            is_function = not isinstance(scope.node, ast.ClassDef)
+            whole = is_function and lines.ran.isdisjoint(body)
+            yield _Place(path, scope.dotted, held, len(changed), whole)
 
 
 def _runs(lines: list[int], near: int) -> Iterator[list[int]]:

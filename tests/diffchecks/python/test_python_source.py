@@ -7,9 +7,9 @@ import pytest
 from diffchecks.python.source_definitions import (
     MAX_BYTES,
     NotParsedError,
+    definitions_in,
     find_definitions,
     find_nearest,
-    find_scopes,
     keeps_signature,
     parse_text,
     read,
@@ -32,7 +32,8 @@ class Box:
 
 
 def test_scopes_include_decorators_and_outer_ones_come_first() -> None:
-    assert find_scopes(TEXT) == [
+    found = [(d.lines[0], d.lines[-1], d.dotted) for d in definitions_in(TEXT)]
+    assert found == [
         (3, 8, "outer"),
         (6, 7, "outer.inner"),
         (10, 13, "Box"),
@@ -43,7 +44,7 @@ def test_scopes_include_decorators_and_outer_ones_come_first() -> None:
 
 @pytest.mark.parametrize("text", ["def f(:\n", "(" * 5000, "\0", "x = " + "-" * 100_000 + "1"])
 def test_text_that_does_not_parse_has_no_scopes(text: str) -> None:
-    assert find_scopes(text) == []
+    assert definitions_in(text) == []
 
 
 def test_definitions_know_their_parents_and_conditions() -> None:
