@@ -37,16 +37,12 @@ def find_look_alike(ecosystem: str, name: str) -> str:
         Its name; empty if there is none, or if the name itself is well known.
     """
     popular = POPULAR.get(ecosystem, frozenset())
-    if name in popular or len(name) < MIN_LENGTH - 1 or _is_scoped(name):
+    # On npm, what begins with @ is in a scope that has an owner.
+    if name in popular or len(name) < MIN_LENGTH - 1 or name.startswith("@"):
         return ""
     by_letters = _by_letters(ecosystem)
     found = by_letters.get(_letters(name)) or _one_edit_away(name, popular)
     return found if found and not _is_own(name, found) else ""
-
-
-def _is_scoped(name: str) -> bool:
-    """Whether the part before the slash is a scope with an owner, as on npm."""
-    return name.startswith("@")
 
 
 def _is_own(name: str, popular: str) -> bool:

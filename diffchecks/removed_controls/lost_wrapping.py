@@ -264,15 +264,14 @@ class ChangedText:
 
     def loses_calls(self, name: str) -> bool:
         """Whether fewer calls of a name are added than removed."""
-        return self._came[name] < self._went[name]
+        return self._added_calls[name] < 0
 
     @cached_property
-    def _came(self) -> Counter[str]:
-        return Counter(_CALLED.findall(self.added_text))
-
-    @cached_property
-    def _went(self) -> Counter[str]:
-        return Counter(_CALLED.findall(self.removed_text))
+    def _added_calls(self) -> Counter[str]:
+        """Name → how many more calls of it are added than removed."""
+        calls = Counter(_CALLED.findall(self.added_text))
+        calls.subtract(_CALLED.findall(self.removed_text))
+        return calls
 
     def hunks(self) -> Iterator[LineRange]:
         """All hunks in the order of the text."""
