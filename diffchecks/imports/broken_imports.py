@@ -230,8 +230,9 @@ def _bound_by(node: ast.AST) -> set[str]:
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     if isinstance(node, ast.Name):
         return set() if isinstance(node.ctx, ast.Load) else {node.id}
-    names = (DefinitionNode, ast.MatchAs, ast.MatchStar, ast.ExceptHandler)
-    return {node.name} if isinstance(node, names) and node.name else set()
+    if isinstance(node, DefinitionNode | ast.MatchAs | ast.MatchStar | ast.ExceptHandler):
+        return {node.name} if node.name else set()
+    return set()
 
 
 class Signature(Struct, frozen=True):
