@@ -206,6 +206,19 @@ def require_new(top: Path, names: Iterable[str]) -> None:
             raise InputError(f"{name} already exists; check it, or replace it with --force")
 
 
+def require_inside(top: Path, names: Iterable[str]) -> None:
+    """Refuse files that links lead out of the work tree, which a change may have added.
+
+    Raises:
+        InputError: one does.
+    """
+    real = top.resolve()
+    for name in names:
+        place = (top / name).resolve()
+        if not place.is_relative_to(real) or place.is_relative_to(real / ".git"):
+            raise InputError(f"{name} leads out of the repository through a symbolic link")
+
+
 def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Write the files, all or none.
 
@@ -214,9 +227,7 @@ def write_ci_files(top: Path, files: Mapping[str, str], *, force: bool) -> None:
     """
     if not force:
         require_new(top, files)
-    for name in files:
-        if not (top / name).resolve().is_relative_to(top.resolve()):
-            raise InputError(f"{name} leads out of the repository through a symbolic link")
+    require_inside(top, files)
     for name, text in files.items():
         try:
             (top / name).parent.mkdir(parents=True, exist_ok=True)

@@ -351,7 +351,7 @@ def _interruptible(session: ReviewSession) -> Iterator[None]:
     Raises:
         Interrupted: the user did.
     """
-    with _sigterm_as_interrupt():
+    with sigterm_as_interrupt():
         try:
             yield
         except KeyboardInterrupt:
@@ -359,7 +359,7 @@ def _interruptible(session: ReviewSession) -> Iterator[None]:
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM, with which a CI system ends a job, as Ctrl-C: child processes end with us."""
     try:
         before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
-    **{name: name for name in ("review", "show", "fix", "init", "doctor", "catalog", "mcp")},
-    **{name: name for name in ("approve", "runs", "view", "stats", "audit", "label")},
+    **{name: name for name in ("review", "watch", "show", "fix", "init", "doctor", "catalog")},
+    **{name: name for name in ("approve", "runs", "view", "stats", "audit", "label", "mcp")},
     "deny": "approve",
     "post": "posting:post",
     "comment-command": "posting:comment_command",

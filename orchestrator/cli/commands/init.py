@@ -1,4 +1,4 @@
-"""``diffcourt init``: add Diffcourt to a repository's CI."""
+"""``diffcourt init``: add Diffcourt to a repository's CI, or to its coding agents."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
+HOSTS = ("claude", "codex", "cursor", "gemini", "opencode")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="source")
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--tests", action="store_true")
+    parser.add_argument("--agents", nargs="*", choices=HOSTS)
     add_repo(parser)
 
 
@@ -41,6 +43,12 @@ def run(args: argparse.Namespace) -> int:
     top = repo_root(start)
     if args.tests:
         for line in write_tests(top, find_tests(top)):
+            emit_line(line, sys.stdout)
+        return EXIT_OK
+    if args.agents is not None:
+        from orchestrator.app.agent_files import write_agent_files
+
+        for line in write_agent_files(top, args.agents or HOSTS, force=args.force):
             emit_line(line, sys.stdout)
         return EXIT_OK
     return _write_ci(args, top)

@@ -1,0 +1,178 @@
+"""The files that tell coding agents of a repository to call reviews: ``agent_files.yaml``."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, convert
+
+from orchestrator.app.ci_files import require_inside, write_ci_files
+from orchestrator.errors import InputError
+
+AGENTS_MD = "AGENTS.md"
+NAME = "diffcourt"
+_BLOCK = re.compile(r"^<!-- diffcourt -->\r?\n.*?^<!-- /diffcourt -->(\r?\n|\Z)", re.MULTILINE | re.DOTALL)
+
+Settings = dict[str, Any]
+Update = Callable[[str, bool], str]
+"""A file's text, and whether to replace what a person changed → its new text.
+
+It raises ``ValueError`` or ``RecursionError`` if the file has no form that can be added to.
+"""
+
+
+class Host(Struct, frozen=True):
+    """A coding agent.
+
+    Attributes:
+        skill, config: paths in the repository.
+        adds: what is merged into ``config``, which may hold settings of others.
+    """
+
+    skill: str
+    config: str
+    adds: Settings
+
+
+class AgentFiles(Struct, frozen=True):
+    """The hosts by name, and the texts."""
+
+    hosts: Mapping[str, Host]
+    next: str
+    agents_md: str
+    skill: str
+
+
+@cache
+def agent_files() -> AgentFiles:
+    """What can be written."""
+    import yaml  # noqa: PLC0415 - only ``init`` needs it
+
+    data = Path(__file__).with_suffix(".yaml").read_bytes()
+    return convert(yaml.safe_load(data), AgentFiles)
+
+
+def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[str]:
+    """Write or extend the files of hosts; what a person changed stays.
+
+    Args:
+        names: of the hosts.
+        force: also replace what a person changed.
+
+    Returns:
+        What a person is told, line by line.
+
+    Raises:
+        InputError: a file cannot be read or written.
+    """
+    known = agent_files()
+    updates: dict[str, tuple[Update, str]] = {
+        AGENTS_MD: (partial(_with_block, known.agents_md), known.agents_md)
+    }
+    for host in (known.hosts[name] for name in names):
+        updates[host.skill] = partial(_own, known.skill), known.skill
+        updates[host.config] = partial(_extend, host), _render(host)
+    require_inside(top, updates)
+    told: list[str] = []
+    changed: dict[str, str] = {}
+    for path, (update, ours) in updates.items():
+        before = _read(top, path)
+        try:
+            replaced, kept = update(before, True), update(before, False)
+        except (ValueError, RecursionError):
+            told += [f"Add to {path}, which cannot be extended by a program:", *ours.splitlines()]
+            continue
+        after = replaced if force else kept
+        if after != before:
+            changed[path] = after
+            told.append(f"Wrote {path}")
+        elif replaced == before:
+            told.append(f"{path} is up to date")
+        else:
+            told.append(f"{path} was changed and is kept; --force replaces our part of it")
+    write_ci_files(top, changed, force=True)
+    return [*told, known.next]
+
+
+def _read(top: Path, path: str) -> str:
+    """The text of a file; empty if there is none."""
+    try:
+        if (top / path).exists() and not (top / path).is_file():
+            raise InputError(f"{path} is no file; move it away")
+        return (top / path).read_bytes().decode() if (top / path).exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"cannot read {path}: {why}") from None
+
+
+def _own(ours: str, before: str, force: bool) -> str:
+    return ours if force or not before else before
+
+
+def _with_block(ours: str, before: str, force: bool) -> str:
+    """A text with our block: replaced, or added at its end."""
+    line_end = "\r\n" if "\r\n" in before else "\n"
+    ours = ours.replace("\n", line_end)
+    if found := _BLOCK.search(before):
+        return before[: found.start()] + ours + before[found.end() :] if force else before
+    if "<!-- diffcourt -->" in before:
+        raise ValueError
+    if not before:
+        return ours
+    return before + line_end * (1 if before.endswith("\n") else 2) + ours
+
+
+def _extend(host: Host, before: str, force: bool) -> str:
+    """Settings with our server among those of others."""
+    have = _parse(host.config, before)
+    wanted = _merge(have, host.adds, force)
+    if wanted == have:
+        return before
+    if host.config.endswith(".toml"):  # added at the end, since no writer keeps comments
+        after = f"{before.rstrip()}\n\n{_render(host)}".lstrip()
+    else:
+        indent = re.search(r"\n([ \t]+)", before)
+        step = indent[1] if indent else "  "
+        after = json.dumps(wanted, indent=step, ensure_ascii=False) + "\n"
+    if _parse(host.config, after) != wanted:
+        raise ValueError
+    return after
+
+
+def _parse(name: str, text: str) -> Settings:
+    def as_dict(pairs: list[tuple[str, Any]]) -> Settings:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError  # one of two equal keys would be lost
+        return dict(pairs)
+
+    if name.endswith(".toml"):
+        return tomllib.loads(text)
+    found = json.loads(text or "{}", object_pairs_hook=as_dict)
+    if not isinstance(found, dict):
+        raise ValueError
+    return found
+
+
+def _merge(have: Settings, adds: Settings, force: bool) -> Settings:
+    merged = dict(have)
+    for key, value in adds.items():
+        if key not in have or (force and key == NAME):
+            merged[key] = value
+        elif key != NAME and isinstance(value, dict):
+            if not isinstance(have[key], dict):
+                raise ValueError
+            merged[key] = _merge(have[key], value, force)
+    return merged
+
+
+def _render(host: Host) -> str:
+    """Our part of a host's settings alone."""
+    if not host.config.endswith(".toml"):
+        return json.dumps(host.adds, indent=2) + "\n"
+    ((section, servers),) = host.adds.items()
+    lines = [f"{key} = {json.dumps(value)}" for key, value in servers[NAME].items()]
+    return "\n".join([f"[{section}.{NAME}]", *lines, ""])

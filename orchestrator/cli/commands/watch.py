@@ -1,0 +1,53 @@
+"""``diffcourt watch``: review the work tree whenever it changes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import add_repo, ref
+from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import emit
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    add_repo(parser)
+    parser.add_argument("--base", type=ref)
+    parser.add_argument("--path", dest="paths", action="append", default=[])
+    parser.add_argument("--once", action="store_true")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a line of JSON for each document; with ``--once``, return the verdict's exit code."""
+    from orchestrator.app.types import ReviewOptions
+    from orchestrator.app.watching import watch
+
+    options = ReviewOptions(repo=args.repo or Path(), base=args.base, paths=args.paths)
+    code = EXIT_OK
+    for document in watch(options, once=args.once, has_reader=partial(_has_reader, sys.stdout)):
+        if not _has_reader(sys.stdout):
+            break
+        emit(f"{json.dumps(document)}\n", sys.stdout, data=True)
+        code = document.get("exit_code", code)
+    return code if args.once else EXIT_OK
+
+
+def _has_reader(stream: TextIO | None) -> bool:
+    """Whether what is written can reach somebody; a pipe's other end may be closed."""
+    if stream is None:
+        return False
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):
+        return True  # no descriptor: a stream of a calling program
+    return not any(events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))
