@@ -15,7 +15,9 @@ from orchestrator.errors import InputError
 
 AGENTS_MD = "AGENTS.md"
 NAME = "diffcourt"
-_BLOCK = re.compile(r"^<!-- diffcourt -->\r?\n.*?^<!-- /diffcourt -->(\r?\n|\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^<!-- diffcourt -->\r?\n.*?^<!-- /diffcourt -->(\r?\n|\Z)", re.MULTILINE | re.DOTALL
+)
 
 Settings = dict[str, Any]
 Update = Callable[[str, bool], str]
@@ -26,12 +28,7 @@ It raises ``ValueError`` or ``RecursionError`` if the file has no form that can 
 
 
 class Host(Struct, frozen=True):
-    """A coding agent.
-
-    Attributes:
-        skill, config: paths in the repository.
-        adds: what is merged into ``config``, which may hold settings of others.
-    """
+    """A coding agent: paths, and what is merged into ``config`` with settings of others."""
 
     skill: str
     config: str
@@ -70,13 +67,17 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
         InputError: a file cannot be read or written.
     """
     known = agent_files()
+
+    def with_skill(before: str, force: bool) -> str:
+        return known.skill if force or not before else before
+
     updates: dict[str, tuple[Update, str]] = {
         AGENTS_MD: (partial(_with_block, known.agents_md), known.agents_md)
     }
     for host in (known.hosts[name] for name in names):
-        updates[host.skill] = partial(_own, known.skill), known.skill
+        updates[host.skill] = with_skill, known.skill
         updates[host.config] = partial(_extend, host), _render(host)
-    require_inside(top, updates)
+    require_inside(top, updates)  # before anything is read
     told: list[str] = []
     changed: dict[str, str] = {}
     for path, (update, ours) in updates.items():
@@ -101,16 +102,14 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
 def _read(top: Path, path: str) -> str:
     """The text of a file; empty if there is none."""
     try:
-        if (top / path).exists() and not (top / path).is_file():
-            raise InputError(f"{path} is no file; move it away")
-        return (top / path).read_bytes().decode() if (top / path).exists() else ""
+        if not (top / path).exists():
+            return ""
+        if not (top / path).is_file():
+            raise InputError(f"cannot read {path}: it is no file")
+        return (top / path).read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"cannot read {path}: {why}") from None
-
-
-def _own(ours: str, before: str, force: bool) -> str:
-    return ours if force or not before else before
 
 
 def _with_block(ours: str, before: str, force: bool) -> str:
@@ -121,9 +120,8 @@ def _with_block(ours: str, before: str, force: bool) -> str:
         return before[: found.start()] + ours + before[found.end() :] if force else before
     if "<!-- diffcourt -->" in before:
         raise ValueError
-    if not before:
-        return ours
-    return before + line_end * (1 if before.endswith("\n") else 2) + ours
+    gap = line_end * (1 if before.endswith("\n") else 2) if before else ""
+    return before + gap + ours
 
 
 def _extend(host: Host, before: str, force: bool) -> str:
@@ -151,10 +149,7 @@ def _parse(name: str, text: str) -> Settings:
 
     if name.endswith(".toml"):
         return tomllib.loads(text)
-    found = json.loads(text or "{}", object_pairs_hook=as_dict)
-    if not isinstance(found, dict):
-        raise ValueError
-    return found
+    return convert(json.loads(text or "{}", object_pairs_hook=as_dict), Settings)
 
 
 def _merge(have: Settings, adds: Settings, force: bool) -> Settings:
@@ -163,9 +158,7 @@ def _merge(have: Settings, adds: Settings, force: bool) -> Settings:
         if key not in have or (force and key == NAME):
             merged[key] = value
         elif key != NAME and isinstance(value, dict):
-            if not isinstance(have[key], dict):
-                raise ValueError
-            merged[key] = _merge(have[key], value, force)
+            merged[key] = _merge(convert(have[key], Settings), value, force)
     return merged
 
 

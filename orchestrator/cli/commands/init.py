@@ -20,13 +20,14 @@ HOSTS = ("claude", "codex", "cursor", "gemini", "opencode")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("--ci", choices=NAMES)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--ci", choices=NAMES)
+    what.add_argument("--tests", action="store_true")
+    what.add_argument("--agents", nargs="*", choices=HOSTS)
     parser.add_argument("--comments", choices=("yes", "no", "gate"))
     parser.add_argument("--commands", choices=("yes", "no"))
     parser.add_argument("--from", dest="source")
     parser.add_argument("--force", action="store_true")
-    parser.add_argument("--tests", action="store_true")
-    parser.add_argument("--agents", nargs="*", choices=HOSTS)
     add_repo(parser)
 
 

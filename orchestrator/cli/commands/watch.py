@@ -6,6 +6,7 @@ import argparse
 import json
 import select
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,12 +43,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _has_reader(stream: TextIO | None) -> bool:
-    """Whether what is written can reach somebody; a pipe's other end may be closed."""
+    """Whether what is written can reach somebody: nobody may have the other end of a pipe."""
     if stream is None:
         return False
     poll = select.poll()
-    try:
+    with suppress(OSError, ValueError):  # a stream of a calling program has no descriptor
         poll.register(stream.fileno(), 0)
-    except (OSError, ValueError):
-        return True  # no descriptor: a stream of a calling program
-    return not any(events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))
+    return not any(events & select.POLLERR for _, events in poll.poll(0))
