@@ -193,7 +193,7 @@ def _describe(verdict: Verdict, names: dict[str, str], seconds: float) -> Iterat
         "run": verdict.run_id,
         "verdict": verdict.verdict,
         "status": verdict.status,
-        "exit_code": exit_code(verdict.verdict, verdict.status, verdict.fail_on, verdict.findings),
+        "exit_code": code,
         **counts,
         "not_examined": list(gaps)[:MAX_GAPS],
         "seconds": round(seconds, 2),
