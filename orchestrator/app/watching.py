@@ -13,6 +13,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.app.check_worker_startup import start_workers
+from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.run_review import require_source, run_review, sigterm_as_interrupt
 from orchestrator.app.runs.state_directory import new_run_id, repo_root
 from orchestrator.app.runs.stored_runs import prune_runs
@@ -83,9 +84,10 @@ def watch(
                 _forget(options, run_id)
                 if once or (known is None and isinstance(error, InputError | ConfigError)):
                     raise
-                if str(error) != said:
-                    yield {"event": "error", "error": str(error)}
-                said, seen = str(error), ""
+                why = make_redactor(os.environ)(str(error))
+                if why != said:
+                    yield {"event": "error", "error": why}
+                said, seen = why, ""
                 time.sleep(RETRY_SECONDS)
                 continue
             if kept:
@@ -116,11 +118,11 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
     git = await Git.open(top)
     git = replace(git, work_tree=top, index=git.git_dir / "index")
     began = anyio.current_time()
-    while (now := await _look(git, top)) == seen:
-        if not has_reader():
-            return ""
+    while has_reader() and (now := await _look(git, top)) == seen:
         await anyio.sleep(max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began)))
         began = anyio.current_time()
+    if not has_reader():
+        return ""
     until = anyio.current_time() + MOST_SECONDS
     before = ""
     while seen and now != before and anyio.current_time() < until:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -183,6 +184,12 @@ def test_once_reviews_once_and_exits_as_a_review(
     assert main(["watch", "--once", "--repo", str(repo.path)]) == code
     *_, last = map(json.loads, capsys.readouterr().out.splitlines())
     assert (last["event"], last["exit_code"]) == ("pass", code)
+
+
+def test_once_has_its_exit_code_although_nobody_reads(repo: Repo) -> None:
+    run = f"exec {shlex.join([*WATCH, '--once', '--repo', str(repo.path)])} >&-"
+    done = subprocess.run(["sh", "-c", run], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_path_and_base_limit_what_is_reviewed(

@@ -33,19 +33,20 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.watching import watch
 
     options = ReviewOptions(repo=args.repo or Path(), base=args.base, paths=args.paths)
+    has_reader = partial(_has_reader, sys.stdout, args.once)
     code = EXIT_OK
-    for document in watch(options, once=args.once, has_reader=partial(_has_reader, sys.stdout)):
-        if not _has_reader(sys.stdout):
+    for document in watch(options, once=args.once, has_reader=has_reader):
+        if not has_reader():
             break
         emit(f"{json.dumps(document)}\n", sys.stdout, data=True)
         code = document.get("exit_code", code)
     return code if args.once else EXIT_OK
 
 
-def _has_reader(stream: TextIO | None) -> bool:
-    """Whether what is written can reach somebody: nobody may have the other end of a pipe."""
-    if stream is None:
-        return False
+def _has_reader(stream: TextIO | None, once: bool) -> bool:
+    """Whether to go on: once for the exit code, else while the other end of a pipe is open."""
+    if stream is None or once:
+        return once
     poll = select.poll()
     with suppress(OSError, ValueError):  # a stream of a calling program has no descriptor
         poll.register(stream.fileno(), 0)
