@@ -54,14 +54,10 @@ def agent_files() -> AgentFiles:
 
 
 def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[str]:
-    """Write or extend the files of hosts; what a person changed stays.
+    """Write or extend the files of hosts, and return the lines that a person is told.
 
     Args:
-        names: of the hosts.
         force: also replace what a person changed.
-
-    Returns:
-        What a person is told, line by line.
 
     Raises:
         InputError: a file cannot be read or written.

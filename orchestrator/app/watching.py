@@ -117,10 +117,12 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
     """
     git = await Git.open(top)
     git = replace(git, work_tree=top, index=git.git_dir / "index")
-    began = anyio.current_time()
-    while has_reader() and (now := await _look(git, top)) == seen:
-        await anyio.sleep(max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began)))
+    now, pause = await _look(git, top), POLL_SECONDS
+    while now == seen and has_reader():
+        await anyio.sleep(pause)
         began = anyio.current_time()
+        now = await _look(git, top)
+        pause = max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began))
     if not has_reader():
         return ""
     until = anyio.current_time() + MOST_SECONDS
