@@ -1,6 +1,7 @@
 """The files that add Diffcourt to a CI system, made from the templates in ``config/ci``."""
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -214,7 +215,7 @@ def require_inside(top: Path, names: Iterable[str]) -> None:
     """
     real = top.resolve()
     for name in names:
-        place = (top / name).resolve()
+        place = Path(os.path.realpath(top / name))  # of a loop, too
         if not place.is_relative_to(real) or place.is_relative_to(real / ".git"):
             raise InputError(f"{name} leads out of the repository through a symbolic link")
 

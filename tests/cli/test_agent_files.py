@@ -210,6 +210,14 @@ def test_links_out_of_the_work_tree_are_refused_before_anything_is_written(
         assert sorted(os.listdir(repo.path / ".git/hooks")) == before
 
 
+@pytest.mark.attack("a checkout leads what init writes for agents in a circle by links")
+def test_a_loop_of_links_is_one_line(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+    (repo.path / "AGENTS.md").symlink_to("AGENTS.md")
+    assert main(["init", "--agents"]) == 2
+    assert re.fullmatch(r"diffcourt: cannot write AGENTS\.md: .*\n", capsys.readouterr().err)
+    assert not (repo.path / ".mcp.json").exists()
+
+
 def test_a_link_to_another_file_of_the_work_tree_is_followed(repo: Repo) -> None:
     (repo.path / "CLAUDE.md").write_text("# Ours\n")
     (repo.path / "AGENTS.md").symlink_to("CLAUDE.md")
