@@ -26,7 +26,8 @@ from orchestrator.code_review.findings.previous_review import (
     remember_review,
 )
 from orchestrator.code_review.verdict.decision import exit_code
-from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.code_review.verdict.document_parts import PreviousFinding
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError, DiffcourtError, InputError, Interrupted
 
@@ -183,7 +184,8 @@ def _describe(verdict: Verdict, names: dict[str, str], seconds: float) -> Iterat
     was_open = {one.fingerprint for one in found if names and one.since_previous == "open"}
     names.update({one.fingerprint: one.identity for one in found})
     gone = verdict.previous.fixed if verdict.previous else ()
-    for one in [*(one for one in found if one.state == "open"), *gone]:
+    shown: list[Finding | PreviousFinding] = [one for one in found if one.state == "open"]
+    for one in [*shown, *gone]:
         known = "open" if one.fingerprint in was_open else "new"
         state = "fixed" if one in gone else known
         counts[state] += 1
