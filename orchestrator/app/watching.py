@@ -185,7 +185,8 @@ def _describe(verdict: Verdict, names: dict[str, str], seconds: float) -> Iterat
     names.update({one.fingerprint: one.identity for one in found})
     gone = verdict.previous.fixed if verdict.previous else ()
     shown: list[Finding | PreviousFinding] = [one for one in found if one.state == "open"]
-    for one in [*shown, *gone]:
+    shown.extend(gone)
+    for one in shown:
         known = "open" if one.fingerprint in was_open else "new"
         state = "fixed" if one in gone else known
         counts[state] += 1
