@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from shutil import copytree
 from typing import NamedTuple
@@ -47,8 +48,8 @@ def tuned_once(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     command.add_arguments(parser)
     files = ("--report", folder / "page.html", "--json", folder / "o.json")
     given = ("tune", folder / "house.yaml", items, "--refits", 60, *files)
-    args, out = parser.parse_args([str(one) for one in given]), io.StringIO()
-    assert args.do(args, out) == 0
+    with redirect_stdout(out := io.StringIO()):
+        assert command.run(parser.parse_args([str(one) for one in given])) == 0
     return Tuned(folder / "house-v2.yaml", items, out.getvalue())
 
 

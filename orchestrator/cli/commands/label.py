@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct, field, to_builtins
 
 from orchestrator.cli.arguments import add_repo, count, name_of
-from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric
+from orchestrator.cli.commands.rubric.command import parse_scale
 from orchestrator.cli.output import width_of
 from orchestrator.cli.page_serving import add_serving_options, serve_parts
 from orchestrator.errors import EXIT_OK, InputError
@@ -32,7 +32,8 @@ _COMMANDS = "s skip, < undo, # note, q quit"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    add_items(parser, rubric=False, many="*")
+    parser.add_argument("items", nargs="*", type=Path)
+    parser.add_argument("--scale", type=parse_scale, default=(0.0, 1.0))
     parser.add_argument("--runs", action="store_true")
     add_repo(parser)
     parser.add_argument("--labels", type=Path, default=Path("labels.jsonl"))
@@ -120,9 +121,9 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
 
 
 def _read_criteria(rubric: str) -> Sequence[Criterion]:
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
+    from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
 
-    criteria = read_rubric(find_rubric(rubric)).criteria
+    criteria = load_rubric(rubric).criteria
     # A measured one is counted by code; people are asked for it only where there is no other.
     return [one for one in criteria if one.kind == "judged"] or criteria
 

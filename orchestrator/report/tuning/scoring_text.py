@@ -1,12 +1,11 @@
 """Scorings of items by a model, comparisons of rubrics or judges, and rewrites of a criterion."""
 
+from __future__ import annotations
+
 import difflib
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
-from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
-from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
 from orchestrator.report.text_layout import TextLayout, format_duration, pad, truncate
@@ -19,6 +18,11 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.wording import count_noun
+
+if TYPE_CHECKING:
+    from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
+    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
+    from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
 
 MAX_UNSCORED = 5
 

@@ -1,43 +1,34 @@
-"""``diffcourt rubric``: check, show, compare, convert, score, evaluate, tune and gate rubrics."""
+"""``diffcourt rubric``: check, show, compare, convert, score, evaluate, tune and gate rubrics.
+
+The subcommands are ``COMMANDS``; only the module of the chosen one is imported.
+"""
 
 import argparse
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from orchestrator.cli.arguments import add_json_file, add_repo, amount, count
-from orchestrator.cli.commands.rubric import comparing, file_commands, rewriting, scoring, tuning
-from orchestrator.cli.commands.rubric.file_commands import add_exchange_commands
-from orchestrator.cli.commands.rubric.label_commands import add_label_commands
-from orchestrator.cli.commands.rubric.scoring import add_judging_options, add_provider
-from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels, check_outputs
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.arguments import amount, count, directory, name_of
+from orchestrator.cli.commands.posting import FORGES
+
+Arguments = Mapping[str, Mapping[str, Any]]
+"""The name of each argument and its settings for ``add_argument``."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands and their options."""
-    part = parser.add_subparsers(metavar="COMMAND").add_parser
-    _add_file_commands(part)
-    _add_score_options(part("score"))
-    comparing.add_arguments(part("compare"))
-    rewriting.add_arguments(part("rewrite"))
-    p = part("eval")
-    add_items(p)
-    add_labels(p)
-    p.add_argument("--report", type=Path)
-    add_json_file(p)
-    p.set_defaults(do=tuning.evaluate)
-    add_label_commands(part)
-    add_exchange_commands(part)
-    _add_tune_options(part("tune"))
-    p = part("gate")
-    add_items(p)
-    add_labels(p)
-    p.add_argument("--baseline", type=Path, required=True)
-    p.add_argument("--freeze", action="store_true")
-    p.add_argument("--force", action="store_true")
-    p.add_argument("--margin", type=_drop)
-    add_json_file(p)
-    p.set_defaults(do=tuning.gate)
+def parse_scale(text: str) -> tuple[float, float]:
+    """Parse a range of raw scores, such as ``0:1`` or ``1:4``."""
+    low, colon, high = text.partition(":")
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        ends = math.nan, math.nan
+    if not (colon and math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
+        raise argparse.ArgumentTypeError(f"must be LOW:HIGH, such as 1:4, not {text!r}")
+    return ends
 
 
 def _drop(text: str) -> float:
@@ -47,62 +38,151 @@ def _drop(text: str) -> float:
     return value
 
 
-def _add_file_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
-    p = part("check")
-    p.add_argument("rubrics", nargs="+", metavar="RUBRIC")
-    p.set_defaults(do=file_commands.check)
-    p = part("show")
-    p.add_argument("rubric")
-    p.set_defaults(do=file_commands.show)
-    p = part("diff")
-    p.add_argument("old")
-    p.add_argument("new")
-    p.set_defaults(do=file_commands.diff)
-    p = part("new")
-    add_items(p, rubric=False)
-    p.add_argument("--out", type=Path, required=True)
-    p.set_defaults(do=file_commands.new)
-    p = part("import")
-    p.add_argument("source", type=Path, metavar="FILE")
-    p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--items", type=Path)
-    p.add_argument("--threshold", type=float, default=0.5)
-    p.set_defaults(do=file_commands.import_)
-    p = part("export")
-    p.add_argument("rubric")
-    p.add_argument("--items", type=Path)
-    p.set_defaults(do=file_commands.export)
+def _pair(text: str) -> tuple[str, str]:
+    ours, equals, theirs = text.partition("=")
+    if not (ours and equals and theirs):
+        raise argparse.ArgumentTypeError(f"must be OURS=THEIRS, such as text=answer, not {text!r}")
+    return ours, theirs
 
 
-def _add_score_options(p: argparse.ArgumentParser) -> None:
-    add_items(p, many="*")
-    p.add_argument("--runs", nargs="*")
-    add_repo(p)
-    add_provider(p)
-    p.add_argument("--repeat", type=count, default=0)
-    add_judging_options(p)
-    p.add_argument("--out", type=Path)
-    p.add_argument("--probes", action="store_true")
-    p.add_argument("--json", action="store_true")
-    p.set_defaults(do=scoring.score)
+def _judge_cost(text: str) -> tuple[str, float]:
+    name, _, usd = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"must be JUDGE=USD, such as small=0.002, not {text!r}")
+    return name, amount(usd)
 
 
-def _add_tune_options(p: argparse.ArgumentParser) -> None:
-    add_items(p)
-    add_labels(p)
-    p.add_argument("--cost-false-merge", type=amount)
-    p.add_argument("--cost-false-block", type=amount)
-    p.add_argument("--penalties", action="store_true")
-    p.add_argument("--out", type=Path)
-    p.add_argument("--report", type=Path)
-    add_json_file(p)
-    p.add_argument("--seed", type=int)
-    p.add_argument("--refits", type=count, default=1000)
-    p.set_defaults(do=tuning.tune)
+_FLAG: Mapping[str, Any] = {"action": "store_true"}
+_FILE: Mapping[str, Any] = {"type": Path}
+_FILES: Mapping[str, Any] = {"nargs": "+", "type": Path}
+_EACH: Mapping[str, Any] = {"action": "append", "default": []}
+_RUBRIC: Arguments = {"rubric": {}}
+SCALE: Arguments = {"--scale": {"type": parse_scale, "default": (0.0, 1.0)}}
+_ITEMS: Arguments = {"items": _FILES, **SCALE}
+_ANY_ITEMS: Arguments = {"items": {"nargs": "*", "type": Path}, **SCALE}
+_LABEL_FILES: Arguments = {"--labels": {**_EACH, "type": Path}}
+_WHICH_LABELS: Arguments = {"--label": {}, "--accept-at": {"type": float}}
+_LABELS: Arguments = _LABEL_FILES | {"--judge": {}} | _WHICH_LABELS
+_OUT: Arguments = {"--out": _FILE}
+_WRITTEN: Arguments = {"--out": {"type": Path, "required": True}}
+_JSON: Arguments = {"--json": {"nargs": "?", "const": "-"}}
+_PAGE: Arguments = {"--report": _FILE} | _JSON
+_FREEZE: Arguments = {"--freeze": _FLAG, "--force": _FLAG}
+_ALL: Arguments = {"--all": _FLAG}
+_ASSUME: Arguments = {"--assume-random": _FLAG}
+_REPO: Arguments = {"--repo": {"type": directory}}
+_PROVIDER: Arguments = {"--provider": {"type": name_of("a provider"), "default": OFFLINE}}
+JUDGING: Arguments = {
+    "--model": _EACH,
+    "--prompt": {**_EACH, "type": Path},
+    "--concurrency": {"type": count},
+    "--round": {"type": name_of("a round")},
+    "--allow-spending": {"action": "store_true", "default": None},
+    "--max-usd": {"type": amount},
+    "--max-tokens": {"type": count},
+    "--estimate": _FLAG,
+}
+"""Which model judges items, and what it may cost."""
+_MAP: Arguments = {"--map": {**_EACH, "type": _pair}}
+_FORMATS = ("csv", "jsonl")
+
+COMMANDS: Mapping[str, tuple[str, Arguments]] = {
+    "check": ("file_commands:check", {"rubrics": {"nargs": "+", "metavar": "RUBRIC"}}),
+    "show": ("file_commands:show", _RUBRIC),
+    "diff": ("file_commands:diff", {"old": {}, "new": {}}),
+    "new": ("file_commands:new", _ITEMS | _WRITTEN),
+    "import": (
+        "file_commands:import_",
+        {"source": {"type": Path, "metavar": "FILE"}, **_WRITTEN}
+        | {"--items": _FILE, "--threshold": {"type": float, "default": 0.5}},
+    ),
+    "export": ("file_commands:export", _RUBRIC | {"--items": _FILE}),
+    "score": (
+        "scoring:score",
+        _RUBRIC | _ANY_ITEMS | {"--runs": {"nargs": "*"}} | _REPO | _PROVIDER
+        | {"--repeat": {"type": count, "default": 0}} | JUDGING | _OUT
+        | {"--probes": _FLAG, "--json": _FLAG},
+    ),
+    "compare": (
+        "comparing:compare",
+        {"a": {}, "b": {}, "--items": {**_EACH, "type": Path}, "--rubric": _EACH, "--judge": _EACH}
+        | _LABEL_FILES | SCALE | _WHICH_LABELS | {"--margin": {"type": amount, "default": 0.05}}
+        | _REPO | _PROVIDER | JUDGING | _PAGE,
+    ),
+    "rewrite": (
+        "rewriting:rewrite",
+        _RUBRIC | {"criterion": {}, "items": _FILES} | _LABEL_FILES | SCALE | _WHICH_LABELS | _REPO
+        | _PROVIDER
+        | {"--rounds": {"type": count, "default": 3}, "--proposals": {"type": count, "default": 2}}
+        | JUDGING | _OUT | _JSON,
+    ),
+    "eval": ("tuning:evaluate", _RUBRIC | _ITEMS | _LABELS | _PAGE),
+    "disagree": ("label_commands:disagree", _RUBRIC | _ITEMS | _LABELS | _ALL | _PAGE),
+    "lint": ("label_commands:lint", _RUBRIC | _ANY_ITEMS | _LABELS | _ALL | _JSON),
+    "rate": ("label_commands:rate", _RUBRIC | _ITEMS | _LABELS | _ASSUME | _PAGE),
+    "drift": (
+        "label_commands:drift",
+        _RUBRIC | _ITEMS | _LABELS | {"--anchors": _FILE} | _FREEZE
+        | {"--since": {"default": ""}} | _PAGE,
+    ),
+    "jury": (
+        "label_commands:jury",
+        _RUBRIC | _ITEMS | _LABEL_FILES | _WHICH_LABELS
+        | {"--cost": {**_EACH, "type": _judge_cost}} | _PAGE,
+    ),
+    "feedback": (
+        "feedback:feedback",
+        {"runs": {"nargs": "*", "metavar": "RUN"}} | _OUT | _LABEL_FILES
+        | {"--accept-at": {"type": float}} | _ASSUME | _JSON | _REPO
+        | {"--from": {"dest": "forge", "choices": FORGES},
+           "--project": {"type": name_of("a project")}, "--request": {"type": count},
+           "--url": {"type": name_of("an address")}},
+    ),
+    "import-items": (
+        "file_commands:import_items",
+        {"source": {"type": Path, "metavar": "FILE"},
+         "--from": {"dest": "format", "choices": _FORMATS, "required": True}}
+        | _WRITTEN | {"--labels": _FILE} | _MAP,
+    ),
+    "export-items": (
+        "file_commands:export_items",
+        _ITEMS | _LABEL_FILES | {"--format": {"choices": _FORMATS, "required": True}} | _WRITTEN
+        | _MAP,
+    ),
+    "tune": (
+        "tuning:tune",
+        _RUBRIC | _ITEMS | _LABELS
+        | {"--cost-false-merge": {"type": amount}, "--cost-false-block": {"type": amount},
+           "--penalties": _FLAG}
+        | _OUT | _PAGE
+        | {"--seed": {"type": int}, "--refits": {"type": count, "default": 1000}},
+    ),
+    "gate": (
+        "tuning:gate",
+        _RUBRIC | _ITEMS | _LABELS | {"--baseline": {"type": Path, "required": True}} | _FREEZE
+        | {"--margin": {"type": _drop}} | _JSON,
+    ),
+}  # fmt: skip
+"""Subcommand → its function, below this package, and its arguments; their help is in help.yaml."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands and their arguments."""
+    parts = parser.add_subparsers(metavar="COMMAND")
+    for name, (_, arguments) in COMMANDS.items():
+        part = parts.add_parser(name)
+        for argument, settings in arguments.items():
+            part.add_argument(argument, **settings)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the selected subcommand."""
+    from orchestrator.cli.commands.rubric.shared_inputs import check_outputs, require_numpy
+
     check_outputs(args)
-    code: int = args.do(args, sys.stdout)
+    module, _, name = COMMANDS[args.part][0].partition(":")
+    if module != "file_commands":
+        require_numpy()
+    found = import_module(f"orchestrator.cli.commands.rubric.{module}")
+    code: int = getattr(found, name)(args, sys.stdout)
     return code

@@ -1,31 +1,36 @@
 """The ``rubric`` subcommands that read and write files: of rubrics, and tables of items."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric, write_text
+import yaml
+
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, load_rubric, write_text
+from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
+from orchestrator.foreign_json import parse_json
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, escape_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from orchestrator.engine.types import Criterion, Group, Rubric
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.file_formats.item_tables import check_columns, read_table, write_table
+from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench
+from orchestrator.tuning.file_formats.rubric_file import (
+    MET_LEVELS,
+    describe_differences,
+    find_errors,
+    find_stale_inputs,
+    read_rubric,
+    write_rubric,
+)
+from orchestrator.tuning.file_formats.text_files import read_text, reading
+from orchestrator.tuning.labels.label_files import extract_labels, read_labels, write_labels
 
 
 def check(args: argparse.Namespace, out: TextIO) -> int:
     """Validate rubric files: errors to stderr, stale inputs of tuned rubrics to stdout."""
-    from orchestrator.tuning.file_formats.rubric_file import (
-        find_errors,
-        find_stale_inputs,
-        read_rubric,
-    )
-
     invalid = False
     for name in args.rubrics:
         path = find_rubric(name)
@@ -43,10 +48,7 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
-    from orchestrator.tuning.file_formats.text_files import reading
-
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     lines = [
         f"{rubric.name} version {rubric.version}: {escape_line(rubric.description)}",
         f"accept threshold {rubric.threshold:g}",
@@ -62,8 +64,6 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
 
 def _describe_provenance(rubric: Rubric) -> list[str]:
     """How a rubric was reworded and tuned."""
-    from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
-
     reworded: Any = rubric.provenance.get("rewritten")
     lines = [_describe_rewording(reworded)] if isinstance(reworded, dict) else []
     tuned: Any = rubric.provenance.get("tuned")
@@ -117,9 +117,7 @@ def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print the differences between two rubrics; exit code 1 if there are any."""
-    from orchestrator.tuning.file_formats.rubric_file import describe_differences, read_rubric
-
-    old, new = (read_rubric(find_rubric(name)) for name in (args.old, args.new))
+    old, new = (load_rubric(name) for name in (args.old, args.new))
     lines = describe_differences(old, new)
     for line in lines:
         emit_line(line, out)
@@ -128,10 +126,6 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 
 def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric with equal weights."""
-    from orchestrator.engine.types import Criterion, Rubric
-    from orchestrator.tuning.file_formats.item_files import read_items
-    from orchestrator.tuning.file_formats.rubric_file import MET_LEVELS, write_rubric
-
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
     if not names:
@@ -146,10 +140,6 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import a task tree of PaperBench, and list what was changed."""
-    from orchestrator.tuning.file_formats.paperbench import from_paperbench
-    from orchestrator.tuning.file_formats.rubric_file import write_rubric
-    from orchestrator.tuning.file_formats.text_files import reading
-
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
     with reading(args.source, "a task tree of PaperBench"):
@@ -166,11 +156,7 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export a rubric as a task tree to stdout, and list what this cannot express."""
-    from orchestrator.tuning.file_formats.paperbench import to_paperbench
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
-    from orchestrator.tuning.file_formats.text_files import reading
-
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     what = "an item with the tree's grades" if args.items else "as import left it"
     with reading(args.items or args.rubric, what):
         done = to_paperbench(rubric, _read_document(args.items) if args.items else None)
@@ -183,11 +169,6 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
 
 def _read_document(path: Path) -> Any:
     """Read a JSON or YAML document."""
-    import yaml
-
-    from orchestrator.foreign_json import parse_json
-    from orchestrator.tuning.file_formats.text_files import read_text
-
     text = read_text(path)
     try:
         return parse_json(text) if path.suffix != ".yaml" else yaml.safe_load(text)
@@ -196,44 +177,11 @@ def _read_document(path: Path) -> Any:
         raise InputError(f"{path}: invalid {path.suffix.lstrip('.') or 'JSON'}: {line}") from None
 
 
-FORMATS = ("csv", "jsonl")
 _SHOWN = 10
-
-
-def add_exchange_commands(part: Callable[[str], argparse.ArgumentParser]) -> None:
-    """Add the subcommands and their options."""
-    p = part("import-items")
-    p.add_argument("source", type=Path, metavar="FILE")
-    p.add_argument("--from", dest="format", choices=FORMATS, required=True)
-    p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--labels", type=Path)
-    _add_map(p)
-    p.set_defaults(do=import_items)
-    p = part("export-items")
-    add_items(p, rubric=False)
-    p.add_argument("--labels", type=Path, action="append", default=[])
-    p.add_argument("--format", choices=FORMATS, required=True)
-    p.add_argument("--out", type=Path, required=True)
-    _add_map(p)
-    p.set_defaults(do=export_items)
-
-
-def _add_map(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--map", action="append", default=[], type=_pair)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    ours, equals, theirs = text.partition("=")
-    if not (ours and equals and theirs):
-        raise argparse.ArgumentTypeError(f"must be OURS=THEIRS, such as text=answer, not {text!r}")
-    return ours, theirs
 
 
 def import_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels, and list what could not be converted."""
-    from orchestrator.tuning.file_formats.item_tables import read_table
-    from orchestrator.tuning.labels.label_files import write_labels
-
     for path in filter(None, (args.out, args.labels)):
         if path.exists():
             raise InputError(f"{path}: already exists; choose another file")
@@ -254,10 +202,6 @@ def import_items(args: argparse.Namespace, out: TextIO) -> int:
 
 def export_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels for another tool, and list what it cannot hold."""
-    from orchestrator.tuning.file_formats.item_files import read_items
-    from orchestrator.tuning.file_formats.item_tables import check_columns, write_table
-    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
-
     columns = dict(args.map)
     check_columns(columns)
     items = read_items(args.items, args.scale)

@@ -1,70 +1,42 @@
 """``diffcourt rubric rewrite``: reword a criterion by a model, and keep what is proven."""
 
-from __future__ import annotations
-
 import argparse
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_json_file, add_repo, count
-from orchestrator.cli.commands.rubric.scoring import (
-    INTERRUPTED,
-    add_judging_options,
-    add_provider,
-    read_judging_options,
+from orchestrator.app.rubric_scoring.item_judge_session import Progress
+from orchestrator.app.rubric_scoring.rewrite_criterion import (
+    Rewrite,
+    RewriteOptions,
+    RewritePlan,
+    rewrite_criterion,
 )
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.cli.commands.rubric.scoring import INTERRUPTED, read_judging_options
 from orchestrator.cli.commands.rubric.shared_inputs import (
-    add_labels,
-    find_rubric,
+    load_rubric,
     read_label_scale,
-    require_numpy,
     select_labels,
     show,
 )
-from orchestrator.cli.commands.rubric.tuning import next_version_path
-from orchestrator.cli.output import optional_target, width_of
+from orchestrator.cli.commands.rubric.tuning import new_rubric_path
+from orchestrator.cli.output import width_of
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import emit, use_color
-
-if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.item_judge_session import Progress
-    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
-    from orchestrator.engine.types import Rubric
-
-
-def add_arguments(p: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``rubric rewrite``."""
-    p.add_argument("rubric")
-    p.add_argument("criterion")
-    p.add_argument("items", nargs="+", type=Path)
-    add_labels(p, judge=False)
-    add_repo(p)
-    add_provider(p)
-    p.add_argument("--rounds", type=count, default=3)
-    p.add_argument("--proposals", type=count, default=2)
-    add_judging_options(p)
-    p.add_argument("--out", type=Path)
-    add_json_file(p)
-    p.set_defaults(do=rewrite)
+from orchestrator.report.terminal_escaping import emit
+from orchestrator.report.tuning.scoring_text import ScoringProgress, render_plan, render_rewrite
+from orchestrator.tuning.file_formats.item_files import read_items
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
 
 
 def rewrite(args: argparse.Namespace, out: TextIO) -> int:
     """Reword a criterion; exit code 0: proven and written, 1: not proven, 3: cannot tell."""
     if args.provider == OFFLINE:
         raise InputError("rewording needs a model; name its provider with --provider NAME")
-    target = optional_target(args.json)
-    require_numpy()
-    from orchestrator.report.tuning.scoring_text import render_rewrite
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
-
-    rubric = read_rubric(find_rubric(args.rubric))
-    path = args.out or next_version_path(find_rubric(args.rubric), rubric.version + 1)
-    if not args.out and path.exists():
-        raise InputError(f"{path}: already exists; choose another file with --out")
+    rubric = load_rubric(args.rubric)
+    path = new_rubric_path(args, rubric.version + 1)
     try:
         done = _rewrite(args, rubric, out)
     except KeyboardInterrupt:
@@ -77,7 +49,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         done = replace(done, rubric=new)
         write_rubric(path, new)
     wrote = f"\nwrote {path}\n" if done.rubric is not None else ""
-    show(target, render_rewrite(rubric, done, width_of(out), use_color(out)) + wrote, done, out)
+    show(args, lambda *how: render_rewrite(rubric, *how) + wrote, done, out)
     if done.rubric is not None:
         return EXIT_OK
     unknown = done.found.failed or (done.found.stopped and done.found.proof is None)
@@ -85,10 +57,6 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite | None:
-    from orchestrator.app.rubric_scoring.rewrite_criterion import RewriteOptions, rewrite_criterion
-    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_plan
-    from orchestrator.tuning.file_formats.item_files import read_items
-
     items = read_items(args.items, args.scale)
     labels = select_labels(args, items)
     read_label_scale(args, labels)

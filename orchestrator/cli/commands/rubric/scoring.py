@@ -1,30 +1,42 @@
 """``rubric score``: score items, or runs by replay; and how a model is asked about items."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
+from orchestrator.app.rubric_scoring.item_judge_prompt import PROMPT
+from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions
+from orchestrator.app.rubric_scoring.rejudge import JudgeOptions, Scores
+from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
+from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems, score_items
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import amount, count, name_of
-from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy
+from orchestrator.cli.commands.rubric.command import JUDGING
+from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
 from orchestrator.cli.output import width_of
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
-
-if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions
-    from orchestrator.app.rubric_scoring.rejudge import Scores
-    from orchestrator.app.rubric_scoring.rescore import Rescored
-    from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
-    from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote, render_scored
+from orchestrator.report.tuning.text_report import render_judge_reliability, render_repeated_scoring
+from orchestrator.tuning.file_formats.item_files import (
+    Item,
+    name_run_group,
+    read_items,
+    to_row,
+    write_items,
+)
+from orchestrator.tuning.file_formats.text_files import read_text
+from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
+from orchestrator.tuning.rubric_decisions import decide_item
+from orchestrator.tuning.text_measures import add_measures
+from orchestrator.tuning.training_data import require_scores
 
 MIN_REPEATS_FOR_PROBES = 2
+INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
+T = TypeVar("T")
+_MODEL_OPTIONS = [name for name in JUDGING if name != "--allow-spending"]
 
 
 def score(args: argparse.Namespace, out: TextIO) -> int:
@@ -32,10 +44,8 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
     if args.runs is not None:
         if args.items:
             raise InputError("ITEMS and --runs are mutually exclusive")
-        for name in (*MODEL_OPTIONS, "out"):
-            if getattr(args, name):
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} is for ITEMS; runs are judged with their own settings")
+        if option := _find_model_option(args) or (args.out and "--out"):
+            raise InputError(f"{option} is for ITEMS; runs are judged with their own settings")
         return _score_runs(args, out)
     if not args.items and (args.repeat or args.probes or args.provider != OFFLINE):
         raise InputError("--provider, --repeat and --probes require --runs or ITEMS")
@@ -50,12 +60,7 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
-    require_numpy()
-    from orchestrator.tuning.file_formats.item_files import read_items, write_items
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
-    from orchestrator.tuning.text_measures import add_measures
-
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     items = add_measures(rubric, read_items(args.items, args.scale))
     _require_scores(rubric, items)
     if args.out:
@@ -73,8 +78,6 @@ def _require_scores(rubric: Rubric, items: list[Item]) -> None:
     Raises:
         InputError: an item has no score of a criterion.
     """
-    from orchestrator.tuning.training_data import require_scores
-
     judged = {c.id for c in rubric.criteria if c.kind == "judged" and c.weight}
     for item in items:
         if item.text and judged - item.scores.keys():
@@ -89,9 +92,6 @@ def _require_scores(rubric: Rubric, items: list[Item]) -> None:
 def _print_score(
     rubric: Rubric, item: Item, remark: str, args: argparse.Namespace, out: TextIO, **more: Any
 ) -> None:
-    from orchestrator.tuning.file_formats.item_files import to_row
-    from orchestrator.tuning.rubric_decisions import decide_item
-
     ok, total = decide_item(rubric, item.scores)
     row = {"repeat": 0, **to_row(item), "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
@@ -103,12 +103,8 @@ def _print_score(
 def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes require a judge model; set --provider NAME")
-    require_numpy()
-    from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
-    from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
 
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     repeat = max(args.repeat, MIN_REPEATS_FOR_PROBES if args.probes else 0)
     names = [] if args.runs == ["all"] else args.runs
     found = rescore(args.repo, names, rubric, JudgeOptions(args.provider, repeat, args.probes))
@@ -141,8 +137,6 @@ def _print_run(rubric: Rubric, run: Rescored, args: argparse.Namespace, out: Tex
 
 
 def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
-    from orchestrator.tuning.file_formats.item_files import Item, name_run_group
-
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(
         verdict.run_id,
@@ -180,9 +174,6 @@ def _list_repeats(runs: Iterable[Rescored]) -> list[Item]:
 
 def _report_judge_reliability(rubric: Rubric, runs: list[Rescored], width: int) -> str:
     """How the judge responds to repetition, evidence order and length, as text."""
-    from orchestrator.report.tuning.text_report import render_judge_reliability
-    from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
-
     judged = [run for run in runs if run.repeats]
     if not judged:
         return "the rubric has no judged criteria, so no judge was called\n"
@@ -200,34 +191,20 @@ def _report_judge_reliability(rubric: Rubric, runs: list[Rescored], width: int) 
     return render_judge_reliability(repeats, effects, width)
 
 
-T = TypeVar("T")
-
-MODEL_OPTIONS = ("estimate", "model", "prompt", "concurrency", "round", "max_usd", "max_tokens")
-"""Of ``add_judging_options``."""
-INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
-
-
-def add_judging_options(p: argparse.ArgumentParser) -> None:
-    """Add the options that say which model judges items, and what it may cost."""
-    p.add_argument("--model", action="append", default=[])
-    p.add_argument("--prompt", action="append", default=[], type=Path)
-    p.add_argument("--concurrency", type=count)
-    p.add_argument("--round", type=name_of("a round"))
-    p.add_argument("--allow-spending", action="store_true", default=None)
-    p.add_argument("--max-usd", type=amount)
-    p.add_argument("--max-tokens", type=count)
-    p.add_argument("--estimate", action="store_true")
-
-
 def refuse_without_provider(args: argparse.Namespace) -> None:
     """Refuse options that say how a model judges where none is asked.
 
     Raises:
         InputError: names the first.
     """
-    for name in MODEL_OPTIONS:
-        if getattr(args, name):
-            raise InputError(f"--{name.replace('_', '-')} needs a model; set --provider NAME")
+    if option := _find_model_option(args):
+        raise InputError(f"{option} needs a model; set --provider NAME")
+
+
+def _find_model_option(args: argparse.Namespace) -> str:
+    """The first option that is given of how a model judges; empty without one."""
+    given = (name for name in _MODEL_OPTIONS if getattr(args, name[2:].replace("-", "_")))
+    return next(given, "")
 
 
 def pick(given: list[T], index: int, option: str) -> T | None:
@@ -246,10 +223,6 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
     Raises:
         InputError: the prompt cannot be read.
     """
-    from orchestrator.app.rubric_scoring.item_judge_prompt import PROMPT
-    from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions
-    from orchestrator.tuning.file_formats.text_files import read_text
-
     prompt = pick(args.prompt, side, "--prompt")
     return JudgingOptions(
         repo=args.repo,
@@ -264,21 +237,11 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
     )
 
 
-def add_provider(p: argparse.ArgumentParser) -> None:
-    """Add --provider."""
-    p.add_argument("--provider", type=name_of("a provider"), default=OFFLINE)
-
-
 def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     """Have a model score items; exit code 3 where some are not scored."""
-    from orchestrator.report.tuning.scoring_text import render_scored
-    from orchestrator.tuning.file_formats.item_files import read_items, write_items
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
-    from orchestrator.tuning.rubric_decisions import decide_item
-
     if args.probes:
         raise InputError("--probes perturbs the evidence of runs; it requires --runs")
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     items = read_items(args.items, args.scale)
     options = read_judging_options(args)
     try:
@@ -315,8 +278,6 @@ def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is sho
     Args:
         name: what each line of the progress begins with.
     """
-    from orchestrator.app.rubric_scoring.score_items import score_items
-    from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote
 
     def agree(quote: Quote) -> bool:
         emit(name + render_quote(quote, width_of(sys.stderr)), out if estimate_only else sys.stderr)
@@ -329,8 +290,5 @@ def _describe_noise(rubric: Rubric, rows: tuple[Item, ...], width: int) -> str:
     """How much repeated scorings differ; empty without."""
     if not any(item.repeat for item in rows):
         return ""
-    require_numpy()
-    from orchestrator.report.tuning.text_report import render_repeated_scoring
-    from orchestrator.tuning.judge_reliability import measure_repeated_scoring
 
     return render_repeated_scoring(measure_repeated_scoring(rubric, list(rows)), width)

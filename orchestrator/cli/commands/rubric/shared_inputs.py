@@ -1,4 +1,4 @@
-"""Shared by the ``rubric`` commands: arguments, and reading rubric, items and labels together."""
+"""Shared by the ``rubric`` commands: reading rubric, items and labels, and showing a result."""
 
 from __future__ import annotations
 
@@ -6,22 +6,33 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from orchestrator.cli.output import OutputTarget
-from orchestrator.errors import InputError
-from orchestrator.report.terminal_escaping import as_json, emit, emit_line
+from orchestrator.cli.output import OutputTarget, optional_target, width_of
+from orchestrator.engine.types import Rubric
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
+from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge
+from orchestrator.tuning.file_formats.rubric_file import is_id, make_id, read_rubric
+from orchestrator.tuning.labels.label_files import (
+    Label,
+    Scale,
+    extract_labels,
+    infer_scale,
+    read_labels,
+)
 from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
-    from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.file_formats.item_files import Item
-    from orchestrator.tuning.labels.label_files import Label, Scale
     from orchestrator.tuning.training_data import TrainingData
+
+TRUST_CODES = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
+"""Exit codes of a result that is trusted, not trusted, or cannot tell."""
 
 
 def require_freezable(path: Path, force: bool) -> None:
@@ -34,46 +45,6 @@ def require_freezable(path: Path, force: bool) -> None:
         raise InputError(f"{path}: already exists; to freeze the present state instead: --force")
 
 
-def parse_scale(text: str) -> tuple[float, float]:
-    """Parse a range of raw scores, such as ``0:1`` or ``1:4``."""
-    low, colon, high = text.partition(":")
-    try:
-        ends = float(low), float(high)
-    except ValueError:
-        ends = math.nan, math.nan
-    if not (colon and math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
-        raise argparse.ArgumentTypeError(f"must be LOW:HIGH, such as 1:4, not {text!r}")
-    return ends
-
-
-def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = "+") -> None:
-    """Add the arguments RUBRIC, ITEMS and --scale."""
-    if rubric:
-        parser.add_argument("rubric")
-    parser.add_argument("items", nargs=many, type=Path)
-    _add_scale(parser)
-
-
-def _add_scale(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scale", type=parse_scale, default=(0.0, 1.0))
-
-
-def add_labels(parser: argparse.ArgumentParser, judge: bool = True, scale: bool = True) -> None:
-    """Add the options that select people's labels.
-
-    Args:
-        judge: also the one that selects scores.
-        scale: also that of scores, where there is no such option; ``add_items`` has it.
-    """
-    parser.add_argument("--labels", type=Path, action="append", default=[])
-    if judge:
-        parser.add_argument("--judge")
-    elif scale:
-        _add_scale(parser)
-    parser.add_argument("--label")
-    parser.add_argument("--accept-at", type=float)
-
-
 class TuningInputs(Struct, frozen=True):
     """Rubric, items and labels, and the training data made from them."""
 
@@ -81,6 +52,11 @@ class TuningInputs(Struct, frozen=True):
     items: list[Item]
     labels: list[Label]
     data: TrainingData
+
+
+def load_rubric(text: str) -> Rubric:
+    """Read a rubric, named as for ``find_rubric``."""
+    return read_rubric(find_rubric(text))
 
 
 def find_rubric(text: str) -> Path:
@@ -103,17 +79,14 @@ def find_rubric(text: str) -> Path:
 
 
 def load_inputs(args: argparse.Namespace) -> TuningInputs:
-    """Read the files given by the options of ``add_items`` and ``add_labels``.
+    """Read the rubric, the items and their labels.
 
     Raises:
-        InputError: an input is invalid, or numpy is not installed.
+        InputError: an input is invalid.
     """
-    require_numpy()
-    from orchestrator.tuning.file_formats.item_files import read_items, select_judge
-    from orchestrator.tuning.file_formats.rubric_file import read_rubric
     from orchestrator.tuning.training_data import build_training_data
 
-    rubric = read_rubric(find_rubric(args.rubric))
+    rubric = load_rubric(args.rubric)
     items = select_judge(read_items(args.items, args.scale), args.judge, rubric.criteria)
     labels = select_labels(args, items)
     scale = read_label_scale(args, labels)
@@ -126,8 +99,6 @@ def read_label_scale(args: argparse.Namespace, labels: list[Label]) -> Scale:
     Raises:
         InputError: it is not clear, or --accept-at has no effect.
     """
-    from orchestrator.tuning.labels.label_files import infer_scale
-
     scale = infer_scale(labels, args.accept_at)
     if args.accept_at is not None and isinstance(scale.values[0], str):
         words = ", ".join(map(str, scale.values))
@@ -141,8 +112,6 @@ def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
     Raises:
         InputError: there is none, or a label is invalid.
     """
-    from orchestrator.tuning.labels.label_files import extract_labels, read_labels
-
     given = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
     if not given:
         raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
@@ -200,8 +169,6 @@ def _require_rubric_name(path: Path) -> None:
     Raises:
         InputError: names one that is.
     """
-    from orchestrator.tuning.file_formats.rubric_file import is_id, make_id
-
     if not is_id(path.stem):
         better = path.with_name(f"{make_id(path.stem) or 'rubric'}.yaml")
         raise InputError(
@@ -225,12 +192,25 @@ def write_text(path: Path, text: str) -> None:
     OutputTarget(str(path), "output").write(text)
 
 
-def show(target: OutputTarget | None, text: str, found: Any, out: TextIO) -> None:
-    """Print a result, unless its JSON takes the place of it, and write the JSON."""
-    if target is None or not target.to_stdout:
-        emit(text, out)
+def show(args: argparse.Namespace, render: Callable[..., str], found: Any, out: TextIO) -> bool:
+    """Print a result, unless its JSON takes the place of it, and write the JSON.
+
+    Args:
+        render: of the result, a width, and whether to use color.
+
+    Returns:
+        Whether it was printed.
+    """
+    target = optional_target(args.json)
+    is_printed = target is None or not target.to_stdout
+    if is_printed:
+        emit(render(found, width_of(out), use_color(out)), out)
     if target is not None:
-        target.write(as_json(to_json_data(found)))
+        data = to_json_data(found)
+        if hasattr(found, "is_trusted"):
+            data = {"trusted": found.is_trusted, "sentence": found.plain_sentence()} | data
+        target.write(as_json(data))
+    return is_printed
 
 
 def require_numpy() -> None:
@@ -252,9 +232,6 @@ def require_numpy() -> None:
 
 def to_json_data(value: Any) -> Any:
     """Structs and numpy's values as JSON data; NaN and infinity, which JSON lacks, become null."""
-    from msgspec import Struct
-    from msgspec.structs import asdict
-
     if isinstance(value, Struct):
         return to_json_data(asdict(value))
     if isinstance(value, dict):

@@ -1,14 +1,13 @@
 """The ``rubric`` subcommands that use labels: eval, tune and gate."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    TRUST_CODES,
     TuningInputs,
     find_rubric,
     load_inputs,
@@ -16,46 +15,49 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     show,
     write_text,
 )
-from orchestrator.cli.output import optional_target, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
-
-if TYPE_CHECKING:
-    from orchestrator.tuning.labels.disagreements import DisagreementReport
-    from orchestrator.tuning.labels.drift import Drift
-    from orchestrator.tuning.rubric_decisions import Objective
-    from orchestrator.tuning.tuning_result import TuningResult
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line
+from orchestrator.report.tuning.html_report import render_tuning_page
+from orchestrator.report.tuning.label_pages import (
+    disagreement_sections,
+    drift_sections,
+    render_evaluation_page,
+)
+from orchestrator.report.tuning.text_report import (
+    describe_detectable_drop,
+    render_evaluation,
+    render_gate,
+    render_tuning,
+)
+from orchestrator.tuning import agreement_regression_gate as gating
+from orchestrator.tuning.evaluation import evaluate_rubric
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
+from orchestrator.tuning.labels.disagreements import DisagreementReport, find_disagreements
+from orchestrator.tuning.labels.drift import Drift, measure_drift
+from orchestrator.tuning.provenance import add_provenance
+from orchestrator.tuning.rubric_decisions import Objective
+from orchestrator.tuning.tune import SEED, decide_rows, tune_rubric
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
-    target = optional_target(args.json)
     read = load_inputs(args)
-    from orchestrator.report.tuning.text_report import render_evaluation
-    from orchestrator.tuning.evaluation import evaluate_rubric as measure
-
-    found = measure(read.rubric, read.data, read.items)
-    show(target, render_evaluation(found, width_of(out), use_color(out)), found, out)
+    found = evaluate_rubric(read.rubric, read.data, read.items)
+    is_printed = show(args, render_evaluation, found, out)
     if not args.report:
         return EXIT_OK
-    from orchestrator.report.tuning.label_pages import render_evaluation_page
-
     disagreements, drift = _compare_with_labels(read, args)
     write_text(args.report, render_evaluation_page(found, disagreements, drift))
-    if target is None or not target.to_stdout:
+    if is_printed:
         emit_line("", out)
         emit_line(f"{disagreements.plain_sentence()} ({args.report})", out)
-    codes = {True: EXIT_OK, False: EXIT_GATED, None: EXIT_INCOMPLETE}
-    return codes[disagreements.is_trusted]
+    return TRUST_CODES[disagreements.is_trusted]
 
 
 def _compare_with_labels(
     read: TuningInputs, args: argparse.Namespace
 ) -> tuple[DisagreementReport, Drift | None]:
     """Disagreements with people, and drift by month where the labels are of several."""
-    from orchestrator.tuning.labels.disagreements import find_disagreements
-    from orchestrator.tuning.labels.drift import measure_drift
-
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
     months = {label.at[:7] for label in read.labels} | {item.at[:7] for item in read.items}
     if len(months - {""}) < 2:
@@ -64,8 +66,6 @@ def _compare_with_labels(
 
 
 def _read_objective(args: argparse.Namespace) -> Objective:
-    from orchestrator.tuning.rubric_decisions import Objective
-
     merge, block = args.cost_false_merge, args.cost_false_block
     if merge is None and block is None:
         return Objective()
@@ -76,20 +76,12 @@ def _read_objective(args: argparse.Namespace) -> Objective:
 
 def tune(args: argparse.Namespace, out: TextIO) -> int:
     """Tune a rubric; write it only when the gain is proven."""
-    target = optional_target(args.json)
     read = load_inputs(args)
-    from orchestrator.report.tuning.text_report import render_tuning
-    from orchestrator.tuning import tune as tuning
-    from orchestrator.tuning.file_formats.rubric_file import write_rubric
-    from orchestrator.tuning.provenance import add_provenance
-
-    path = args.out or next_version_path(find_rubric(args.rubric), read.rubric.version + 1)
-    if not args.out and path.exists():
-        raise InputError(f"{path}: already exists; choose another file with --out")
-    seed = tuning.SEED if args.seed is None else args.seed
+    path = new_rubric_path(args, read.rubric.version + 1)
+    seed = SEED if args.seed is None else args.seed
     if seed < 0:
         raise InputError(f"--seed must not be negative: {seed}")
-    found = tuning.tune_rubric(
+    found = tune_rubric(
         read.rubric,
         read.data,
         read.items,
@@ -102,27 +94,31 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if found.proven:  # before all that may fail, since a fit may take minutes
         write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
     wrote = f"\nwrote {path}\n" if found.proven else ""
-    show(target, render_tuning(found, width_of(out), use_color(out)) + wrote, found, out)
+    show(args, lambda *how: render_tuning(*how) + wrote, found, out)
     if args.report:
-        write_text(args.report, _render_tuning_page(read, found, args))
+        disagreements, drift = _compare_with_labels(read, args)
+        more = [*disagreement_sections(disagreements), *drift_sections(drift)]
+        texts = {item.id: item.text for item in read.items}
+        page = render_tuning_page(found, f"Tuning of {read.rubric.name}", texts, more)
+        write_text(args.report, page)
     return EXIT_OK if found.proven else EXIT_GATED
 
 
-def _render_tuning_page(read: TuningInputs, found: TuningResult, args: argparse.Namespace) -> str:
-    from orchestrator.report.tuning.html_report import render_tuning_page
-    from orchestrator.report.tuning.label_pages import disagreement_sections, drift_sections
+def new_rubric_path(args: argparse.Namespace, version: int) -> Path:
+    """``--out``, or ``NAME-vN.yaml`` next to the old rubric, instead of its version's number.
 
-    disagreements, drift = _compare_with_labels(read, args)
-    more = [*disagreement_sections(disagreements), *drift_sections(drift)]
-    texts = {item.id: item.text for item in read.items}
-    return render_tuning_page(found, f"Tuning of {read.rubric.name}", texts, more)
-
-
-def next_version_path(path: Path, version: int) -> Path:
-    """``NAME-vN.yaml`` next to the old rubric, replacing its version number if it has one."""
-    stem, _, tail = path.stem.rpartition("-v")
-    base = stem if stem and tail.isdigit() else path.stem
-    return path.with_name(f"{base}-v{version}{path.suffix}")
+    Raises:
+        InputError: the latter exists.
+    """
+    if args.out:
+        return Path(args.out)
+    old = find_rubric(args.rubric)
+    stem, _, tail = old.stem.rpartition("-v")
+    base = stem if stem and tail.isdigit() else old.stem
+    path = old.with_name(f"{base}-v{version}{old.suffix}")
+    if path.exists():
+        raise InputError(f"{path}: already exists; choose another file with --out")
+    return path
 
 
 def gate(args: argparse.Namespace, out: TextIO) -> int:
@@ -131,12 +127,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     Returns:
         1 when agreement dropped, 3 when the labels are too few to tell.
     """
-    target = optional_target(args.json)
     read = load_inputs(args)
-    from orchestrator.report.tuning.text_report import describe_detectable_drop, render_gate
-    from orchestrator.tuning import agreement_regression_gate as gating
-    from orchestrator.tuning.tune import decide_rows
-
     if args.freeze and (args.force or not args.baseline.exists()):
         doc = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(doc))
@@ -149,7 +140,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     found = gating.check_against_baseline(
         read.rubric, read.items, read.labels, scale, baseline, args.margin
     )
-    show(target, render_gate(found, width_of(out), use_color(out)), found, out)
+    show(args, render_gate, found, out)
     if args.freeze:
         require_freezable(args.baseline, args.force)
     return {"passed": EXIT_OK, "failed": EXIT_GATED, "unknown": EXIT_INCOMPLETE}[found.outcome]
