@@ -39,14 +39,13 @@ def _begin(
 
 
 def render_disagreements(
-    found: DisagreementReport, width: int = 80, color: bool = False, everything: bool = False
-) -> str:
-    """Disagreements of a rubric with people, ending in a newline.
+    page: TextLayout, found: DisagreementReport, everything: bool = False
+) -> list[str]:
+    """Disagreements of a rubric with people.
 
     Args:
         everything: all of them, with text, scores and reasons.
     """
-    page = TextLayout(width, color)
     lines = _begin(page, found, f" (kappa {format_interval(found.kappa)})")
     if found.revised:
         note = (
@@ -69,7 +68,7 @@ def render_disagreements(
     lines += [_render_criterion(one) for one in (worst if everything else worst[:SHORT_LIST])]
     if len(found.criteria) > SHORT_LIST and not everything:
         lines.append(f"  and {len(found.criteria) - SHORT_LIST} more (--all)")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _render_criterion(found: CriterionAgreement) -> str:
@@ -116,12 +115,11 @@ def format_label(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def render_rate(found: CorrectedRate, width: int = 80, color: bool = False) -> str:
-    """The accept rate of all items and its correction, ending in a newline."""
-    page = TextLayout(width, color)
+def render_rate(page: TextLayout, found: CorrectedRate) -> list[str]:
+    """The accept rate of all items and its correction."""
     lines = _begin(page, found)
     lines += [f"  {name:<28}{format_interval(value)}" for name, value in list_rates(found)]
-    return "\n".join([*lines, *page.wrap(describe_worth(found), first="  ")]) + "\n"
+    return lines + page.wrap(describe_worth(found), first="  ")
 
 
 def list_rates(found: CorrectedRate) -> list[tuple[str, Interval | None]]:
@@ -143,9 +141,8 @@ def describe_worth(found: CorrectedRate) -> str:
     return f"{counts}; with the judge they are worth {found.worth:,.0f} random labels"
 
 
-def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
-    """What has changed over time, ending in a newline."""
-    page = TextLayout(width, color)
+def render_drift(page: TextLayout, found: Drift) -> list[str]:
+    """What has changed over time."""
     lines = _begin(page, found)
     head = pad(describe_since(found), 40)
     lines.append(page.heading(f"{head}  sensitivity       specificity"))
@@ -159,7 +156,7 @@ def render_drift(found: Drift, width: int = 80, color: bool = False) -> str:
     ]
     if found.untimed:
         lines.append(f"  {count_noun(found.untimed, 'label')} without a time not used")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def describe_since(found: Drift) -> str:
@@ -179,15 +176,12 @@ def list_changes(found: Drift) -> list[tuple[str, ...]]:
     ]
 
 
-def render_lint(
-    found: LintReport, width: int = 80, color: bool = False, everything: bool = False
-) -> str:
-    """What to fix in a rubric, ending in a newline.
+def render_lint(page: TextLayout, found: LintReport, everything: bool = False) -> list[str]:
+    """What to fix in a rubric.
 
     Args:
         everything: all findings, not only some of each kind.
     """
-    page = TextLayout(width, color)
     count = len(found.findings)
     head = f"{count_noun(count, 'finding') if count else 'Nothing to fix'} in "
     noun = "criterion" if found.criteria == 1 else "criteria"
@@ -206,12 +200,11 @@ def render_lint(
             lines.append(f"  and {len(texts) - SHORT_LIST:,} more (--all)")
     for line in found.unchecked:
         lines += page.wrap(f"not checked: {line}", first="  ", rest="    ")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False) -> str:
-    """What people did with findings and what experts make of it, ending in a newline."""
-    page = TextLayout(width, color)
+def render_feedback(page: TextLayout, found: FeedbackReport) -> list[str]:
+    """What people did with findings and what experts make of it."""
     lines = _begin(page, found)
     if found.rate is not None:
         rows = (
@@ -234,4 +227,4 @@ def render_feedback(found: FeedbackReport, width: int = 80, color: bool = False)
         lines.append(f"  no signal: {count_noun(found.unknown, 'finding')}, not counted")
     if found.unused_labels:
         lines.append(f"  {count_noun(found.unused_labels, 'label')} of findings without a signal")
-    return "\n".join(lines) + "\n"
+    return lines

@@ -41,9 +41,8 @@ def describe_usd(usd: float | None) -> str:
     return "price unknown" if usd is None else f"{usd:.4f} USD"
 
 
-def render_quote(quote: Quote, width: int = 80) -> str:
-    """What a scoring will take, ending in a newline."""
-    page = TextLayout(width)
+def render_quote(page: TextLayout, quote: Quote) -> list[str]:
+    """What a scoring will take."""
     what = f"{count_noun(quote.items, 'item')} by {quote.criteria} judged criteria"
     if quote.repeat > 1:
         what += f", {quote.repeat} times"
@@ -54,7 +53,7 @@ def render_quote(quote: Quote, width: int = 80) -> str:
     lines += page.wrap(text, rest="  ")
     for note in quote.notes:
         lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 class ScoringProgress:
@@ -95,9 +94,8 @@ class ScoringProgress:
         return ", ".join(parts)
 
 
-def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
-    """What a scoring came to, ending in a newline."""
-    page = TextLayout(width)
+def render_scored(page: TextLayout, found: ScoredItems, accepted: int) -> list[str]:
+    """What a scoring came to."""
     items = [item for item in found.rows if not item.repeat]
     unique = len({item.id for item in items})
     decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"
@@ -116,7 +114,7 @@ def render_scored(found: ScoredItems, accepted: int, width: int = 80) -> str:
     more = len(found.unscored) - (0 if found.stopped else MAX_UNSCORED)
     if more > 0:
         lines.append(f"{'' if found.stopped else 'and '}{count_noun(more, 'item')} not scored")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 MAX_CHANGED = 8
@@ -124,9 +122,8 @@ _COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "y
 _ORDER = {"broken": 0, "corrected": 1, "disputed": 2}
 
 
-def render_comparison(found: RubricComparison, width: int = 80, color: bool = False) -> str:
-    """The comparison of two sides, ending in a newline."""
-    page = TextLayout(width, color)
+def render_comparison(page: TextLayout, found: RubricComparison) -> list[str]:
+    """The comparison of two sides."""
     lines = [page.paint(_headline(found), _COLORS[found.outcome])]
     lines += page.wrap(describe_change(found), first="  ", rest="  ")
     lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
@@ -143,7 +140,7 @@ def render_comparison(found: RubricComparison, width: int = 80, color: bool = Fa
         text = escape_unprintable("; ".join(part for part in parts if part))
         lines += page.wrap(text, first=f"{letter}  ", rest="   ")
     lines += ["", *_render_changed(page, found)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _headline(found: RubricComparison) -> str:
@@ -224,9 +221,8 @@ _NO_BETTER = (
 )
 
 
-def render_plan(plan: RewritePlan, width: int = 80) -> str:
-    """What a rewrite will do and take, ending in a newline."""
-    page = TextLayout(width)
+def render_plan(page: TextLayout, plan: RewritePlan) -> list[str]:
+    """What a rewrite will do and take."""
     whose = "labels of the criterion" if plan.by_criterion else "labels of the whole"
     lines = page.wrap(
         f"up to {plan.rounds * plan.proposals} wordings in {count_noun(plan.rounds, 'round')}, by "
@@ -242,12 +238,12 @@ def render_plan(plan: RewritePlan, width: int = 80) -> str:
     lines += page.wrap(f"estimate: {describe_estimate(plan.quote.estimate)}{limits}", rest="  ")
     for note in plan.quote.notes:
         lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = False) -> str:
-    """What a rewrite came to, the conclusion first, ending in a newline."""
-    page, found = TextLayout(width, color), done.found
+def render_rewrite(page: TextLayout, done: Rewrite, old: Rubric) -> list[str]:
+    """What a rewrite came to, the conclusion first."""
+    found = done.found
     head = "NEW WORDING PROVEN" if done.rubric else "NO NEW WORDING"
     lines = [page.paint(head, "green" if done.rubric else "yellow")]
     for reason in _reasons(done):
@@ -263,7 +259,7 @@ def render_rewrite(old: Rubric, done: Rewrite, width: int = 80, color: bool = Fa
     ]
     if done.rubric:
         lines += ["", *diff_rubrics(old, done.rubric)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _reasons(done: Rewrite) -> list[str]:
@@ -348,9 +344,8 @@ def conclude_jury(found: Jury) -> str:
     return "no cascade was tried: it takes 30 labeled items of 10 groups, and costs that differ"
 
 
-def render_jury(found: Jury, width: int = 80, color: bool = False) -> str:
-    """What several judges amount to, ending in a newline."""
-    page = TextLayout(width, color)
+def render_jury(page: TextLayout, found: Jury) -> list[str]:
+    """What several judges amount to."""
     proven = any(one.proven for one in found.cascades)
     head = "CASCADE PROVEN" if proven else "NO CASCADE PROVEN"
     lines = [page.paint(head, "green" if proven else "yellow")]
@@ -368,4 +363,4 @@ def render_jury(found: Jury, width: int = 80, color: bool = False) -> str:
         lines += ["", page.heading("Cascades, held out")]
     for one in found.cascades:
         lines += page.wrap(escape_unprintable(describe_cascade(one)), first="  - ")
-    return "\n".join(lines) + "\n"
+    return lines

@@ -32,9 +32,8 @@ from orchestrator.wording import count_noun
 MAX_FLIPS, MAX_GATE_FLIPS = 20, 5
 
 
-def render_tuning(result: TuningResult, width: int = 80, color: bool = False) -> str:
-    """The result of a tuning, ending in a newline."""
-    page = TextLayout(width, color)
+def render_tuning(page: TextLayout, result: TuningResult) -> list[str]:
+    """The result of a tuning."""
     head = "GAIN PROVEN" if result.proven else "NO NEW RUBRIC"
     lines = [page.paint(head, "green" if result.proven else "yellow")]
     for reason in result.reasons:
@@ -48,12 +47,11 @@ def render_tuning(result: TuningResult, width: int = 80, color: bool = False) ->
         lines += ["", *_render_criteria(page, result.criteria)]
         lines += ["", *_render_learning_curve(page, result)]
         lines += ["", *_render_flips(page, result)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -> str:
-    """The agreement of a rubric with people, ending in a newline."""
-    page = TextLayout(width, color)
+def render_evaluation(page: TextLayout, found: Evaluation) -> list[str]:
+    """The agreement of a rubric with people."""
     lines = [page.heading(f"{escape_unprintable(found.name)} version {found.version}")]
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
     lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
@@ -89,7 +87,7 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     lines += ["", *_render_criteria(page, found.criteria)]
     for text in describe_judge_noise(found):
         lines += ["", *page.wrap(text)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def list_agreement(found: Evaluation) -> list[tuple[str, Interval | None, Interval | None]]:
@@ -352,9 +350,8 @@ def describe_detectable_drop(drop: float | None) -> str:
     return f"a drop in kappa of {least} is found with a probability of 80%"
 
 
-def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
-    """The outcome of a regression gate, ending in a newline."""
-    page = TextLayout(width, color)
+def render_gate(page: TextLayout, found: GateResult) -> list[str]:
+    """The outcome of a regression gate."""
     head = {"passed": "gate passed", "failed": "gate failed", "unknown": "gate cannot tell"}
     paint = {"passed": "green", "failed": "red", "unknown": "yellow"}
     change = found.comparison.change
@@ -373,7 +370,7 @@ def render_gate(found: GateResult, width: int = 80, color: bool = False) -> str:
         lines += page.wrap(text, first="  ")
     count = f"{len(found.changed):,} of {count_noun(found.items, 'decision')} changed"
     changed = [_describe_changed(flip) for flip in found.changed]
-    return "\n".join([*lines, *_list_lines(page, count, changed, MAX_GATE_FLIPS, "--json")]) + "\n"
+    return lines + _list_lines(page, count, changed, MAX_GATE_FLIPS, "--json")
 
 
 def _describe_changed(flip: Flip) -> str:
@@ -418,28 +415,23 @@ def _describe_repeats(repeats: RepeatedScoring, noun: str) -> str:
     )
 
 
-def _render_repeated(page: TextLayout, repeats: RepeatedScoring, noun: str) -> list[str]:
+def render_repeated_scoring(
+    page: TextLayout, repeats: RepeatedScoring | None, noun: str = "item"
+) -> list[str]:
     """How much repeated scorings differ, then each criterion, the least consistent first."""
+    if repeats is None:
+        return []
     return page.wrap(_describe_repeats(repeats, noun)) + [
         f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
         for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
     ]
 
 
-def render_repeated_scoring(repeats: RepeatedScoring | None, width: int) -> str:
-    """How much repeated scorings of items differ, ending in a newline; empty without any."""
-    lines = [] if repeats is None else _render_repeated(TextLayout(width), repeats, "item")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def render_judge_reliability(
-    repeats: RepeatedScoring | None, effects: Mapping[str, PerturbationEffect], width: int
-) -> str:
-    """How a judge responds to repetition and perturbation, ending in a newline."""
-    page = TextLayout(width)
-    lines = [""]
-    if repeats is not None:
-        lines += _render_repeated(page, repeats, "run")
+    page: TextLayout, repeats: RepeatedScoring | None, effects: Mapping[str, PerturbationEffect]
+) -> list[str]:
+    """How a judge responds to repetition and perturbation."""
+    lines = ["", *render_repeated_scoring(page, repeats, "run")]
     for found in effects.values():
         text = (
             f"Evidence {found.name}, {count_noun(found.items, 'run')}: {found.flip_rate:.1%} of "
@@ -458,4 +450,4 @@ def render_judge_reliability(
         lines += page.wrap(
             "Stable on these runs: repetition, evidence order and length change nothing", rest="  "
         )
-    return "\n".join(lines) + "\n"
+    return lines

@@ -12,18 +12,19 @@ from msgspec.structs import replace
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TRUST_CODES,
     TuningInputs,
+    layout_of,
     load_inputs,
     load_rubric,
+    print_lines,
     read_label_scale,
     require_freezable,
     select_labels,
     show,
     write_text,
 )
-from orchestrator.cli.output import width_of
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.report.terminal_escaping import as_json, emit
 from orchestrator.report.tuning.html_report import render_jury_page
 from orchestrator.report.tuning.label_pages import render_result_page
 from orchestrator.report.tuning.label_reports import (
@@ -109,7 +110,7 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     frozen = anchors.read_anchors(args.anchors, read.rubric) if args.anchors else None
     found = measure_drift(read.rubric, read.items, read.labels, read.data.scale, frozen, args.since)
     if args.freeze:
-        emit(render_drift(found, width_of(out), use_color(out)), out)
+        print_lines(render_drift(layout_of(out), found), out)
         require_freezable(args.anchors, args.force)
     return _finish(args, render_drift, found, out)
 
@@ -131,7 +132,7 @@ def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
 
 def _finish(
     args: argparse.Namespace,
-    render: Callable[..., str],
+    render: Callable[..., list[str]],
     found: CorrectedRate | DisagreementReport | Drift,
     out: TextIO,
 ) -> int:

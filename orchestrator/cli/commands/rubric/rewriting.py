@@ -16,13 +16,14 @@ from orchestrator.app.rubric_scoring.rewrite_criterion import (
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.commands.rubric.scoring import INTERRUPTED, read_judging_options
 from orchestrator.cli.commands.rubric.shared_inputs import (
+    layout_of,
     load_rubric,
+    print_lines,
     read_label_scale,
     select_labels,
     show,
 )
 from orchestrator.cli.commands.rubric.tuning import new_rubric_path
-from orchestrator.cli.output import width_of
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit
@@ -48,8 +49,8 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         new = replace(done.rubric, name=path.stem)
         done = replace(done, rubric=new)
         write_rubric(path, new)
-    wrote = f"\nwrote {path}\n" if done.rubric is not None else ""
-    show(args, lambda *how: render_rewrite(rubric, *how) + wrote, done, out)
+    wrote = ["", f"wrote {path}"] if done.rubric is not None else []
+    show(args, lambda *shown: render_rewrite(*shown, rubric) + wrote, done, out)
     if done.rubric is not None:
         return EXIT_OK
     unknown = done.found.failed or (done.found.stopped and done.found.proof is None)
@@ -64,7 +65,7 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
 
     def agree(plan: RewritePlan) -> bool:
         stream = out if args.estimate else sys.stderr
-        emit(render_plan(plan, width_of(stream)), stream)
+        print_lines(render_plan(layout_of(stream), plan), stream)
         return not args.estimate
 
     def observe(what: str, progress: Progress) -> None:

@@ -13,11 +13,11 @@ from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems, score_items
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.commands.rubric.command import JUDGING
-from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
-from orchestrator.cli.output import width_of
+from orchestrator.cli.commands.rubric.shared_inputs import layout_of, load_rubric, print_lines
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
+from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.scoring_text import ScoringProgress, render_quote, render_scored
 from orchestrator.report.tuning.text_report import render_judge_reliability, render_repeated_scoring
 from orchestrator.tuning.file_formats.item_files import (
@@ -118,8 +118,8 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
         emit("There are no finished runs. Start one with: diffcourt review\n", sys.stderr)
     if repeat and done:
         # With --json, stdout holds items for other commands, so this text goes to stderr.
-        text = _report_judge_reliability(rubric, done, width_of(out))
-        emit(text, sys.stderr if args.json else out)
+        lines = _report_judge_reliability(layout_of(out), rubric, done)
+        print_lines(lines, sys.stderr if args.json else out)
     return EXIT_OK if len(done) == len(found) else EXIT_INCOMPLETE
 
 
@@ -172,11 +172,11 @@ def _list_repeats(runs: Iterable[Rescored]) -> list[Item]:
     ]
 
 
-def _report_judge_reliability(rubric: Rubric, runs: list[Rescored], width: int) -> str:
-    """How the judge responds to repetition, evidence order and length, as text."""
+def _report_judge_reliability(page: TextLayout, rubric: Rubric, runs: list[Rescored]) -> list[str]:
+    """How the judge responds to repetition, evidence order and length, as lines."""
     judged = [run for run in runs if run.repeats]
     if not judged:
-        return "the rubric has no judged criteria, so no judge was called\n"
+        return ["the rubric has no judged criteria, so no judge was called"]
     first = [_build_item(run, {**run.card.marks, **run.repeats[0]}, 1) for run in judged]
     effects = {
         name: measure_perturbation(
@@ -188,7 +188,7 @@ def _report_judge_reliability(rubric: Rubric, runs: list[Rescored], width: int) 
         for name in judged[0].probes
     }
     repeats = measure_repeated_scoring(rubric, _list_repeats(judged))
-    return render_judge_reliability(repeats, effects, width)
+    return render_judge_reliability(page, repeats, effects)
 
 
 def refuse_without_provider(args: argparse.Namespace) -> None:
@@ -258,9 +258,10 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
             number = f" (scoring {item.repeat + 1})" if item.repeat else ""
             _print_score(rubric, item, number, args, out)
     accepted = {i.id for i in found.rows if not i.repeat and decide_item(rubric, i.scores)[0]}
-    text = render_scored(found, len(accepted), width_of(out))
-    text += _describe_noise(rubric, found.rows, width_of(out))
-    emit(text + (f"wrote {args.out}\n" if args.out else ""), sys.stderr if args.json else out)
+    page, repeats = layout_of(out), measure_repeated_scoring(rubric, list(found.rows))
+    lines = render_scored(page, found, len(accepted)) + render_repeated_scoring(page, repeats)
+    lines += [f"wrote {args.out}"] if args.out else []
+    print_lines(lines, sys.stderr if args.json else out)
     return EXIT_INCOMPLETE if found.unscored else EXIT_OK
 
 
@@ -280,15 +281,8 @@ def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is sho
     """
 
     def agree(quote: Quote) -> bool:
-        emit(name + render_quote(quote, width_of(sys.stderr)), out if estimate_only else sys.stderr)
+        lines = render_quote(layout_of(sys.stderr), quote)
+        print_lines([f"{name}{lines[0]}", *lines[1:]], out if estimate_only else sys.stderr)
         return not estimate_only
 
     return score_items(rubric, items, options, repeat, agree, ScoringProgress(sys.stderr, name))
-
-
-def _describe_noise(rubric: Rubric, rows: tuple[Item, ...], width: int) -> str:
-    """How much repeated scorings differ; empty without."""
-    if not any(item.repeat for item in rows):
-        return ""
-
-    return render_repeated_scoring(measure_repeated_scoring(rubric, list(rows)), width)

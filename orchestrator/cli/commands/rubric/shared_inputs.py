@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,6 +17,7 @@ from orchestrator.cli.output import OutputTarget, optional_target, width_of
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, use_color
+from orchestrator.report.text_layout import TextLayout
 from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge
 from orchestrator.tuning.file_formats.rubric_file import is_id, make_id, read_rubric
 from orchestrator.tuning.labels.label_files import (
@@ -192,11 +193,23 @@ def write_text(path: Path, text: str) -> None:
     OutputTarget(str(path), "output").write(text)
 
 
-def show(args: argparse.Namespace, render: Callable[..., str], found: Any, out: TextIO) -> bool:
+def layout_of(stream: TextIO) -> TextLayout:
+    """The layout for a stream."""
+    return TextLayout(width_of(stream), use_color(stream))
+
+
+def print_lines(lines: Iterable[str], stream: TextIO) -> None:
+    """Write lines to a stream."""
+    emit("".join(f"{line}\n" for line in lines), stream)
+
+
+def show(
+    args: argparse.Namespace, render: Callable[..., list[str]], found: Any, out: TextIO
+) -> bool:
     """Print a result, unless its JSON takes the place of it, and write the JSON.
 
     Args:
-        render: of the result, a width, and whether to use color.
+        render: the layout of a page and the result → lines.
 
     Returns:
         Whether it was printed.
@@ -204,7 +217,7 @@ def show(args: argparse.Namespace, render: Callable[..., str], found: Any, out: 
     target = optional_target(args.json)
     is_printed = target is None or not target.to_stdout
     if is_printed:
-        emit(render(found, width_of(out), use_color(out)), out)
+        print_lines(render(layout_of(out), found), out)
     if target is not None:
         data = to_json_data(found)
         if hasattr(found, "is_trusted"):

@@ -93,8 +93,8 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     )
     if found.proven:  # before all that may fail, since a fit may take minutes
         write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
-    wrote = f"\nwrote {path}\n" if found.proven else ""
-    show(args, lambda *how: render_tuning(*how) + wrote, found, out)
+    wrote = ["", f"wrote {path}"] if found.proven else []
+    show(args, lambda *shown: render_tuning(*shown) + wrote, found, out)
     if args.report:
         disagreements, drift = _compare_with_labels(read, args)
         more = [*disagreement_sections(disagreements), *drift_sections(drift)]
