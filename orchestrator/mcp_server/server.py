@@ -4,9 +4,14 @@ A tool's arguments choose what is reviewed within the repository. Policy, base, 
 are those of the command line that started the server.
 """
 
+import hmac
 import logging
+import os
 import re
+import secrets
+import socket
 from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -32,10 +37,11 @@ from orchestrator.app.memory.dismissals import DISMISSAL_FILE, Reason, add_dismi
 from orchestrator.app.memory.waiver_files import find_finding
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.stored_runs import load_verdict
+from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.shared_literals import HOST, OFFLINE
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.data_directories import read_table
-from orchestrator.errors import DiffcourtError
+from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.mcp_server import answers
 from orchestrator.mcp_server.reviews import ServedReview, ServedReviews
 from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
@@ -315,3 +321,56 @@ def read_rules() -> str:
     return answers.render(
         {rule.id: f"{rule.severity}: {rule.title}" for rule in shipped_rules().values()}
     )
+
+
+TOKEN = "DIFFCOURT_MCP_TOKEN"  # noqa: S105 - a variable's name
+MIN_TOKEN = 16
+LOOPBACK = "127.0.0.1"
+
+
+def serve_stdio(options: ReviewOptions) -> None:
+    """Serve one client until it closes our standard input; what runs is interrupted, resumable."""
+    with closing(ServedReviews(options)) as reviews:
+        anyio.run(ReviewServer(reviews).run_stdio_async)
+
+
+def serve_http(options: ReviewOptions, port: int, started: Callable[[str, str], None]) -> None:
+    """Serve this machine's clients until Ctrl-C.
+
+    Args:
+        port: 0 for a free one.
+        started: called with the address and the token that each request must send.
+
+    Raises:
+        InputError: the port is taken, or the token of the environment is too short.
+    """
+    import uvicorn  # noqa: PLC0415 - stdio does without
+    from starlette.responses import PlainTextResponse  # noqa: PLC0415
+    from starlette.types import Receive, Scope, Send  # noqa: PLC0415
+
+    token = os.environ.get(TOKEN, "") or secrets.token_urlsafe(32)
+    if len(token) < MIN_TOKEN or not token.isascii():
+        raise InputError(f"{TOKEN} needs {MIN_TOKEN} ASCII characters; unset it for a new one")
+    with closing(ServedReviews(options)) as reviews, closing(socket.socket()) as listening:
+        inner, bearer = ReviewServer(reviews).streamable_http_app(), f"Bearer {token}".encode()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            given = dict(scope.get("headers", ())).get(b"authorization", b"")
+            if scope["type"] == "lifespan" or hmac.compare_digest(given, bearer):
+                await inner(scope, receive, send)
+            else:
+                await PlainTextResponse("a token is required\n", 401)(scope, receive, send)
+
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((LOOPBACK, port))
+            listening.listen()
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "no such port"
+            raise InputError(f"port {port} cannot be used ({why})") from None
+        config = uvicorn.Config(
+            app, log_config=None, ws="none", lifespan="on", timeout_graceful_shutdown=1
+        )
+        with suppress(KeyboardInterrupt):  # the usual end
+            started(f"http://{LOOPBACK}:{listening.getsockname()[1]}/mcp", token)
+            uvicorn.Server(config).run([listening])

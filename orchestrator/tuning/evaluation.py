@@ -13,7 +13,7 @@ from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
 from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.fitting.calibration import Calibration
-from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     measure_length_bias,
@@ -34,9 +34,9 @@ from orchestrator.tuning.simple_rules import SimpleRule, measure_simple_rules
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
-    compare_decisions,
     expected_disagreement,
     jackknife_interval,
+    measure_kappa,
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
 
@@ -141,15 +141,6 @@ def read_calibration(rubric: Rubric) -> Calibration | None:
         fitted = convert(found, Calibration)
         fitted.predict(np.zeros(1))
         return fitted
-
-
-def measure_kappa(y: Bools, accept: Bools, w: Floats, group: Ints) -> Interval | None:
-    """Cohen's kappa of two rows of decisions; None for a single class."""
-    if not y.size or (y.all() and accept.all()) or not (y.any() or accept.any()):
-        return None
-    return compare_decisions(
-        rubric_decisions.Objective(), accept, accept[None, :], y, w, group
-    ).after
 
 
 def _weighted_kappa(data: TrainingData) -> Interval | None:

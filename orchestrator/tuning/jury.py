@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.evaluation import measure_kappa
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.fitting.cross_validation import combine_folds, draw_folds
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
@@ -24,6 +23,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     compare_fixed_rules,
     expected_disagreement,
     jackknife_interval,
+    measure_kappa,
 )
 from orchestrator.tuning.training_data import MIN_GROUPS, MIN_LABELS, require_scores
 

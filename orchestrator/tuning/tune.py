@@ -1,18 +1,29 @@
 """Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.types import Rubric
-from orchestrator.tuning.criterion_analysis import analyze_criteria
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.types import Json, Rubric
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import digest_criteria, digest_judge, digest_rule
 from orchestrator.tuning.fitting import cross_validation
 from orchestrator.tuning.fitting.calibration import (
+    Calibration,
+    ReliabilityBin,
     expected_calibration_error,
     fit_calibration,
     reliability_curve,
+)
+from orchestrator.tuning.fitting.cross_validation import (
+    LearningCurvePoint,
+    PenaltyAdvice,
+    advise_penalties,
 )
 from orchestrator.tuning.fitting.generalization import (
     GeneralizationCheck,
@@ -21,15 +32,22 @@ from orchestrator.tuning.fitting.generalization import (
     measure_raters,
 )
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
-from orchestrator.tuning.fitting.penalty_advice import PenaltyAdvice, advise_penalties
-from orchestrator.tuning.fitting.rule_fitting import FittedRules, Sample, fit_rules, plan_fit
-from orchestrator.tuning.fitting.weight_tree import apply_weights
-from orchestrator.tuning.labels.label_assessment import assess_labels
-from orchestrator.tuning.ordinal_agreement import compare_ordinal_agreement
-from orchestrator.tuning.provenance import count_seen_groups
-from orchestrator.tuning.rubric_decisions import Objective, find_flips
+from orchestrator.tuning.fitting.rule_fitting import (
+    FitPlan,
+    FittedRules,
+    Sample,
+    fit_rules,
+    plan_fit,
+)
+from orchestrator.tuning.fitting.weight_tree import apply_weights, find_zeroed
+from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
+from orchestrator.tuning.labels.label_files import Label
+from orchestrator.tuning.ordinal_agreement import OrdinalComparison, compare_ordinal_agreement
+from orchestrator.tuning.provenance import count_seen_groups, hash_groups, list_judges
+from orchestrator.tuning.rubric_decisions import Flip, Objective, find_flips
 from orchestrator.tuning.simple_rules import SimpleRule, describe_simple_rules, measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
     PairedComparison,
     compare_decisions,
     estimate_labels_needed,
@@ -37,9 +55,63 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
 )
 from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
-from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
+
+ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
+
+
+class TuningResult(Struct, frozen=True):
+    """Everything a tuning found. All agreement is held out unless stated otherwise.
+
+    Attributes:
+        proven: the gain is significant and generalizes, so the new rubric may be written.
+        reasons: one sentence each: what speaks against the new rubric, or what proves it.
+        thresholds: before and after.
+        comparison: present and tuned rubric by the objective; None when nothing was fitted.
+        kappa_comparison: the same by kappa, when the objective is cost.
+        ordinal: agreement on the whole scale; None for accept or reject.
+        simple_rules: on the same folds.
+        calibration_error: expected calibration error of the held-out probabilities.
+        labels_needed: labeled items that make a gain of the estimated size significant with a
+            probability of 80%.
+        notes: what else a person should know of the result.
+        checks: whether the gain generalizes, and which checks could not be made.
+        raters: each rater against the scores and the other raters; empty for one rater.
+        penalties: criteria that would or may help as penalties; None without any.
+        flips: decisions that change, over all items, labeled or not.
+        confusion: before and after; rows are people's decisions, columns the rubric's, reject
+            first.
+    """
+
+    proven: bool
+    reasons: tuple[str, ...]
+    assessment: LabelAssessment
+    plan: FitPlan
+    seed: int
+    rubric: Rubric | None = None
+    penalty: float = math.inf
+    thresholds: tuple[float, float] | None = None
+    comparison: PairedComparison | None = None
+    kappa_comparison: PairedComparison | None = None
+    ordinal: OrdinalComparison | None = None
+    simple_rules: tuple[SimpleRule, ...] = ()
+    calibration: Calibration | None = None
+    reliability: tuple[ReliabilityBin, ...] = ()
+    calibration_error: float = math.nan
+    criteria: tuple[CriterionAnalysis, ...] = ()
+    learning_curve: tuple[LearningCurvePoint, ...] = ()
+    labels_needed: int | None = None
+    flips: tuple[Flip, ...] = ()
+    items: int = 0
+    confusion: tuple[ConfusionMatrix, ConfusionMatrix] | None = None
+    notes: tuple[str, ...] = ()
+    checks: tuple[GeneralizationCheck, ...] = ()
+    raters: tuple[RaterStatistics, ...] = ()
+    penalties: PenaltyAdvice | None = None
+
 
 SEED = 20260101
+METHOD = "logistic regression, ridge towards present weights, averaged over penalties"
+METHOD_THRESHOLD = "threshold only"
 _MAX_EXTRAPOLATION = 20  # times the present labels; a sample size beyond this is not reported
 
 
@@ -306,3 +378,62 @@ def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules, fitted: 
         criteria=tuple(replace(c, weight=weights.get(c.id, c.weight)) for c in rubric.criteria),
         groups=tuple(replace(g, weight=weights.get(g.id, g.weight)) for g in rubric.groups),
     )
+
+
+def digest_labels(labels: Iterable[Label]) -> str:
+    """SHA-256 of item, rater and label, regardless of order, notes and times."""
+    return digest(sorted([x.item, x.rater, x.label] for x in labels))
+
+
+def add_provenance(
+    name: str, old: Rubric, data: TrainingData, labels: list[Label], result: TuningResult
+) -> Rubric:
+    """The tuned rubric with its name, next version and provenance.
+
+    Raises:
+        ValueError: nothing was fitted.
+    """
+    new, comparison, fitted = result.rubric, result.comparison, result.calibration
+    if new is None or comparison is None or fitted is None:
+        raise ValueError("nothing was fitted")
+    s, objective = data.sample, result.plan.objective
+    held_out = {
+        "before": comparison.before, "after": comparison.after, "change": comparison.change
+    }  # fmt: skip
+    costs: dict[str, Json] = {
+        "cost_false_merge": objective.false_merge_cost,
+        "cost_false_block": objective.false_block_cost,
+    }
+    tuned: dict[str, Json] = {
+        "method": METHOD if result.plan.fit_weights else METHOD_THRESHOLD,
+        "objective": costs if objective.uses_costs else "kappa",
+        "signs": "free" if result.plan.free_signs else "kept",
+        "seed": result.seed,
+        "penalty": "inf" if math.isinf(result.penalty) else result.penalty,
+        "from": {"name": old.name, "version": old.version, "rule": digest_rule(old)},
+        "labels": digest_labels(labels),
+        "scores": digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in data.items)),
+        "criteria": digest_criteria(new),
+        "judge": digest_judge(new),
+        "judges": list_judges(data.items),
+        "rule": digest_rule(new),
+        "counts": {
+            "items": len(data.items),
+            "labels": int(s.y.size),
+            "groups": int(np.unique(s.group).size),
+            "raters": len(data.raters),
+        },
+        "scale": {"values": list(data.scale.values), "accept_from": data.scale.cut},
+        "held_out": {k: _round_interval(v) for k, v in held_out.items()},
+        "calibration_error": round(result.calibration_error, 6),
+        "calibration": to_builtins(fitted),
+        "groups": hash_groups(data.items),
+        "zeroed": dict(find_zeroed(data.full_rubric, new)),
+    }
+    kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
+    return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})
+
+
+def _round_interval(x: Interval) -> list[Json]:
+    """Value, low and high; null for NaN, which JSON lacks."""
+    return [None if math.isnan(v) else round(v, 6) for v in (x.value, x.low, x.high)]

@@ -30,7 +30,7 @@ from orchestrator.tuning.labels.labeling import (
 from orchestrator.web.site import FormAction, SitePage, SitePart, Visit
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.labels.rater_agreement import RaterAgreement
+    from orchestrator.tuning.labels.label_assessment import RaterAgreement
 
 MAX_TEXT = 20_000
 """Characters of an item's text."""
@@ -230,7 +230,7 @@ class LabelingPage:
             return []
         if find_spec("numpy") is None:
             return ["Agreement between people requires numpy."]
-        from orchestrator.tuning.labels.rater_agreement import measure_rater_agreement  # noqa: PLC0415
+        from orchestrator.tuning.labels.label_assessment import measure_rater_agreement  # noqa: PLC0415
 
         try:
             found = measure_rater_agreement(labels, self._groups, rater)

@@ -9,8 +9,8 @@ from orchestrator.catalog.data_file_layers import make_overlay, read_merged, rea
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import ConfigError
-from orchestrator.mcp_client.schema_closing import close_schema
 from orchestrator.mcp_client.server_config import ServerError
+from orchestrator.mcp_client.server_tools import close_schema
 
 TEXT = {"type": "string"}
 ENTRY = {"command": ["server"], "tools": {"t": {}}}

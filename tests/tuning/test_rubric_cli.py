@@ -436,9 +436,8 @@ def test_a_weight_that_reached_zero_can_come_back(
 def _renamed(tmp_path: Path, house: Path, items: Path) -> Rubric:
     """A tuned rubric, whether or not this sample happens to prove it."""
     from orchestrator.cli.commands.rubric.shared_inputs import load_inputs
-    from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.rubric_decisions import Objective
-    from orchestrator.tuning.tune import tune_rubric
+    from orchestrator.tuning.tune import add_provenance, tune_rubric
 
     read = load_inputs(parse(command, "eval", house, items))
     found = tune_rubric(read.rubric, read.data, read.items, Objective(), refits=20)

@@ -29,7 +29,7 @@ from orchestrator.tuning.file_formats.rubric_file import (
     write_rubric,
 )
 from orchestrator.tuning.labels.label_files import Label, write_labels
-from orchestrator.tuning.provenance import METHOD_THRESHOLD
+from orchestrator.tuning.tune import METHOD_THRESHOLD
 from orchestrator.web.access import TRIES, Access
 from orchestrator.web.runs import run_pages
 from orchestrator.web.runs.run_pages import CALLS_PER_PAGE, ROWS_PER_PAGE, split_into_pages

@@ -114,7 +114,7 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
 
 
 def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
-    from orchestrator.mcp_client.schema_closing import close_schema  # noqa: PLC0415
+    from orchestrator.mcp_client.server_tools import close_schema  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:

@@ -61,7 +61,7 @@ def _serve(args: argparse.Namespace) -> int:
     from orchestrator.app.types import ReviewOptions
 
     try:
-        from orchestrator.mcp_server.serving import serve_http, serve_stdio
+        from orchestrator.mcp_server.server import serve_http, serve_stdio
     except ImportError:
         raise InputError(f"the server needs: {install_command('mcp')}") from None
     chosen = {name: getattr(args, name) for name in ("base", "provider", "max_minutes", "max_usd")}

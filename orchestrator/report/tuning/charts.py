@@ -25,7 +25,7 @@ from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.statistics.confidence_intervals import Interval, rate_interval
-from orchestrator.tuning.tuning_result import TuningResult
+from orchestrator.tuning.tune import TuningResult
 
 
 def _axes(low: float = 0.0, top: float = 1.0) -> list[Markup]:

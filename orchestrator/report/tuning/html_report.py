@@ -59,7 +59,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_interval,
     format_statistic,
 )
-from orchestrator.tuning.tuning_result import ConfusionMatrix, TuningResult
+from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
 from orchestrator.wording import count_noun
 
 MAX_OPEN = 10

@@ -26,7 +26,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_interval,
     format_statistic,
 )
-from orchestrator.tuning.tuning_result import TuningResult
+from orchestrator.tuning.tune import TuningResult
 from orchestrator.wording import count_noun
 
 MAX_FLIPS, MAX_GATE_FLIPS = 20, 5

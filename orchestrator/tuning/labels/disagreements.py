@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from orchestrator.engine.rubric_scoring import Given, blocked_by
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning.evaluation import measure_kappa
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools
 from orchestrator.tuning.labels.label_files import Label, Scale, Value, infer_scale
@@ -21,6 +20,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     expected_disagreement,
     jackknife_interval,
     mean_rate,
+    measure_kappa,
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, build_training_data
 

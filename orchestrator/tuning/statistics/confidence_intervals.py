@@ -211,6 +211,13 @@ def compare_decisions(
     )
 
 
+def measure_kappa(y: Bools, accept: Bools, w: Floats, group: Ints) -> Interval | None:
+    """Cohen's kappa of two rows of decisions; None for a single class."""
+    if not y.size or (y.all() and accept.all()) or not (y.any() or accept.any()):
+        return None
+    return compare_decisions(Objective(), accept, accept[None, :], y, w, group).after
+
+
 def compare_fixed_rules(
     before: Bools, after: Bools, y: Bools, weight: Floats, group: Ints
 ) -> PairedComparison:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,11 +13,9 @@ from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.report.ranking import name_outcome
 from orchestrator.report.text_layout import format_duration
-from orchestrator.web.runs.comparison import show_comparison
-from orchestrator.web.runs.decisions import Decisions, FindingActions
+from orchestrator.web.runs.decisions import Decisions, FindingActions, RunProcesses
 from orchestrator.web.runs.run_list import RunListPage
 from orchestrator.web.runs.run_pages import Meter, RunPages, live_meters
-from orchestrator.web.runs.run_processes import RunProcesses
 from orchestrator.web.site import FormAction, SitePage, SitePart, Stream
 
 _VERDICTS = {"merge": "Merge", "needs_changes": "Needs changes", "block": "Block"}
@@ -80,7 +77,7 @@ def make_runs_part(repos: Sequence[Path]) -> SitePart:
         [
             SitePage("/", listed.show),
             Stream("/events", listed.changes),
-            SitePage("/compare", partial(show_comparison, one.load)),
+            SitePage("/compare", one.compare),
             SitePage("/runs/{run}", one.overview),
             SitePage("/runs/{run}/findings", one.findings),
             SitePage("/runs/{run}/change", one.change),

@@ -1,16 +1,24 @@
 """People's decisions in the pages; each records the same as the corresponding command."""
 
+import os
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import anyio
 from markupsafe import Markup
+from msgspec import Struct
 from starlette.responses import Response
 
-from orchestrator.app.human_decisions.approvals import acting_for, current_user, decide_call
+from orchestrator.app.human_decisions.approvals import (
+    ACTING_FOR,
+    acting_for,
+    current_user,
+    decide_call,
+)
 from orchestrator.app.human_decisions.finding_feedback import SAID, record_feedback
 from orchestrator.app.human_decisions.limit_grants import GRANTED, require_stopped_by_limit
 from orchestrator.app.human_decisions.overrides import override_verdict
@@ -32,10 +40,68 @@ from orchestrator.app.types import Answer
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import InputError
+from orchestrator.errors import EXIT_INCOMPLETE, InputError
+from orchestrator.program_search import given_path
+from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.stores.base import RunStore
-from orchestrator.web.runs.run_processes import RunProcesses
+from orchestrator.web.access import PROXY_SECRET
 from orchestrator.web.site import Visit
+
+LAST_CHARACTERS = 600
+
+
+class ProcessState(Struct):
+    """A process that continues a run; ``code`` is None while it runs."""
+
+    code: int | None = None
+    said: str = ""
+
+
+class RunProcesses:
+    """Starts ``diffcourt resume``, so that the pages stay responsive while a review runs."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, ProcessState] = {}
+        self._lock = threading.Lock()
+
+    def state_of(self, run_id: str) -> ProcessState | None:
+        """The state of a run's last process; None if there was none."""
+        return self._states.get(run_id)
+
+    def resume(self, repo: Path, run_id: str, person: str = "", more: Sequence[str] = ()) -> bool:
+        """Continue a run; False while it is being continued.
+
+        Args:
+            person: the person who acts, if not the user of this program.
+            more: further options of the command.
+        """
+        with self._lock:
+            known = self._states.get(run_id)
+            if known is not None and known.code is None:
+                return False
+            state = self._states[run_id] = ProcessState()
+        command = (*ISOLATED_PYTHON, "-m", "orchestrator", "resume", run_id)
+        options = ("--repo", str(repo.absolute()), "--quiet", *more)
+        environment = {name: value for name, value in os.environ.items() if name != PROXY_SECRET}
+        environment["PATH"] = given_path()  # base's configuration may name programs on it
+        if person:
+            environment[ACTING_FOR] = person
+        try:
+            process = start_process(
+                (*command, *options), env=environment, stdout=subprocess.DEVNULL
+            )
+        except OSError as error:
+            state.code, state.said = EXIT_INCOMPLETE, f"it could not be started: {error.strerror}"
+            return True
+        threading.Thread(target=_watch, args=(process, state), daemon=True).start()
+        return True
+
+
+def _watch(process: "subprocess.Popen[bytes]", state: ProcessState) -> None:
+    _, errors = process.communicate()
+    state.said = errors.decode("utf-8", "replace").strip()[-LAST_CHARACTERS:]
+    state.code = process.returncode
+
 
 SCOPES: tuple[Scope, ...] = ("finding", "path", "rule")
 

@@ -110,7 +110,7 @@ COMMANDS: Mapping[str, tuple[str, Arguments]] = {
         | _REPO | _PROVIDER | JUDGING | _PAGE,
     ),
     "rewrite": (
-        "rewriting:rewrite",
+        "scoring:rewrite",
         _RUBRIC | {"criterion": {}, "items": _FILES} | _LABEL_FILES | SCALE | _WHICH_LABELS | _REPO
         | _PROVIDER
         | {"--rounds": {"type": count, "default": 3}, "--proposals": {"type": count, "default": 2}}

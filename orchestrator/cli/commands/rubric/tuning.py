@@ -34,9 +34,8 @@ from orchestrator.tuning.evaluation import evaluate_rubric
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.labels.disagreements import DisagreementReport, find_disagreements
 from orchestrator.tuning.labels.drift import Drift, measure_drift
-from orchestrator.tuning.provenance import add_provenance
 from orchestrator.tuning.rubric_decisions import Objective
-from orchestrator.tuning.tune import SEED, decide_rows, tune_rubric
+from orchestrator.tuning.tune import SEED, add_provenance, decide_rows, tune_rubric
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
