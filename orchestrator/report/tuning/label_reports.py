@@ -110,6 +110,12 @@ def _describe_view(view: CriterionView) -> str:
     return f"{parts}: {escape_line(view.reason)}" if view.reason else parts
 
 
+def describe_label(one: Disagreement) -> str:
+    """Who gave a label, and which ones before."""
+    said = f"{one.rater} says {format_label(one.label)}"
+    return said + (f" (before: {', '.join(map(format_label, one.history))})" if one.history else "")
+
+
 def format_label(value: float | str) -> str:
     """A label on a scale, or in words."""
     return value if isinstance(value, str) else f"{value:g}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.engine.types import Rubric
@@ -119,7 +120,6 @@ def render_scored(page: TextLayout, found: ScoredItems, accepted: int) -> list[s
 
 MAX_CHANGED = 8
 _COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}
-_ORDER = {"broken": 0, "corrected": 1, "disputed": 2}
 
 
 def render_comparison(page: TextLayout, found: RubricComparison) -> list[str]:
@@ -188,7 +188,7 @@ def describe_power(found: RubricComparison) -> str:
 
 def _render_changed(page: TextLayout, found: RubricComparison) -> list[str]:
     """Changed decisions, those that became wrong first."""
-    changed = sorted(found.changed, key=lambda c: _ORDER[c.verdict])
+    changed = sort_changed(found.changed)
     corrected, broken = (sum(c.verdict == x for c in changed) for x in ("corrected", "broken"))
     head = f"{len(changed):,} of {count_noun(found.items, 'decision')} differ"
     lines = [page.heading(f"{head}: {corrected} right only with B, {broken} only with A")]
@@ -199,6 +199,12 @@ def _render_changed(page: TextLayout, found: RubricComparison) -> list[str]:
     if len(changed) > MAX_CHANGED:
         lines.append(f"  and {len(changed) - MAX_CHANGED:,} more (all of them with --json)")
     return lines
+
+
+def sort_changed(changed: Sequence[ChangedDecision]) -> list[ChangedDecision]:
+    """Changed decisions, those that became wrong first."""
+    order = ("broken", "corrected", "disputed")
+    return sorted(changed, key=lambda c: order.index(c.verdict))
 
 
 def describe_changed(c: ChangedDecision) -> str:

@@ -1,7 +1,8 @@
 """Tuning results, evaluations and judge reliability as plain text, the conclusion first."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout, pad
@@ -155,8 +156,7 @@ def _render_comparison(
     lines.append(f"  expected calibration error {format_statistic(result.calibration_error, 3)}")
     if result.ordinal is not None:
         lines += ["", *_render_ordinal(page, result.ordinal)]
-    sign = -1.0 if result.plan.objective.uses_costs else 1.0
-    return [*lines, "", *_render_simple_rules(page, result.simple_rules, sign)]
+    return [*lines, "", *_render_simple_rules(page, result.simple_rules, sign_of(result))]
 
 
 ORDINAL_HEAD = "Whole scale, held out"
@@ -172,6 +172,12 @@ def list_ordinal(found: OrdinalAgreement) -> list[tuple[str, Interval | None]]:
     ]
 
 
+def list_ordinal_sides(sides: Iterable[OrdinalAgreement]) -> list[Sequence[Any]]:
+    """Rows of ``list_ordinal`` with the values of several rubrics."""
+    rows = zip(*map(list_ordinal, sides), strict=True)
+    return [(row[0][0], *(value for _, value in row)) for row in rows]
+
+
 def describe_cut_points(found: OrdinalAgreement) -> str:
     """From which total each level is given."""
     pairs = zip(found.values[1:], found.cut_points, strict=True)
@@ -180,7 +186,7 @@ def describe_cut_points(found: OrdinalAgreement) -> str:
 
 def _render_ordinal(page: TextLayout, found: OrdinalComparison) -> list[str]:
     lines = [page.heading(f"{ORDINAL_HEAD:<36}{'Before':<19}After")]
-    for (name, old), (_, new) in zip(*map(list_ordinal, (found.before, found.after)), strict=True):
+    for name, old, new in list_ordinal_sides((found.before, found.after)):
         lines.append(f"  {name:<34}{format_interval(old):<19}{format_interval(new)}")
     lines.append(f"  {'change of weighted kappa':<34}{found.change.format()}")
     return lines + page.wrap(f"after, {describe_cut_points(found.after)}", first="  ")
@@ -227,6 +233,11 @@ def list_comparisons(
     return rows
 
 
+def sign_of(result: TuningResult) -> float:
+    """-1 where the objective is minus the cost, else 1."""
+    return -1.0 if result.plan.objective.uses_costs else 1.0
+
+
 def apply_sign(value: Interval, sign: float) -> Interval:
     """A value of the objective for display: the objective is minus the cost."""
     if sign > 0:
@@ -240,12 +251,11 @@ _OUTCOMES = {"holds": "holds", "open": "cannot tell", "fails": "worse", "not mad
 
 def list_checks(result: TuningResult) -> list[tuple[str, str, str]]:
     """(part of the labels, change with its interval or why there is none, outcome)."""
-    uses_costs = result.plan.objective.uses_costs
     rows = []
     for check in result.checks:
         what = check.reason
         if check.comparison is not None:
-            change = apply_sign(check.comparison.change, -1.0 if uses_costs else 1.0)
+            change = apply_sign(check.comparison.change, sign_of(result))
             what = (
                 f"{format_change(change.value)} "
                 f"[{format_change(change.low)}, {format_change(change.high)}]"
@@ -281,12 +291,12 @@ def _render_criteria(page: TextLayout, criteria: Sequence[CriterionAnalysis]) ->
 
 
 def _render_learning_curve(page: TextLayout, result: TuningResult) -> list[str]:
-    uses_costs = result.plan.objective.uses_costs
-    lines = [page.heading("Learning curve (held out)")]
-    for p in result.learning_curve:
-        value = -p.value if uses_costs else p.value
-        lines.append(f"  {p.labels:>6} labels  {format_statistic(value)}")
-    return lines + page.wrap(describe_more_labels(result), first="  ")
+    lines = [
+        f"  {p.labels:>6} labels  {format_statistic(sign_of(result) * p.value)}"
+        for p in result.learning_curve
+    ]
+    heading = page.heading("Learning curve (held out)")
+    return [heading, *lines, *page.wrap(describe_more_labels(result), first="  ")]
 
 
 def describe_more_labels(result: TuningResult) -> str:

@@ -25,8 +25,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
-from orchestrator.report.tuning.html_report import render_jury_page
-from orchestrator.report.tuning.label_pages import render_result_page
+from orchestrator.report.tuning.html_report import render_jury_page, render_result_page
 from orchestrator.report.tuning.label_reports import (
     render_disagreements,
     render_drift,

@@ -17,11 +17,11 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 )
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
-from orchestrator.report.tuning.html_report import render_tuning_page
-from orchestrator.report.tuning.label_pages import (
+from orchestrator.report.tuning.html_report import (
     disagreement_sections,
     drift_sections,
     render_evaluation_page,
+    render_tuning_page,
 )
 from orchestrator.report.tuning.text_report import (
     describe_detectable_drop,
