@@ -19,6 +19,7 @@ from anyio.abc import (
     ObjectSendStream,
     Process,
 )
+from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
@@ -100,10 +101,18 @@ async def _receive(
 ) -> None:
     """Pass messages on until the server ends or violates the protocol; then the session is over."""
     try:
-        lines = _LineBuffer()
-        async for chunk in stdout:
-            for line in lines.feed(chunk):
+        lines, total = BufferedByteReceiveStream(stdout), 0
+        while True:
+            line = await lines.receive_until(b"\n", MAX_MESSAGE_BYTES)
+            total += len(line) + 1
+            if total > MAX_TOTAL_BYTES:
+                report_end(f"it sent more than {MAX_TOTAL_BYTES >> 20} MB")
+                return
+            if line.strip():
                 await into.send(_message(line))
+    except anyio.DelimiterNotFound:
+        report_end(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
+    except anyio.IncompleteRead:
         report_end(f"it ended{await stderr.last_line()}")
     except _ProtocolError as error:
         report_end(str(error))
@@ -111,28 +120,6 @@ async def _receive(
         report_end("its pipe broke")
     finally:
         await into.aclose()
-
-
-class _LineBuffer:
-    """Assembles lines from received chunks, within the limits."""
-
-    def __init__(self) -> None:
-        self._rest, self._total = bytearray(), 0
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Add a chunk; returns the lines that it completes, without empty ones."""
-        self._total += len(chunk)
-        if self._total > MAX_TOTAL_BYTES:
-            raise _ProtocolError(f"it sent more than {MAX_TOTAL_BYTES >> 20} MB")
-        # Each byte is searched once: a message in many chunks takes linear time.
-        *ends, last = chunk.split(b"\n")
-        found = [bytes(self._rest) + ends[0], *ends[1:]] if ends else []
-        if ends:
-            self._rest.clear()
-        self._rest += last
-        if len(self._rest) > MAX_MESSAGE_BYTES:
-            raise _ProtocolError(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
-        return [line for line in found if line.strip()]
 
 
 def _message(line: bytes) -> SessionMessage:

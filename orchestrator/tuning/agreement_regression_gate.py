@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
@@ -75,16 +75,12 @@ class GateResult(Struct, frozen=True):
     in_sample: str
 
 
-def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> dict[str, Any]:
-    """A baseline document: the rubric's present decision on each labeled item."""
+def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> Baseline:
+    """A baseline: the rubric's present decision on each labeled item."""
     about = {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)}
     decisions = {i.id: decide_item(rubric, i.scores)[0] for i in data.items}
-    document: dict[str, Any] = to_builtins(Baseline(FORMAT, about, _list_labels(labels), decisions))
-    return document
-
-
-def _list_labels(labels: list[Label]) -> tuple[tuple[str, str, Value], ...]:
-    return tuple(sorted((x.item, x.rater, x.label) for x in labels))
+    said = tuple(sorted((x.item, x.rater, x.label) for x in labels))
+    return Baseline(FORMAT, about, said, decisions)
 
 
 def read_baseline(path: Path) -> Baseline:

@@ -22,6 +22,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     PairedComparison,
     compare_fixed_rules,
     estimate_labels_needed,
+    number_groups,
     smallest_detectable_change,
 )
 from orchestrator.tuning.training_data import require_scores
@@ -141,13 +142,12 @@ def build_rows(items: Sequence[Item], labels: Sequence[Label], scale: Scale) -> 
     at = {item.id: i for i, item in enumerate(used)}
     own = [label for label in labels if label.item in at]
     item = np.array([at[label.item] for label in own], dtype=np.int64)
-    names = {g: i for i, g in enumerate(dict.fromkeys(i.group for i in used))}
     return LabeledRows(
         used,
         item,
-        np.array([scale.category(label.label) >= scale.cut for label in own], dtype=bool),
+        np.array([scale.accepts(label.label) for label in own], dtype=bool),
         1.0 / np.bincount(item)[item] if own else np.zeros(0),
-        np.array([names[used[i].group] for i in item], dtype=np.int64),
+        number_groups(item.group for item in used)[item],
     )
 
 

@@ -24,6 +24,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     format_statistic,
     jackknife_interval,
+    number_groups,
 )
 from orchestrator.tuning.training_data import MIN_LABELS, TrainingData, score_matrix
 
@@ -219,7 +220,7 @@ def _find_unanchored(criteria: Iterable[Criterion]) -> Iterator[LintFinding]:
 def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
     """Criteria that hardly vary (as a blocker should), and pairs that vary together."""
     ids = tuple(c.id for c in rubric.criteria)
-    scores, group = score_matrix(rubric, items, ids), _groups(items)
+    scores, group = score_matrix(rubric, items, ids), number_groups(i.group for i in items)
     blockers = {c.id for c in rubric.criteria if c.blocker}
     varying = []
     for n, name in enumerate(ids):
@@ -246,11 +247,6 @@ def _check_scores(rubric: Rubric, items: list[Item]) -> Iterator[LintFinding]:
                 what = f"on all {both} items the score of one tells that of the other"
             advice = "merge them, or drop the one that is costlier to score"
             yield LintFinding("overlapping", (ids[a], ids[b]), what, advice)
-
-
-def _groups(items: Sequence[Item]) -> Ints:
-    names = {group: n for n, group in enumerate(dict.fromkeys(item.group for item in items))}
-    return np.array([names[item.group] for item in items], dtype=np.int64)
 
 
 def _correlate(one: Floats, other: Floats, group: Ints) -> Interval | None:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec import convert
 
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.anchors import (
-    AnchorSet,
     advise_anchors,
     find_power,
     freeze_anchors,
@@ -170,8 +168,7 @@ class World:
             self.add(f"a{n}", good=n % 2 == 0, right=self.rng.random() < 0.85, at="2026-05-01")
         scale = infer_scale(self.labels, None)
         data = build_training_data(ONE, self.items, self.labels, scale)
-        document = freeze_anchors(ONE, data, "2026-06-01T00:00:00+00:00")
-        self.frozen = convert(document, AnchorSet)
+        self.frozen = freeze_anchors(ONE, data, "2026-06-01T00:00:00+00:00")
 
     def add(self, name: str, *, good: bool, right: bool, at: str) -> None:
         score = 0.9 if good == right else 0.1

@@ -58,11 +58,7 @@ class Collected(Struct, frozen=True):
 
 
 def collect(
-    repos: Sequence[Path | None] = (None,),
-    *,
-    since: float = 0.0,
-    all_repositories: bool = False,
-    now: float | None = None,
+    repos: Sequence[Path | None] = (None,), *, since: float = 0.0, all_repositories: bool = False
 ) -> Collected:
     """Read the runs of some repositories' stores.
 
@@ -74,34 +70,25 @@ def collect(
     Raises:
         StoreError: a store cannot be opened or listed. A damaged run is not an error.
     """
-    until = time.time() if now is None else now
-    runs, broken = dict[str, RunFacts](), dict[str, BrokenJournal]()
+    found = Collected([], [], since, time.time())
     for repo in repos:
         with state_directory.open_store(repo) as store:
-            found = anyio.run(collect_from, store, since, until, all_repositories)
-        runs |= {run.run_id: run for run in found.runs}
-        broken |= {one.run_id: one for one in found.broken}
+            anyio.run(_read_store, store, found, all_repositories)
+    runs = {run.run_id: run for run in found.runs}  # several may share a store
+    broken = {one.run_id: one for one in found.broken}
     oldest_first = sorted(runs.values(), key=lambda run: (run.started, run.run_id))
-    return Collected(oldest_first, list(broken.values()), since, until)
+    return Collected(oldest_first, list(broken.values()), since, found.until)
 
 
-async def collect_from(
-    store: RunStore, since: float, until: float, all_repositories: bool = False
-) -> Collected:
-    """Read the runs of an open store, in the caller's event loop; see ``collect``.
-
-    Args:
-        until: the present time, which the statistics state.
-    """
-    found = Collected([], [], since, until)
+async def _read_store(store: RunStore, found: Collected, all_repositories: bool) -> None:
+    """Add the runs of an open store."""
     for run in reversed(await store.runs(all_repositories=all_repositories)):  # oldest first
-        if run.started < since and is_readable(run):
+        if run.started < found.since and is_readable(run):
             continue
         try:
             found.runs.append(read_run(run, await store.rows(run.run_id)))
         except StoreError as error:
             found.broken.append(BrokenJournal(run.run_id, str(error)))
-    return found
 
 
 def summarize(collected: Collected) -> Statistics:

@@ -10,23 +10,40 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct, field, to_builtins
 
+from orchestrator.app.finding_excerpts import read_change
+from orchestrator.app.runs.stored_runs import list_runs, show_run
 from orchestrator.cli.arguments import add_repo, count, name_of
 from orchestrator.cli.commands.rubric.command import parse_scale
+from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
 from orchestrator.cli.output import width_of
 from orchestrator.cli.page_serving import add_serving_options, serve_parts
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.types import Criterion
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable, use_color
+from orchestrator.report.text_layout import TextLayout
+from orchestrator.report.tuning.labeling_text import render_item, render_review
+from orchestrator.tuning.file_formats.item_files import (
+    Item,
+    item_from_verdict,
+    read_items,
+    unique_items,
+)
+from orchestrator.tuning.labels.label_files import Label, Value, read_labels
+from orchestrator.tuning.labels.labeling import (
+    ANSWERS,
+    LabelQuestion,
+    add_label,
+    list_questions,
+    list_revisions,
+    now,
+    remove_label,
+)
 
 if TYPE_CHECKING:
-    from orchestrator.code_review.verdict.model import Verdict
-    from orchestrator.engine.types import Criterion
-    from orchestrator.tuning.file_formats.item_files import Item
-    from orchestrator.tuning.labels.label_files import Label, Value
-    from orchestrator.tuning.labels.labeling import LabelQuestion
     from orchestrator.web.access import Access
     from orchestrator.web.site import SitePart
 
-SCALES = ("accept", "verdict", "1-5")
 _COMMANDS = "s skip, < undo, # note, q quit"
 
 
@@ -38,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repo(parser)
     parser.add_argument("--labels", type=Path, default=Path("labels.jsonl"))
     parser.add_argument("--rater", type=name_of("yourself"))
-    parser.add_argument("--answers", choices=SCALES, default="accept")
+    parser.add_argument("--answers", choices=tuple(ANSWERS), default="accept")
     parser.add_argument("--rubric")
     parser.add_argument("--criteria", action="store_true")
     parser.add_argument("--show-score", action="store_true")
@@ -51,16 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
-    from orchestrator.tuning.file_formats.item_files import read_items, unique_items
-    from orchestrator.tuning.labels.label_files import read_labels
-
     if args.criteria and not args.rubric:
         raise InputError("--criteria requires --rubric RUBRIC")
     args.rater = args.rater or ""
     if not args.rater and not (args.web and args.proxy_origin):
         raise InputError("name who labels with --rater NAME")
     reviews = _read_runs(args.repo) if args.runs else {}
-    items = [_item_of(verdict) for verdict in reviews.values()]
+    items = [item_from_verdict(to_builtins(verdict)) for verdict in reviews.values()]
     if args.items:
         items += read_items(args.items, args.scale)
     if not items:
@@ -86,8 +100,6 @@ def _list_questions(
     args: argparse.Namespace, items: Sequence[Item], labels: Sequence[Label], rater: str
 ) -> list[LabelQuestion]:
     """What a rater is asked for, in order."""
-    from orchestrator.tuning.labels.labeling import list_questions, list_revisions
-
     if args.relabel:
         return list_revisions(items, labels, rater, args.relabel)
     return list_questions(items, labels, rater)[: args.next]
@@ -99,8 +111,6 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
         raise InputError("--show-score is for the terminal; the page never shows a score")
     if args.read_only:
         raise InputError("--read-only and --web: nobody could label; leave --read-only out")
-    from orchestrator.tuning.labels.labeling import ANSWERS
-
     criteria = _read_criteria(args.rubric) if args.criteria else ()
 
     def make_parts(_: Access) -> Sequence[SitePart]:
@@ -121,8 +131,6 @@ def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str
 
 
 def _read_criteria(rubric: str) -> Sequence[Criterion]:
-    from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
-
     criteria = load_rubric(rubric).criteria
     # A measured one is counted by code; people are asked for it only where there is no other.
     return [one for one in criteria if one.kind == "judged"] or criteria
@@ -130,16 +138,8 @@ def _read_criteria(rubric: str) -> Sequence[Criterion]:
 
 def _read_runs(repo: Path | None) -> dict[str, Verdict]:
     """Finished runs of the repository, by id."""
-    from orchestrator.app.runs.stored_runs import list_runs, show_run
-
     shown = (show_run(repo, info.run_id) for info in list_runs(repo) if info.state == "finished")
     return {s.info.run_id: s.verdict for s in shown if s.verdict}
-
-
-def _item_of(verdict: Verdict) -> Item:
-    from orchestrator.tuning.file_formats.item_files import item_from_verdict
-
-    return item_from_verdict(to_builtins(verdict))
 
 
 class LabelingSession(Struct):
@@ -178,8 +178,6 @@ class LabelingSession(Struct):
 
     def _ask(self, at: int) -> int | None:
         """Ask for one item's label; returns the next index, or None to quit."""
-        from orchestrator.tuning.labels.labeling import ANSWERS
-
         answers = ANSWERS[self.args.answers]
         self._show(self.todo[at].item, at)
         note = ""
@@ -207,16 +205,11 @@ class LabelingSession(Struct):
         if not self.given:
             emit("no label from this session to undo\n", self.out)
             return at
-        from orchestrator.tuning.labels.labeling import remove_label
-
         last = self.given.pop()
         remove_label(self.args.labels, self.todo[last].item.id, self.args.rater)
         return last
 
     def _add_label(self, at: int, value: Value, criteria: dict[str, Value], note: str) -> None:
-        from orchestrator.tuning.labels.label_files import Label
-        from orchestrator.tuning.labels.labeling import add_label, now
-
         item, drawn = self.todo[at].item.id, self.todo[at].drawn
         label = Label(item, self.args.rater, value, criteria, note, now(), drawn)
         add_label(self.args.labels, label)
@@ -224,8 +217,6 @@ class LabelingSession(Struct):
 
     def _ask_criteria(self) -> dict[str, Value]:
         """Labels per criterion; an empty line skips one."""
-        from orchestrator.tuning.labels.labeling import ANSWERS
-
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
         for criterion in _read_criteria(self.args.rubric):
@@ -238,9 +229,6 @@ class LabelingSession(Struct):
         return out
 
     def _show(self, item: Item, at: int) -> None:
-        from orchestrator.report.text_layout import TextLayout
-        from orchestrator.report.tuning.labeling_text import render_item, render_review
-
         page = TextLayout(width_of(self.out), use_color(self.out))
         lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {escape_unprintable(item.id)}")]
         if item.url:
@@ -248,8 +236,6 @@ class LabelingSession(Struct):
         if (earlier := self.todo[at].earlier) is not None:
             lines.append(f"  your label: {earlier.label}  {escape_unprintable(earlier.note)}")
         if (review := self.reviews.get(item.id)) is not None:
-            from orchestrator.app.finding_excerpts import read_change
-
             lines += render_review(page, review, read_change(self.args.repo, review))
         else:
             lines += render_item(page, item)

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
@@ -62,7 +62,7 @@ class AnchorSet(Struct, frozen=True):
         return sum(anchor.people == accepted for anchor in self.anchors.values())
 
 
-def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> dict[str, object]:
+def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> AnchorSet:
     """All labeled items as anchors; people accept an item that at least half of its raters do."""
     s = data.sample
     votes = np.bincount(s.item, weights=s.weight * s.accept, minlength=len(data.items))
@@ -70,9 +70,7 @@ def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> dict[str, obj
         item.id: AnchoredItem(decide_item(rubric, item.scores)[0], bool(vote >= 0.5))
         for item, vote in zip(data.items, votes, strict=True)
     }
-    found = AnchorSet(FORMAT, at, rubric.name, digest_rule(rubric), anchors)
-    document: dict[str, object] = to_builtins(found)
-    return document
+    return AnchorSet(FORMAT, at, rubric.name, digest_rule(rubric), anchors)
 
 
 def read_anchors(path: Path, rubric: Rubric) -> AnchorSet:

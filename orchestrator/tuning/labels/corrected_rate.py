@@ -32,6 +32,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     cluster_variance,
     effective_items,
     mean_rate,
+    number_groups,
     rate_interval,
     simple_interval,
     t_interval,
@@ -134,12 +135,11 @@ def estimate_rate(
     require_scores(rubric, every)
     accepted: dict[str, list[bool]] = {}
     for label in labels:
-        accepted.setdefault(label.item, []).append(scale.category(label.label) >= scale.cut)
-    groups = {name: n for n, name in enumerate(dict.fromkeys(item.group for item in every))}
+        accepted.setdefault(label.item, []).append(scale.accepts(label.label))
     found = correct_rate(
         np.array([decide_item(rubric, item.scores)[0] for item in every]),
         np.array([np.mean(accepted.get(item.id, [np.nan])) for item in every]),
-        np.array([groups[item.group] for item in every]),
+        number_groups(item.group for item in every),
     )
     return replace(
         found,

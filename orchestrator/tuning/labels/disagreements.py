@@ -21,6 +21,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     jackknife_interval,
     mean_rate,
     measure_kappa,
+    number_groups,
 )
 from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, build_training_data
 
@@ -240,7 +241,7 @@ def _view(criterion: Criterion, item: Item, label: Label, scale: Scale | None) -
     score, said = item.scores.get(criterion.id), label.criteria.get(criterion.id)
     met, agrees = is_met(criterion, score), None
     if scale is not None and met is not None and said is not None:
-        agrees = met == (scale.category(said) >= scale.cut)
+        agrees = met == (scale.accepts(said))
     return CriterionView(criterion.id, score, item.reasons.get(criterion.id, ""), said, agrees)
 
 
@@ -278,14 +279,13 @@ def measure_criteria(
 def _measure_criterion(
     criterion: Criterion, items: Mapping[str, Item], labels: list[Label], scale: Scale
 ) -> CriterionAgreement:
-    people = np.array([scale.category(x.label) >= scale.cut for x in labels])
+    people = np.array([scale.accepts(x.label) for x in labels])
     scored = [is_met(criterion, items[x.item].scores.get(criterion.id)) for x in labels]
     rows = np.array([met is not None for met in scored])
     y, met = people[rows], np.array([met for met in scored if met is not None], dtype=bool)
     used = [x.item for x, there in zip(labels, rows, strict=True) if there]
     times = Counter(used)
-    names = {group: i for i, group in enumerate(dict.fromkeys(items[i].group for i in used))}
-    group = np.array([names[items[i].group] for i in used], dtype=np.int64)
+    group = number_groups(items[i].group for i in used)
     weight = np.array([1.0 / times[i] for i in used])
     score = np.array([float(items[i].scores[criterion.id] or 0.0) for i in used])
     signed = score if criterion.weight >= 0 else -score

@@ -30,6 +30,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     cluster_variance,
     mean_rate,
+    number_groups,
     t_quantile,
 )
 from orchestrator.wording import count_noun
@@ -261,14 +262,13 @@ def _read_rows(
     known = anchors.anchors if anchors else {}
     groups = [items[x.item].group for x, _ in used]
     groups += [items[name].group if name in items else name for name in known]
-    numbers = {group: n for n, group in enumerate(dict.fromkeys(groups))}
     judge = [decide_item(rubric, items[x.item].scores)[0] for x, _ in used]
-    people = [scale.category(x.label) >= scale.cut for x, _ in used]
+    people = [scale.accepts(x.label) for x, _ in used]
     frozen = [parse_time(anchors.at, "anchors")] * len(known) if anchors else []
     return _Rows(
         np.array(judge + [one.judge for one in known.values()], dtype=bool),
         np.array(people + [one.people for one in known.values()], dtype=bool),
-        np.array([numbers[group] for group in groups], dtype=np.int64),
+        number_groups(groups),
         (*(time for _, time in used), *frozen),
         np.array([x.item in known for x, _ in used] + [False] * len(known), dtype=bool),
         np.arange(len(groups)) >= len(used),
@@ -323,7 +323,7 @@ def _judge_change(
     ]
     before = np.array([float(anchors.anchors[n].judge == accepted) for n in used])
     now = np.array([float(decide_item(rubric, items[n].scores)[0] == accepted) for n in used])
-    return paired_change(before, now, _groups(items, used)), len(used)
+    return paired_change(before, now, number_groups(items[n].group for n in used)), len(used)
 
 
 def _is_newer(item: Item, at: str) -> bool:
@@ -344,13 +344,8 @@ def _people_change(
         if label.item not in anchors.anchors or label.item not in items or not label.at:
             continue
         if parse_time(label.at, label.location) > frozen:
-            votes.setdefault(label.item, []).append(scale.category(label.label) >= scale.cut)
+            votes.setdefault(label.item, []).append(scale.accepts(label.label))
     used = list(votes)
     before = np.array([float(anchors.anchors[n].people) for n in used])
     now = np.array([float(np.mean(votes[n]) >= 0.5) for n in used])
-    return paired_change(before, now, _groups(items, used)), len(used)
-
-
-def _groups(items: Mapping[str, Item], used: list[str]) -> Ints:
-    names = {group: n for n, group in enumerate(dict.fromkeys(items[i].group for i in used))}
-    return np.array([names[items[i].group] for i in used], dtype=np.int64)
+    return paired_change(before, now, number_groups(items[n].group for n in used)), len(used)

@@ -15,7 +15,11 @@ from msgspec.structs import replace
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate, correct_rate, describe_share
 from orchestrator.tuning.labels.disagreements import name_trust
 from orchestrator.tuning.labels.label_files import Label, infer_scale
-from orchestrator.tuning.statistics.confidence_intervals import Interval, simple_interval
+from orchestrator.tuning.statistics.confidence_intervals import (
+    Interval,
+    number_groups,
+    simple_interval,
+)
 
 Signal = Literal[
     "dismissed", "disliked", "liked", "not-useful", "useful", "fixed", "marked-fixed",
@@ -129,10 +133,9 @@ def measure_feedback(
     if used:
         scale = infer_scale(used, accept_at)
         for label in used:
-            votes.setdefault(at[label.item], []).append(scale.category(label.label) >= scale.cut)
+            votes.setdefault(at[label.item], []).append(scale.accepts(label.label))
     people = np.array([np.mean(votes.get(n, [np.nan])) for n in range(len(known))])
-    names = {group: n for n, group in enumerate(dict.fromkeys(one.group for one in known))}
-    group = np.array([names[one.group] for one in known], dtype=np.int64)
+    group = number_groups(one.group for one in known)
     useful = np.array([one.signal is not None and USEFUL[one.signal] for one in known], dtype=bool)
     rate = correct_rate(useful, people, group) if used else None
     undrawn = {x.item for x in used if not x.drawn} if len(votes) < len(known) else set()

@@ -17,6 +17,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_statistic,
     jackknife_interval,
     measure_kappa,
+    number_groups,
 )
 from orchestrator.tuning.training_data import TrainingData
 
@@ -241,7 +242,7 @@ def measure_rater_agreement(
         return []
     scale = infer_scale(known, None)
     accepts = {
-        (x.rater, x.item): scale.category(x.label) >= scale.cut
+        (x.rater, x.item): scale.accepts(x.label)
         for x in known
     }  # fmt: skip
     own = [x.item for x in known if x.rater == rater]
@@ -252,8 +253,7 @@ def measure_rater_agreement(
         pairs = np.array(
             [[accepts[who, item] for item in counted] for who in (rater, other)], dtype=bool
         )
-        names = {g: n for n, g in enumerate(dict.fromkeys(groups[i] for i in counted))}
-        group = np.array([names[groups[item]] for item in counted], dtype=np.int64)
+        group = number_groups(groups[item] for item in counted)
         kappa = measure_kappa(pairs[0], pairs[1], np.ones(len(counted)), group) if counted else None
         agreed = float((pairs[0] == pairs[1]).mean()) if counted else math.nan
         needed = _labels_needed(kappa, len(counted), len(shared))

@@ -263,6 +263,10 @@ class Scale(Struct, frozen=True):
         """The category of a value."""
         return self.values.index(value)
 
+    def accepts(self, value: Value) -> bool:
+        """Whether a value means accept."""
+        return self.category(value) >= self.cut
+
 
 def infer_scale(labels: list[Label], accept_at: float | None) -> Scale:
     """Infer the scale of a label set from its values.

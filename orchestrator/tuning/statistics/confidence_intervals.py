@@ -18,7 +18,7 @@ noise. ``bench/tuning.py`` prints the coverage.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from statistics import NormalDist
 
 import numpy as np
@@ -81,6 +81,12 @@ def t_quantile(df: float, level: float = CONFIDENCE_LEVEL) -> float:
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
     return float(z + g1 / df + g2 / df**2 + g3 / df**3 + g4 / df**4)
+
+
+def number_groups(names: Iterable[str]) -> Ints:
+    """(n,) a number for each name, in the order in which names first occur."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
 def leave_one_group_out(group: Ints, weight: Floats) -> Iterator[Floats]:

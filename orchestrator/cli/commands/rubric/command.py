@@ -14,6 +14,8 @@ from typing import Any
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import amount, count, directory, name_of
 from orchestrator.cli.commands.posting import FORGES
+from orchestrator.errors import EXIT_INTERRUPTED
+from orchestrator.report.terminal_escaping import emit
 
 Arguments = Mapping[str, Mapping[str, Any]]
 """The name of each argument and its settings for ``add_argument``."""
@@ -85,6 +87,7 @@ JUDGING: Arguments = {
 """Which model judges items, and what it may cost."""
 _MAP: Arguments = {"--map": {**_EACH, "type": _pair}}
 _FORMATS = ("csv", "jsonl")
+INTERRUPTED = "\ninterrupted; run the same command again: what is scored is kept\n"
 
 COMMANDS: Mapping[str, tuple[str, Arguments]] = {
     "check": ("file_commands:check", {"rubrics": {"nargs": "+", "metavar": "RUBRIC"}}),
@@ -184,5 +187,11 @@ def run(args: argparse.Namespace) -> int:
     if module != "file_commands":
         require_numpy()
     found = import_module(f"orchestrator.cli.commands.rubric.{module}")
-    code: int = getattr(found, name)(args, sys.stdout)
+    try:
+        code: int = getattr(found, name)(args, sys.stdout)
+    except KeyboardInterrupt:
+        if getattr(args, "provider", OFFLINE) == OFFLINE:
+            raise
+        emit(INTERRUPTED, sys.stderr)
+        return EXIT_INTERRUPTED
     return code

@@ -1,7 +1,6 @@
 """``diffcourt rubric compare``: two rubrics, wordings, prompts or models on the same labels."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TextIO
 
@@ -9,7 +8,6 @@ from msgspec import Struct
 
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.commands.rubric.scoring import (
-    INTERRUPTED,
     ask_model,
     pick,
     read_judging_options,
@@ -23,15 +21,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     write_text,
 )
 from orchestrator.engine.types import Rubric
-from orchestrator.errors import (
-    EXIT_GATED,
-    EXIT_INCOMPLETE,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    BudgetExhausted,
-    InputError,
-)
-from orchestrator.report.terminal_escaping import emit
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, BudgetExhausted, InputError
 from orchestrator.report.tuning.html_report import render_comparison_page
 from orchestrator.report.tuning.scoring_text import render_comparison
 from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge, unique_items
@@ -60,11 +50,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     """Compare A and B; exit code 0: B is proven better or no worse, 1: worse, 3: cannot tell."""
     if args.provider == OFFLINE:
         refuse_without_provider(args)
-    try:
-        a, b = (_read_side(args, name, n, out) for n, name in enumerate((args.a, args.b)))
-    except KeyboardInterrupt:
-        emit(f"\n{INTERRUPTED}", sys.stderr)
-        return EXIT_INTERRUPTED
+    a, b = (_read_side(args, name, n, out) for n, name in enumerate((args.a, args.b)))
     if a is None or b is None:
         return EXIT_OK
     labels = read_labels(args.labels) or extract_labels(a.items, args.label)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.cli.commands.rubric.shared_inputs import (
@@ -116,9 +117,8 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
 
 def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    document = anchors.freeze_anchors(read.rubric, read.data, now)
-    write_text(args.anchors, as_json(document))
-    frozen = anchors.read_anchors(args.anchors, read.rubric)
+    frozen = anchors.freeze_anchors(read.rubric, read.data, now)
+    write_text(args.anchors, as_json(to_builtins(frozen)))
     counts = [frozen.count(accepted) for accepted in (True, False)]
     emit(
         f"wrote {args.anchors}: {counts[0]} anchors that people accept, {counts[1]} that they "

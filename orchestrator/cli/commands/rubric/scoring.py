@@ -31,7 +31,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 )
 from orchestrator.cli.commands.rubric.tuning import new_rubric_path
 from orchestrator.engine.types import Rubric
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, InputError
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.scoring_text import (
@@ -57,7 +57,6 @@ from orchestrator.tuning.text_measures import add_measures
 from orchestrator.tuning.training_data import require_scores
 
 MIN_REPEATS_FOR_PROBES = 2
-INTERRUPTED = "interrupted; run the same command again: what is scored is kept\n"
 T = TypeVar("T")
 _MODEL_OPTIONS = [name for name in JUDGING if name != "--allow-spending"]
 
@@ -267,11 +266,7 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     rubric = load_rubric(args.rubric)
     items = read_items(args.items, args.scale)
     options = read_judging_options(args)
-    try:
-        found = ask_model(rubric, items, options, max(args.repeat, 1), args.estimate, out)
-    except KeyboardInterrupt:
-        emit(f"\n{INTERRUPTED}", sys.stderr)
-        return EXIT_INTERRUPTED
+    found = ask_model(rubric, items, options, max(args.repeat, 1), args.estimate, out)
     if found is None:
         return EXIT_OK
     if args.out:
@@ -317,11 +312,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError("rewording needs a model; name its provider with --provider NAME")
     rubric = load_rubric(args.rubric)
     path = new_rubric_path(args, rubric.version + 1)
-    try:
-        done = _rewrite(args, rubric, out)
-    except KeyboardInterrupt:
-        emit(f"\n{INTERRUPTED}", sys.stderr)
-        return EXIT_INTERRUPTED
+    done = _rewrite(args, rubric, out)
     if done is None:
         return EXIT_OK
     if done.rubric is not None:

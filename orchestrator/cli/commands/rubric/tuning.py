@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from msgspec import to_builtins
+
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TRUST_CODES,
     TuningInputs,
@@ -128,8 +130,8 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     """
     read = load_inputs(args)
     if args.freeze and (args.force or not args.baseline.exists()):
-        doc = gating.freeze_decisions(read.rubric, read.data, read.labels)
-        write_text(args.baseline, as_json(doc))
+        frozen = gating.freeze_decisions(read.rubric, read.data, read.labels)
+        write_text(args.baseline, as_json(to_builtins(frozen)))
         sample = read.data.sample
         now = decide_rows(sample, sample.w0, read.rubric.threshold)
         drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
