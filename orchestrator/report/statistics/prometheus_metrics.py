@@ -5,7 +5,7 @@ the most frequent ones, and ``other``.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -77,21 +77,29 @@ class _Metrics(Collector):
             yield _counter(name, what, counts[name], labels)
         for name, what, bounds in _HISTOGRAMS:
             yield _histogram(name, what, bounds, counts)
-        open_reviews = GaugeMetricFamily(
-            "diffcourt_reviews_unfinished", "Reviews without a final verdict.", labels=("state",)
-        )
-        for state in _UNFINISHED:
-            open_reviews.add_metric((state,), counts["reviews_unfinished"][state,])
-        yield open_reviews
+        unfinished = counts["reviews_unfinished"]
+        states = [((state,), unfinished[state,]) for state in _UNFINISHED]
+        yield _gauge("reviews_unfinished", "Reviews without a final verdict.", ("state",), states)
         # A gauge: an open finding becomes a fixed one.
-        findings = GaugeMetricFamily(
-            "diffcourt_findings", "Different findings by what became of them.",
-            labels=("severity", "state"),
-        )  # fmt: skip
-        for key, count in sorted(self._totals.count_findings().items()):
-            findings.add_metric(key, count)
-        yield findings
-        yield from _of_the_export(self._totals, self._alerts)
+        found = sorted(self._totals.count_findings().items())
+        what = "Different findings by what became of them."
+        yield _gauge("findings", what, ("severity", "state"), found)
+        broken, until = self._totals.broken, self._totals.until
+        yield _gauge("broken_journals", "Runs that are not counted.", (), [((), broken)])
+        yield _gauge("export_timestamp_seconds", "When this was computed.", (), [((), until)])
+        known = [alert for alert in self._alerts if alert.state != "unknown"]
+        firing = [((alert.name,), alert.state == "firing") for alert in known]
+        what = "1 where an alert fires; absent: not known."
+        yield _gauge("alert_firing", what, ("alert",), firing)
+
+
+def _gauge(
+    name: str, what: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"diffcourt_{name}", what, labels=labels)
+    for key, value in values:
+        family.add_metric(key, value)
+    return family
 
 
 def _counter(name: str, what: str, values: Counts, labels: Sequence[str]) -> CounterMetricFamily:
@@ -130,19 +138,3 @@ def _histogram(
         buckets=list(zip(names, reviews, strict=True)),
         sum_value=counts[f"{name}_seconds"][()] / BILLION,
     )  # fmt: skip
-
-
-def _of_the_export(totals: RunTotals, alerts: Sequence[Alert]) -> Iterator[Metric]:
-    yield GaugeMetricFamily(
-        "diffcourt_broken_journals", "Runs that are not counted.", value=totals.broken
-    )
-    yield GaugeMetricFamily(
-        "diffcourt_export_timestamp_seconds", "When this was computed.", value=totals.until
-    )
-    firing = GaugeMetricFamily(
-        "diffcourt_alert_firing", "1 where an alert fires; absent: not known.", labels=("alert",)
-    )
-    for alert in alerts:
-        if alert.state != "unknown":
-            firing.add_metric((alert.name,), alert.state == "firing")
-    yield firing
