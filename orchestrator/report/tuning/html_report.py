@@ -6,12 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.report.page_templates import (
-    PageSection,
-    element,
-    new_environment,
-    render_document,
-)
+from orchestrator.report.page_templates import PageSection, new_environment, render_document
 from orchestrator.report.tuning import charts, label_reports, scoring_text, text_report
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.jury import Jury
@@ -34,21 +29,6 @@ MAX_OPEN = 10
 """Items of one list that are not folded away."""
 MAX_LISTED = 200
 """Items of one list; ``--json`` has all."""
-WORDS = (
-    ("Kappa", "agreement beyond what guessing would reach: 0 is guessing, 1 is always the same"),
-    ("[low, high]", "a 95% interval: other labels of the same kind would give a value in it"),
-    ("Held out", "measured on items that the rule was not fitted to"),
-    ("Group", "items that resemble each other, such as those of a pull request"),
-    ("Sensitivity", "of what people accept, the share that the judge accepts"),
-    ("Specificity", "of what people reject, the share that the judge rejects"),
-    ("PPI++", "the rate of the labels, made sharper by what the judge says of the other items"),
-    ("Rogan–Gladen", "the judge's rate, corrected by its sensitivity and specificity"),
-    ("Anchor", "an item whose decisions were frozen, to be judged and labeled again"),
-    ("Weighted kappa", "kappa in which two steps off count four times as much as one"),
-    ("AUC", "how often an accepted item scores above a rejected one: .5 is guessing"),
-    ("Calibration error", "how far predicted shares of accepted items lie from the true ones"),
-    ("Alpha, AC1", "agreement between people, with other corrections for chance"),
-)
 
 
 class Conclusion(Struct, frozen=True):
@@ -93,13 +73,11 @@ def _as_text(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
 def render_page(title: str, conclusion: Conclusion, sections: Sequence[PageSection]) -> str:
     """A page that says first, in a plain sentence, whether a rubric can be trusted.
 
-    At its end it explains those of ``WORDS`` that occur.
+    At its end it explains the terms that occur.
     """
     word = name_trust(conclusion.trusted)
     shown = [*conclusion.reasons, *(one.body.striptags() for one in sections if one.body)]
-    text = " ".join(shown).lower()
-    used = [(name, what) for name, what in WORDS if any(x in text for x in _spellings(name))]
-    sections = [*sections, PageSection("words", "Words", element("words", used))]
+    sections = [*sections, _section("words", "Words", "explained", " ".join(shown).lower())]
     return render_document(
         "conclusion.html",
         f"{word}: {title}",
@@ -130,14 +108,6 @@ def render_tuning_page(
         ]
     labels = _section("labels", "Labels", "labels_of", result)
     return render_page(title, _conclude(result), [*sections, *more, labels])
-
-
-def _spellings(name: str) -> list[str]:
-    """How a term of ``WORDS`` is written in a page."""
-    if name.startswith("["):
-        return ["95%", " ["]
-    own = {"Sensitivity": ["of accepted"], "Specificity": ["of rejected"]}.get(name, [])
-    return [*name.lower().split(", "), *own]
 
 
 def _conclude(result: TuningResult) -> Conclusion:

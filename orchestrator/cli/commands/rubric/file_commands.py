@@ -131,11 +131,15 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     if not names:
         raise InputError("the items have no scores to take criteria from")
     criteria = tuple(Criterion(n, "judged", n, levels=MET_LEVELS) for n in names)
-    if args.out.exists():
-        raise InputError(f"{args.out}: already exists; choose another file")
+    _require_new(args.out)
     write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
     emit_line(f"wrote {args.out}: {len(names)} criteria", out)
     return EXIT_OK
+
+
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise InputError(f"{path}: already exists; choose another file")
 
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
@@ -183,8 +187,7 @@ _SHOWN = 10
 def import_items(args: argparse.Namespace, out: TextIO) -> int:
     """Write items and labels, and list what could not be converted."""
     for path in filter(None, (args.out, args.labels)):
-        if path.exists():
-            raise InputError(f"{path}: already exists; choose another file")
+        _require_new(path)
     found = read_table(args.source, args.format, dict(args.map))
     if not found.items:
         raise InputError(f"{args.source}: contains no items")
