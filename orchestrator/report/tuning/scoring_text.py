@@ -47,11 +47,14 @@ def render_quote(page: TextLayout, quote: Quote) -> list[str]:
     what = f"{count_noun(quote.items, 'item')} by {quote.criteria} judged criteria"
     if quote.repeat > 1:
         what += f", {quote.repeat} times"
-    lines = page.wrap(f"{what}, by {escape_unprintable(quote.model)}")
+    return page.wrap(f"{what}, by {escape_unprintable(quote.model)}") + _estimate(page, quote)
+
+
+def _estimate(page: TextLayout, quote: Quote) -> list[str]:
     known = f"; {quote.known:,} scored before, free" if quote.known else ""
     limits = f"; limit {quote.limits}" if quote.limits else ""
     text = f"estimate: {describe_estimate(quote.estimate)}{known}{limits}"
-    lines += page.wrap(text, rest="  ")
+    lines = page.wrap(text, rest="  ")
     for note in quote.notes:
         lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
     return lines
@@ -126,7 +129,8 @@ def render_comparison(page: TextLayout, found: RubricComparison) -> list[str]:
     """The comparison of two sides."""
     lines = [page.paint(_headline(found), _COLORS[found.outcome])]
     lines += page.wrap(describe_change(found), first="  ", rest="  ")
-    lines += page.wrap(describe_power(found), first="  ", rest="  ") if _needs_power(found) else []
+    if found.outcome in {"no worse", "unknown"}:
+        lines += page.wrap(describe_power(found), first="  ", rest="  ")
     for warning in found.in_sample:
         lines += page.wrap(warning, first="  ", rest="  ")
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
@@ -161,10 +165,6 @@ def describe_change(found: RubricComparison) -> str:
         f"Agreement with people (kappa) is {before} with A and {after} with B: "
         f"{format_change(paired.change.value)} (95% CI {low} to {high})."
     )
-
-
-def _needs_power(found: RubricComparison) -> bool:
-    return found.outcome in {"no worse", "unknown"}
 
 
 def describe_power(found: RubricComparison) -> str:
@@ -240,11 +240,7 @@ def render_plan(page: TextLayout, plan: RewritePlan) -> list[str]:
         "with 80% power",
         rest="  ",
     )
-    limits = f"; limit {plan.quote.limits}" if plan.quote.limits else ""
-    lines += page.wrap(f"estimate: {describe_estimate(plan.quote.estimate)}{limits}", rest="  ")
-    for note in plan.quote.notes:
-        lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
-    return lines
+    return lines + _estimate(page, plan.quote)
 
 
 def render_rewrite(page: TextLayout, done: Rewrite, old: Rubric) -> list[str]:
