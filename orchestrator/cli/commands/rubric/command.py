@@ -17,7 +17,7 @@ from orchestrator.cli.commands.posting import FORGES
 from orchestrator.errors import EXIT_INTERRUPTED
 from orchestrator.report.terminal_escaping import emit
 
-Arguments = Mapping[str, Mapping[str, Any]]
+Arguments = dict[str, Mapping[str, Any]]
 """The name of each argument and its settings for ``add_argument``."""
 
 
@@ -89,7 +89,7 @@ _MAP: Arguments = {"--map": {**_EACH, "type": _pair}}
 _FORMATS = ("csv", "jsonl")
 INTERRUPTED = "\ninterrupted; run the same command again: what is scored is kept\n"
 
-COMMANDS: Mapping[str, tuple[str, Arguments]] = {
+COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
     "check": ("file_commands:check", {"rubrics": {"nargs": "+", "metavar": "RUBRIC"}}),
     "show": ("file_commands:show", _RUBRIC),
     "diff": ("file_commands:diff", {"old": {}, "new": {}}),
