@@ -320,7 +320,7 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         done = replace(done, rubric=new)
         write_rubric(path, new)
     wrote = ["", f"wrote {path}"] if done.rubric is not None else []
-    show(args, lambda *shown: render_rewrite(*shown, rubric) + wrote, done, out)
+    show(args, lambda page, it: render_rewrite(page, it, rubric) + wrote, done, out)
     if done.rubric is not None:
         return EXIT_OK
     unknown = done.found.failed or (done.found.stopped and done.found.proof is None)
