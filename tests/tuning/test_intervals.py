@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from orchestrator.tuning import rubric_decisions
-from orchestrator.tuning.evaluation import measure_kappa
 from orchestrator.tuning.fitting import cross_validation
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.labels.corrected_rate import correct_rate
@@ -17,6 +16,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     expected_disagreement,
     format_statistic,
     jackknife_interval,
+    measure_kappa,
     t_quantile,
 )
 from orchestrator.tuning.tune import decide_rows
