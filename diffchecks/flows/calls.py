@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import Source
 from diffchecks.flows.flow_tables import FlowTables, Sink
+from diffchecks.flows.syntax import Syntax, line_of, module_name, place_of, shorten, unquote
 from diffchecks.flows.values import (
     ALL,
     CLEAN,
@@ -32,7 +33,8 @@ from diffchecks.flows.values import (
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-_SHOWN = 50  # characters of a source in a message
+    from diffchecks.patterns.pattern_loading import PatternFile
+
 _SELF = re.compile(r"(?:this|self|\$this|static|cls)?")
 _LOOKUP = re.compile(r"\.(?:get|fetch|getOrDefault|GetValueOrDefault)\(\)$")
 _WORDS = re.compile(r"[\w\\:]+")
@@ -41,8 +43,6 @@ _PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
 _NO_TEXT = re.compile(r"%[-+ #0-9.]*[dfxXeEcbog]")
 _SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:bash|zsh|dash|ksh|csh|sh|cmd|powershell|pwsh)(?:\.exe)?")
 _FLAG = re.compile(r"[-/](?:l?c|C|Command|lc)\b")
-
-Place = tuple[int, int]
 
 
 class Flow(Struct, frozen=True):
@@ -54,33 +54,6 @@ class Flow(Struct, frozen=True):
     column: int
     call: str
     taint: Taint
-
-
-def place_of(node: SgNode) -> Place:
-    """Tells a node from others."""
-    span = node.range()
-    return span.start.index, span.end.index
-
-
-def line_of(node: SgNode) -> int:
-    """The first line, from 1."""
-    return int(node.range().start.line) + 1
-
-
-def shorten(node: SgNode) -> str:
-    """The source of a node in one short line."""
-    text = " ".join(node.text().split())
-    return f"`{text if len(text) <= _SHOWN else text[: _SHOWN - 1] + '…'}`"
-
-
-def unquote(text: str) -> str:
-    """What a literal says, or its source."""
-    return text[1:-1] if len(text) > 1 and text[0] in "\"'`" and text[-1] == text[0] else text
-
-
-def module_name(text: str) -> str:
-    """The last part of what names a module."""
-    return re.split(r"[/\\:]", text.removesuffix("/promises"))[-1]
 
 
 class Arguments(Struct):
@@ -131,11 +104,14 @@ def _elements(value: Value) -> list[Value]:
     return listed or ([] if value.fields else [value])
 
 
-class Calls(ABC):
+class Calls(Syntax, ABC):
     """Evaluates calls; its heir evaluates everything else."""
 
-    def __init__(self, source: Source, root: SgNode, tables: FlowTables) -> None:
-        self.program, self.root, self.tables = source, root, tables
+    def __init__(
+        self, source: Source, root: SgNode, language: PatternFile, tables: FlowTables
+    ) -> None:
+        super().__init__(source, language, tables)
+        self.root = root
         self.safe, self.doubtful = set[tuple[int, str]](), set[tuple[int, str]]()
         self.invoked = 0
         self.flows: dict[tuple[int, int, str], Flow] = {}
@@ -154,6 +130,14 @@ class Calls(ABC):
         self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
     ) -> Value:
         """What a function gives back for these arguments; those left out are what they say."""
+
+    @abstractmethod
+    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+        """Whether a function may hold a source, or the rest of a flow."""
+
+    @abstractmethod
+    def joined(self, node: SgNode, state: State) -> Value:
+        """Text that a node puts together."""
 
     def call(self, node: SgNode, state: State) -> Value:
         """The value of a call."""
@@ -186,7 +170,7 @@ class Calls(ABC):
             return CLEAN, prefix, ()
         if owner is None and target is not None and prefix == "new":
             own = target.text() in self.classes
-            return CLEAN, f"{'~' * own}new {self.name_of_type(target.text())}", ()
+            return CLEAN, f"{'~' * own}new {target.text().partition('<')[0]}", ()
         if owner is None and target is not None and target.kind() in self.lookups:
             owner, method = self.split_member(target)
         if owner is not None:
@@ -453,44 +437,6 @@ class Calls(ABC):
 
         text = _PLACE.sub(fill, parts[at].text)
         return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
-
-    # --- the heir's ------------------------------------------------------------------------------
-
-    @abstractmethod
-    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
-        """Whether a function may hold a source, or the rest of a flow."""
-
-    @abstractmethod
-    def joined(self, node: SgNode, state: State) -> Value:
-        """Text that a node puts together."""
-
-    names: frozenset[str]
-    literals: frozenset[str]
-    lookups: Mapping[str, str | int]
-
-    @abstractmethod
-    def split_member(self, node: SgNode) -> tuple[SgNode | None, SgNode | None]:
-        """The object and the property of a lookup."""
-
-    @abstractmethod
-    def argument_part(self, node: SgNode) -> SgNode | None:
-        """The part of a call with its arguments."""
-
-    @abstractmethod
-    def parameters(self, function: SgNode) -> list[SgNode]:
-        """The parameters of a function, each once."""
-
-    @abstractmethod
-    def is_nested(self, function: SgNode) -> bool:
-        """Whether a function is written inside another one."""
-
-    @abstractmethod
-    def text_around(self, node: SgNode) -> str:
-        """The source of the function around a node."""
-
-    @abstractmethod
-    def name_of_type(self, text: str) -> str:
-        """A class's name, without its type arguments."""
 
 
 def _is_own(receiver: Value, text: str, own: bool) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from diffchecks.flows.calls import Calls, line_of, place_of, shorten, unquote
+from diffchecks.flows.calls import Calls
+from diffchecks.flows.syntax import line_of, part_of, place_of, shorten, unquote
 from diffchecks.flows.values import (
     CLEAN,
     UNKNOWN,
@@ -27,8 +28,6 @@ from diffchecks.flows.values import (
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-    from diffchecks.patterns.pattern_loading import Part, PatternFile
-
 _EQUAL, _UNEQUAL = {"==", "===", "is"}, {"!=", "!==", "is not", "<>"}
 _NUMBER = re.compile(
     r"\(?(?:u?int\d*|integer|u?long|u?short|byte|float\d*|double|decimal|bool(?:ean)?|Integer|Long"
@@ -42,9 +41,6 @@ _FOUND = re.compile(r"!==?(?:-1|false)|>=?(?:-1|0)|===?(?:0|true)")
 class Expressions(Calls):
     """The evaluation of expressions; its heir evaluates statements."""
 
-    language: PatternFile
-    values: Mapping[str, tuple[Part, ...]]
-    call_parts: Mapping[str, Part]
     shadowed: list[dict[str, Value | None]]
 
     @abstractmethod
@@ -69,12 +65,6 @@ class Expressions(Calls):
         if functions and self.tables.implicit:
             return self._invoke(node, functions[0], (), state)
         return Value(name=text, function=functions[0] if len(functions) == 1 else None)
-
-    def split_member(self, node: SgNode) -> tuple[SgNode | None, SgNode | None]:
-        """The object and the property of a lookup."""
-        owner = part_of(node, self.lookups[node.kind()])
-        named = node.named_children()
-        return owner, named[-1] if len(named) > 1 else None
 
     def member(self, node: SgNode, state: State) -> Value:
         """The value of a lookup."""
@@ -334,12 +324,3 @@ class Expressions(Calls):
         if declared and self.shadowed:
             self.shadowed[-1].setdefault(name, state.values.get(name))
         state.values[name] = value
-
-
-def part_of(node: SgNode, part: Part) -> SgNode | None:
-    """A field of a node, a child of some kind, or a child by its number."""
-    if isinstance(part, str):
-        found = node.field(part)
-        return found or next((each for each in node.named_children() if each.kind() == part), None)
-    children = node.named_children()
-    return children[part] if children else None

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from diffchecks.check_io import Source
-from diffchecks.flows.calls import Flow, line_of, module_name, place_of
-from diffchecks.flows.expressions import Expressions, part_of
+from diffchecks.flows.calls import Flow
+from diffchecks.flows.expressions import Expressions
 from diffchecks.flows.flow_tables import FlowTables
+from diffchecks.flows.syntax import line_of, module_name, part_of, place_of
 from diffchecks.flows.values import CLEAN, State, Taint, Value, checked, either, harmless
 
 if TYPE_CHECKING:
@@ -33,12 +34,7 @@ class Tracing(Expressions):
     def __init__(
         self, source: Source, root: SgNode, language: PatternFile, tables: FlowTables
     ) -> None:
-        super().__init__(source, root, tables)
-        self.language = language
-        self.names, self.literals = language.names, language.literals
-        self.lookups = language.lookups
-        self.values = {**language.values, **tables.values}
-        self.call_parts = {**language.calls, **dict.fromkeys(tables.calls, "arguments")}
+        super().__init__(source, root, language, tables)
         self.has_commands = tables.commands.search(source.text) is not None
         self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
@@ -324,20 +320,6 @@ class Tracing(Expressions):
                 for value in values:
                     self.check_value(node, sink, value, State({}, {}), "return")
 
-    def parameters(self, function: SgNode) -> list[SgNode]:
-        """The parameters of a function, each once."""
-        part = function.field("parameters") or function.field("parameter")
-        if part is None:
-            return []
-        if part.kind() in self.names:
-            return [part]
-        found: list[SgNode] = []
-        for each in part.named_children():
-            several = each.field_children("name")
-            target = each.field("pattern") or each.field("left")
-            found += several if len(several) > 1 else [target if target and not several else each]
-        return [each for each in found if each.kind() != "comment"]
-
     def _parameter(self, node: SgNode, context: str) -> Value:
         """What a parameter is when nobody passes it: a request, a part of one, or anything."""
         above = node.parent()
@@ -348,7 +330,7 @@ class Tracing(Expressions):
             and above.kind() != "parameter_list"
         ):
             written = above.text()
-        name = next((each.text() for each in self._names_in(node)), written)
+        name = next((each.text() for each in self.names_in(node)), written)
         if self.language.known.fullmatch(written):
             return Value(name=name)
         for pattern, of in self.tables.parameters:
@@ -363,43 +345,3 @@ class Tracing(Expressions):
         return Value(
             name=name, text="\1", taints=(Taint(f"{name}@{step[0]}", (step,), parameter=True),)
         )
-
-    def source_text(self, node: SgNode) -> str:
-        """The source of the function that a parameter belongs to."""
-        return next((a.text() for a in node.ancestors() if a.kind() in self.tables.functions), "")
-
-    def _names_in(self, node: SgNode) -> Iterable[SgNode]:
-        if node.kind() in self.names:
-            yield node
-            return
-        named = node.field("name") or node.field("pattern")
-        if named is not None:
-            yield from self._names_in(named)
-            return
-        for child in node.named_children():
-            yield from self._names_in(child)
-
-    def argument_part(self, node: SgNode) -> SgNode | None:
-        """The part of a call with its arguments."""
-        part = self.call_parts.get(node.kind())
-        if part is None:
-            return None
-        found = part_of(node, part)
-        if found is None and node.kind() in self.tables.calls:
-            return next(
-                (each for each in node.named_children() if "argument" in each.kind()),
-                None if self.tables.calls[node.kind()] == "new" else node,
-            )
-        return found
-
-    def is_nested(self, function: SgNode) -> bool:
-        """Whether a function is written inside another one."""
-        return any(each.kind() in self.tables.functions for each in function.ancestors())
-
-    def text_around(self, node: SgNode) -> str:
-        """The source of the function around a node."""
-        return self.source_text(node) or self.program.text
-
-    def name_of_type(self, text: str) -> str:
-        """A class's name, without its type arguments."""
-        return text.partition("<")[0]

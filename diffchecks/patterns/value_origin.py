@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from diffchecks.patterns.pattern_loading import Condition, Part, PatternFile
+from diffchecks.flows.syntax import part_of
+from diffchecks.patterns.pattern_loading import Condition, PatternFile
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -86,7 +87,7 @@ class ValueOrigins:
     def _source(self, node: SgNode) -> SgNode | None:
         """The object of a lookup; None if the value is not a lookup."""
         field = self._language.lookups.get(node.kind())
-        return None if field is None else _part(node, field)
+        return None if field is None else part_of(node, field)
 
     def _parts(self, node: SgNode) -> list[SgNode]:
         """The parts of a value, or the values assigned to its name; empty: unknown."""
@@ -95,7 +96,7 @@ class ValueOrigins:
             return self._values_of(node)
         if kind in language.calls:
             receiver = self._receiver(node)
-            arguments = _part(node, language.calls[kind])
+            arguments = part_of(node, language.calls[kind])
             if receiver is not None:
                 return [receiver, *(arguments.named_children() if arguments else ())]
             pure = language.pure.search(_callee(node.text())) is not None
@@ -105,7 +106,7 @@ class ValueOrigins:
             return []
         if not fields:
             return node.named_children()
-        return [part for field in fields if (part := _part(node, field)) is not None]
+        return [part for field in fields if (part := part_of(node, field)) is not None]
 
     def _receiver(self, call: SgNode) -> SgNode | None:
         """The object of a method call, if the result is made from it."""
@@ -180,7 +181,7 @@ class ValueOrigins:
             if not _has_kind(self._grammar, kind):
                 continue
             for node in self._root.find_all(kind=kind):
-                target = node if field is None else _part(node, field)
+                target = node if field is None else part_of(node, field)
                 if target is None or not self._binds(node):
                     continue
                 scope = _place(self._scope(node))
@@ -216,15 +217,6 @@ def _has_kind(grammar: str, kind: str) -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _part(node: SgNode, part: Part) -> SgNode | None:
-    """A field of a node, a child of some kind, or a child by its number."""
-    if isinstance(part, str):
-        field = node.field(part)
-        return field or next((each for each in node.named_children() if each.kind() == part), None)
-    children = node.named_children()
-    return children[part] if children else None
 
 
 def _place(node: SgNode) -> Place:
