@@ -107,11 +107,7 @@ def _affected_names(job: FlowJob) -> frozenset[str] | None:
 def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
     for taint_finding in sorted(found, key=lambda item: (item.path, item.line, item.code)):
-        steps = (
-            taint_finding.taint.trace.chain()
-            if taint_finding.taint and taint_finding.taint.trace
-            else []
-        )
+        steps = taint_finding.trace.chain() if taint_finding.trace else []
         place = _place(taint_finding, steps, reported)
         if place is not None:
             finding = _raw_finding(taint_finding, steps, place)

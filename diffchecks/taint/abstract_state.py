@@ -165,6 +165,14 @@ class AbstractState:
                 known |= self.facts.get(origin, frozenset())
         return known
 
+    def settle(self, value: Value) -> Value:
+        """The value with this path's facts, before it is joined with a path without them."""
+        if not value.taints or not self.facts:
+            return value
+        return value.with_taints(
+            tuple(taint.with_facts(self.facts_of(taint)) for taint in value.taints)
+        )
+
 
 _EMPTY = HeapObject("cells", rest=UNKNOWN)
 
@@ -182,15 +190,6 @@ def join_states(states: Iterable[AbstractState], heap: Heap) -> AbstractState:
     return joined
 
 
-def _settled(value: Value, state: AbstractState) -> Value:
-    """The value with this path's facts, before it is joined with a path without them."""
-    if not value.taints or not state.facts:
-        return value
-    return value.with_taints(
-        tuple(taint.with_facts(state.facts_of(taint)) for taint in value.taints)
-    )
-
-
 def _join_two(left: AbstractState, right: AbstractState) -> AbstractState:
     if left is right:
         return left
@@ -204,7 +203,7 @@ def _join_two(left: AbstractState, right: AbstractState) -> AbstractState:
         if known is None:
             variables[name] = value
         else:
-            variables[name] = join(_settled(known, left), _settled(value, right))
+            variables[name] = join(left.settle(known), right.settle(value))
     for loc, obj in right.objects.items():
         mine = objects.get(loc)
         if mine is not obj:

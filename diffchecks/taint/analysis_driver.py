@@ -3,6 +3,7 @@
 import bisect
 import contextlib
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Final, NoReturn
@@ -19,7 +20,7 @@ from diffchecks.taint import (
 )
 from diffchecks.taint.abstract_state import collect_taints
 from diffchecks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
-from diffchecks.taint.call_frames import MAX_STEPS, Activation, BudgetExceeded, TaintJob
+from diffchecks.taint.call_frames import Activation, BudgetExceeded, TaintJob
 from diffchecks.taint.dependent_files import find_dependent_files
 from diffchecks.taint.entry_points import (
     REMOTE,
@@ -140,17 +141,19 @@ class TaintAnalysis:
                 resolve(module.definitions[at - 1][1])
         return self.run.functions.get(span.node)
 
+    def _spans_of(self, module: Module) -> list[DefinitionLines]:
+        if module not in self._spans:
+            self._spans[module] = spans(module)
+        return self._spans[module]
+
     def _construct(self, module: Module) -> None:
         """Run the constructors of the objects that a module's body makes."""
         body, self._body = self._body, None
         for value, call in self.run.pending.pop(module.path, ()):
             frame = Activation(self.run, module)
-            spent = self.run.steps, self.run.calls, self.run.untainted_calls
-            self.run.steps, self.run.untainted_calls = MAX_STEPS - _MAX_CONSTRUCTOR, 0
-            with contextlib.suppress(BudgetExceeded, RecursionError):
+            with self.run.budget(_MAX_CONSTRUCTOR):
                 calls.construct(frame, call, value)
                 self.run.heap.shared.update(frame.state.objects)
-            self.run.steps, self.run.calls, self.run.untainted_calls = spent
         self._body = body
 
     def trace(
@@ -209,7 +212,7 @@ class TaintAnalysis:
         fields = "|".join(sorted(stored_fields.fields_shown(self.run, module)))
         lines = lines_with(text, re.compile(rf"\.(?:{fields})\b")) if fields else []
         rows = text.split("\n")
-        for span in functions_containing(spans(module), lines):
+        for span in functions_containing(self._spans_of(module), lines):
             shown = stored_fields.SHOWN.search("\n".join(rows[span.first - 1 : span.last]))
             function = self._function_of(module, span)
             if shown and function is not None:
@@ -249,7 +252,7 @@ class TaintAnalysis:
         if module is None:
             return []
         self.globals_of(module)
-        found = functions_containing(spans(module), lines)
+        found = functions_containing(self._spans_of(module), lines)
         functions = (self._function_of(module, span) for span in found)
         return [function for function in functions if function is not None]
 
@@ -277,9 +280,9 @@ class TaintAnalysis:
         if module is None or self._spent > MAX_TOTAL:
             return
         text = self.project.text(path) or ""
-        found = functions_with_statements(text, functools.partial(spans, module))
+        found = functions_with_statements(text, functools.partial(self._spans_of, module))
         lines = self._hints.lines_given(text)
-        found += functions_containing(spans(module), lines) if lines else []
+        found += functions_containing(self._spans_of(module), lines) if lines else []
         for span in dict.fromkeys(found):
             self.globals_of(module)
             function = self._function_of(module, span)
@@ -294,9 +297,7 @@ class TaintAnalysis:
         if self._spent > MAX_TOTAL:
             self.gaps.setdefault(path, "not traced: the step limit of one job is used up")
             return []
-        if module not in self._spans:
-            self._spans[module] = spans(module)
-        found = self._spans[module]
+        found = self._spans_of(module)
         chosen = functions_containing(found, lines)
         if path in self._used:
             using = {span.node for span in functions_containing(found, self._used[path])}
@@ -368,12 +369,9 @@ class TaintAnalysis:
         perform = functools.partial(_enter, frame, assumed=assumed)
         self._noting_fields(function, functools.partial(self._guarded, frame, perform))
         self._keep_attributes(frame, function)
-        taints: list[Taint] = []
-        for way in (*frame.returns,):
-            taints.extend(collect_taints(way.value, way.state))
-        for value in frame.yields:
-            taints.extend(collect_taints(value, frame.state))
-        return tuple(taints)
+        given = [collect_taints(way.value, way.state) for way in frame.returns]
+        given += [collect_taints(value, frame.state) for value in frame.yields]
+        return tuple(itertools.chain.from_iterable(given))
 
 
 def _not_run(*_: object) -> NoReturn:

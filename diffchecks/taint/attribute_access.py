@@ -249,9 +249,8 @@ def _keep_in_context(frame: Activation, ref: str, value: Value) -> None:
     known = frame.run.contexts.get(ref, UNKNOWN)
     own = any(frame.state.object(loc).kind == "instance" for loc in value.locs)
     if value.taints and not known.taints:
-        facts = [taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints]
-        kept = Value(taints=tuple(facts), locs=known.locs, marks=value.marks)
-        frame.run.contexts[ref] = kept
+        taints = frame.state.settle(value).taints
+        frame.run.contexts[ref] = Value(taints=taints, locs=known.locs, marks=value.marks)
     elif own and ROW not in value.marks and ref not in frame.run.contexts:
         frame.run.contexts[ref] = Value(locs=value.locs)
         frame.run.heap.shared.update(reachable_objects(value, frame.state))

@@ -2,13 +2,14 @@
 
 import ast
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from diffchecks.taint.abstract_state import AbstractState, Heap, HeapObject
-from diffchecks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
+from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, resolve
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Class, Definition, Function, Module, Project
 from diffchecks.taint.template_files import TemplateTree
@@ -92,9 +93,9 @@ class Rendering(Struct, frozen=True):
     line: int
     name: str
 
-    def within(self, page: str) -> "Rendering":
-        """The chain with one more template."""
-        return Rendering((*self.pages, page), self.path, self.line, self.name)
+    def begin(self, trace: TaintStep | None) -> TaintStep:
+        """A trace to here with the step at which the program fills in the template."""
+        return TaintStep(self.path, self.line, f"fills in {self.name}", trace)
 
 
 class TaintFinding(Struct):
@@ -107,7 +108,7 @@ class TaintFinding(Struct):
     scope: str
     message: str
     confidence: float
-    taint: Taint | None = None
+    trace: TaintStep | None = None
 
 
 class TaintJob(Struct, eq=False):
@@ -182,6 +183,15 @@ class TaintJob(Struct, eq=False):
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise BudgetExceeded
+
+    @contextmanager
+    def budget(self, steps: int) -> Iterator[None]:
+        """Run a part on a budget of its own, which may cut it short without a gap."""
+        spent = self.steps, self.calls, self.untainted_calls
+        self.steps, self.calls, self.untainted_calls = MAX_STEPS - steps, 0, 0
+        with suppress(BudgetExceeded, RecursionError):
+            yield
+        self.steps, self.calls, self.untainted_calls = spent
 
     def report(self, found: TaintFinding) -> None:
         """Add a finding; of two at one place, the one with the higher confidence is kept."""

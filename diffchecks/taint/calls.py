@@ -9,7 +9,6 @@ from diffchecks.taint import (
     branch_conditions,
     containers,
     external_functions,
-    queued_tasks,
     stored_fields,
     strings,
 )
@@ -156,7 +155,7 @@ def _method(frame: Activation, record: EvaluatedCall, name: str) -> Value | None
     result = containers.call_method(frame, name, record)
     if result is None:
         result = _text_method(frame, record, name)
-    queued = queued_tasks.as_direct_call(frame, record, name) if result is None else None
+    queued = external_functions.queued_call(frame, record, name) if result is None else None
     if queued is not None:
         call_function(frame, queued)
         return UNKNOWN
@@ -464,23 +463,12 @@ def _body(frame: Activation, call: EvaluatedCall) -> Value:
     frame.state = join_states(states, frame.run.heap)
     if frame.yields:
         return make_bag(frame, call.node, join_all(frame.yields))
-    value = _settled_join(frame)
+    value = join_all(way.state.settle(way.value) for way in frame.returns)
     if before.live and frame.returns:
         value = join(value, Value(None))
     if not frame.returns:
         value = Value(None)
     return value.with_implication(_implied(frame, before))
-
-
-def _settled_join(frame: Activation) -> Value:
-    values: list[Value] = []
-    for way in frame.returns:
-        value = way.value
-        if value.taints and way.state.facts:
-            taints = tuple(taint.with_facts(way.state.facts_of(taint)) for taint in value.taints)
-            value = value.with_taints(taints)
-        values.append(value)
-    return join_all(values)
 
 
 def _implied(frame: Activation, end: AbstractState) -> Implication | None:

@@ -15,7 +15,7 @@ from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, j
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintJob
 from diffchecks.taint.calls import bind_arguments, defaults
 from diffchecks.taint.library_models import HandlerClass, RouteDecorator
-from diffchecks.taint.module_index import Bound, Class, Function
+from diffchecks.taint.module_index import Bound, Class, Function, Module
 
 _CONVERTED = read_names("converting_types")
 _URL_NAME: Final = re.compile(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>|\{(\w+)(?::(\w+))?\}")
@@ -166,14 +166,10 @@ def _parameter(frame: Activation, entry: EntryRole, parameter: ast.arg, index: i
     if typed is not None and typed.ref and _is_known_type(frame, typed):
         entry.handler = entry.handler or bool(typed.ref.endswith("request"))
         return typed
-    for rule in frame.run.models.parameters:
-        if (
-            rule.name == name
-            and rule.position in {index, -1}
-            and rule.imports in frame.module.packages
-        ):
-            entry.handler = True
-            return attribute_access.external_value(frame, rule.type, parameter)
+    known = _known_by_name(frame, frame.module, parameter, index)
+    if known is not None:
+        entry.handler = True
+        return known
     from_url = entry.url.get(name)
     if from_url is None and not entry.text:
         return typed
@@ -317,15 +313,15 @@ def _named_type(node: ast.expr | None) -> ast.Name | ast.Attribute | None:
             return None
 
 
-def _known_parameters(frame: Activation, constructor: Function) -> dict[str, Value]:
-    """The parameters of a constructor whose names show what a framework passes."""
-    given: dict[str, Value] = {}
-    for index, parameter in enumerate(constructor.node.args.args[1:]):
-        for rule in frame.run.models.parameters:
-            named = rule.name == parameter.arg and rule.position in {index, -1}
-            if named and rule.imports in constructor.module.packages:
-                given[rule.name] = attribute_access.external_value(frame, rule.type, parameter)
-    return given
+def _known_by_name(
+    frame: Activation, module: Module, parameter: ast.arg, index: int
+) -> Value | None:
+    """What a framework passes as a parameter of this name."""
+    for rule in frame.run.models.parameters:
+        named = rule.name == parameter.arg and rule.position in {index, -1}
+        if named and rule.imports in module.packages:
+            return attribute_access.external_value(frame, rule.type, parameter)
+    return None
 
 
 def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
@@ -335,7 +331,10 @@ def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
         place = place_of(cls.node)
-        given = _known_parameters(frame, made)
+        given: dict[str, Value] = {}
+        for index, parameter in enumerate(made.node.args.args[1:]):
+            known = _known_by_name(frame, made.module, parameter, index)
+            given.update({parameter.arg: known} if known else {})
         if entry.text and not entry.handler:
             parameters = [*made.node.args.args[1:], *made.node.args.kwonlyargs]
             for parameter in parameters:

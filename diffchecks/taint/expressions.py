@@ -117,9 +117,8 @@ def _conditional(frame: Activation, node: ast.IfExp) -> Value:
     for branch, outcome in ((node.body, True), (node.orelse, False)):
         frame.state = before.copy()
         frame.state.learn(branch_conditions.facts_when(test, truth=outcome))
-        value = frame.evaluate(branch)
-        taints = tuple(taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints)
-        results.append(value.with_taints(taints) if taints else value)
+        value = frame.evaluate(branch)  # which may replace the state
+        results.append(frame.state.settle(value))
         states.append(frame.state)
     frame.state = join_states(states, frame.run.heap)
     return join(results[0], results[1])
@@ -184,8 +183,7 @@ def _comprehension(frame: Activation, node: Any) -> Value:
         result = frame.evaluate(node.value)
     else:
         result = frame.evaluate(node.elt)
-    taints = tuple(taint.with_facts(frame.state.facts_of(taint)) for taint in result.taints)
-    result = result.with_taints(taints) if taints else result
+    result = frame.state.settle(result)
     objects = frame.state.objects
     frame.state = before
     frame.state.objects = objects

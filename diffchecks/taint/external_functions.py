@@ -1,5 +1,7 @@
 """The results of external functions, by the library models."""
 
+import ast
+import re
 from collections.abc import Hashable
 from typing import Final
 
@@ -24,6 +26,7 @@ from diffchecks.taint.abstract_values import (
 )
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
 from diffchecks.taint.library_models import Propagator, Sanitizer
+from diffchecks.taint.module_index import Bound, Function
 from diffchecks.taint.strings import clean_by_pattern, taints_of
 
 _UNSURE: Final = 0.8  # an unknown function may make its argument harmless
@@ -32,6 +35,7 @@ _MAX_SEARCH: Final = 4
 _TEXT_METHODS: Final = frozenset(
     {"strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize"}
 )
+_TASK: Final = re.compile(r"(?:\w+\.)*(?:shared_task|task|actor)(?:\(.*\))?", re.DOTALL)
 
 
 def result(frame: Activation, call: EvaluatedCall) -> Value:
@@ -239,3 +243,29 @@ def _method_of_tainted(frame: Activation, call: EvaluatedCall, receiver: Value) 
     if call.ref.rpartition(".")[2] in _TEXT_METHODS:
         taints = tuple(taint.with_facts(strings.TEXT) for taint in taints)
     return Value(taints=taints, marks=receiver.marks - {"tuple"})
+
+
+def queued_call(frame: Activation, call: EvaluatedCall, name: str) -> EvaluatedCall | None:
+    """The call that a worker of Celery or Dramatiq makes later: ``task.delay(value)``; or None."""
+    task = call.receiver.target if call.receiver is not None else None
+    if not isinstance(task, Function) or task.cls is not None:
+        return None
+    if name in {"delay", "send"}:
+        args, keywords = call.args, call.keywords
+    elif name in {"apply_async", "send_with_options"}:
+        args = list(_contents(frame, call.select_argument("0|args")).values())
+        named = _contents(frame, call.select_argument("1|kwargs")).items()
+        keywords = {key: value for key, value in named if isinstance(key, str)}
+    else:
+        return None
+    decorators = [ast.unparse(decorator) for decorator, _ in task.decorators]
+    if len(decorators) != 1 or not _TASK.fullmatch(decorators[0]):
+        return None  # another decorator may give it other arguments
+    target = Bound(task, UNKNOWN) if "bind=True" in decorators[0] else task
+    return EvaluatedCall(call.node, Value(target=target), None, args, keywords, call.rest)
+
+
+def _contents(frame: Activation, value: Value | None) -> dict[Hashable, Value]:
+    """What a list or a mapping of ours holds."""
+    objects = frame.state.of(value or UNKNOWN)
+    return dict(objects[0].items) if objects else {}

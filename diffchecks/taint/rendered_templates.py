@@ -1,38 +1,40 @@
 """Follows values from the program into templates that print them without escaping."""
 
 import ast
-import contextlib
+import keyword
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
+from msgspec.structs import replace
+
+from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
-from diffchecks.taint.abstract_values import Taint, TaintStep, Value
+from diffchecks.taint.abstract_values import TaintStep, Value
 from diffchecks.taint.call_frames import (
-    MAX_STEPS,
     Activation,
-    BudgetExceeded,
     EvaluatedCall,
     Rendering,
     Return,
     TaintFinding,
+    TaintJob,
 )
 from diffchecks.taint.library_models import Renderer
+from diffchecks.taint.sink_checks import KINDS, SURE
 from diffchecks.taint.stored_fields import STORED, classes_of, is_staff
 from diffchecks.taint.template_code import FILTER, ImportMacros, Include, Print
-from diffchecks.taint.template_filters import find_filter
 
-_SURE: Final = {"request": 0.9, "socket": 0.7, STORED: 0.8}
-_WORDS: Final = {
-    "request": "request data",
-    "socket": "data from the network",
-    STORED: "text that a request has stored",
-}
 _FORM: Final = re.compile(r"Form(?:Set)?$")
 _POSTED: Final = re.compile(r"\.(?:form|POST|data|json|body|files|FILES)\b|\.post\(\)")
 # An unknown function may turn a value into markup or sanitize it.
 _CERTAIN: Final = {"request": 0.9, "socket": 0.9, STORED: 0.6}
 _MAX_STEPS: Final = 4_000  # maximum statements to render one template
+
+_REGISTERS_FILTERS: Final = re.compile(r"\bfilters\b|\w*filter\(|@[\w.]*filter\b")
+_OF_TEMPLATES: Final = re.compile(r"emplate|jinja")
+_MAX_FILTER_FILES: Final = 40
 
 
 def check_call(frame: Activation, call: EvaluatedCall) -> None:
@@ -111,11 +113,8 @@ def render(frame: Activation, node: ast.AST, name: str, values: Mapping[str, Val
         given = value.with_taints(()) if _is_form(frame, value) else value
         inner.state.vars[key] = frame.at(given, node, f"is given to {name} as {key}")
     inner.rendering = Rendering((path,), frame.module.path, line, name)
-    spent = run.steps, run.calls, run.untainted_calls
-    run.steps, run.calls, run.untainted_calls = MAX_STEPS - _MAX_STEPS, 0, 0
-    with contextlib.suppress(BudgetExceeded, RecursionError):
+    with run.budget(_MAX_STEPS):
         _fill_in(inner, path)
-    run.steps, run.calls, run.untainted_calls = spent
 
 
 def _is_form(frame: Activation, value: Value) -> bool:
@@ -133,7 +132,7 @@ def _fill_in(frame: Activation, path: str) -> None:
 def _define(frame: Activation, body: list[ast.stmt], filters: Iterable[str]) -> None:
     """Define the macros of a template, and the names that they use."""
     frame.run.execute(frame, [each for each in body if isinstance(each, ast.FunctionDef)])
-    known = {f"{FILTER}{name}": find_filter(frame.run, name) for name in filters}
+    known = {f"{FILTER}{name}": _find_filter(frame.run, name) for name in filters}
     frame.module.globals = {**known, **frame.state.vars}
 
 
@@ -145,7 +144,7 @@ def _enter(frame: Activation, template: str) -> tuple[Activation, str] | None:
         return None
     inner = Activation(frame.run, templates.module(path))
     inner.stack, inner.depth = frame.stack, frame.depth
-    inner.rendering = rendering.within(path)
+    inner.rendering = replace(rendering, pages=(*rendering.pages, path))
     inner.state.objects, inner.state.facts = frame.state.objects, frame.state.facts
     return inner, path
 
@@ -190,26 +189,71 @@ def print_value(frame: Activation, node: Print) -> None:
     models, rendering = frame.run.models, frame.rendering
     for taint in value.taints:
         cleared = models.cleared_classes(frame.state.facts_of(taint))
-        if taint.kind not in _SURE or taint.sure < _CERTAIN[taint.kind]:
-            continue
-        if {"xss", "all"} & cleared:
+        if taint.sure < _CERTAIN.get(taint.kind, math.inf) or {"xss", "all"} & cleared:
             continue
         if _POSTED.search(taint.origin) and is_staff(frame):
             continue  # text that the site's staff enters
         path, line, before = frame.module.path, node.lineno, taint.trace
         seen = before.chain() if before is not None else []
         if rendering is not None and all(step.path != rendering.path for step in seen):
-            before = TaintStep(rendering.path, rendering.line, f"fills in {rendering.name}", before)
+            before = rendering.begin(before)
         trace = TaintStep(path, line, "is printed without escaping", before)
-        frame.run.report(
-            TaintFinding(
-                "rendered-stored" if taint.kind == STORED else "rendered",
-                path,
-                line,
-                line,
-                "",
-                f"{_WORDS[taint.kind]} reaches {path}, which prints {node.shown} without escaping",
-                round(_SURE[taint.kind] * taint.sure, 2),
-                Taint(taint.origin, taint.kind, trace=trace),
-            )
+        code = "rendered-stored" if taint.kind == STORED else "rendered"
+        what = f"{KINDS[taint.kind]} reaches {path}, which prints {node.shown} without escaping"
+        sure = round(SURE[taint.kind] * taint.sure, 2)
+        frame.run.report(TaintFinding(code, path, line, line, "", what, sure, trace))
+
+
+def _find_filter(run: TaintJob, name: str) -> Value:
+    """Find the function of a filter; if the tree has none, a name that the models may know."""
+    known = run.filters.get(name)
+    if known is None:
+        known = run.filters[name] = _search_filter(run, name) or Value(
+            ref=f"template.filters.{name}"
         )
+    return known
+
+
+def _search_filter(run: TaintJob, name: str) -> Value | None:
+    if run.models.sanitizers.exact(f"template.filters.{name}"):
+        return None
+    quoted = rf"[\"']{name}[\"']"
+    ways = (
+        rf"\bfilters\[{quoted}\]\s*=\s*(?P<given>[\w.]+)",
+        rf"filter\(\s*(?P<given>\w[\w.]*)\s*,\s*(?:name\s*=\s*)?{quoted}",
+        rf"filter\(\s*{quoted}\s*,\s*(?P<given>\w[\w.]*)",
+        rf"@[\w.]*filter\(\s*(?:name\s*=\s*)?{quoted}[^\n]*\)\s*(?:@[^\n]*\s+)*def\s+(?P<made>\w+)",
+        rf"@[\w.]*filter\b[^\n]*\s+(?:@[^\n]*\s+)*def\s+(?P<own>{name})\(",
+        rf"{quoted}\s*:\s*(?P<given>[a-zA-Z_][\w.]*)\s*[,}}\n]",
+    )
+    for path in _modules_with_filters(run):
+        text = run.project.text(path) or ""
+        found = next(filter(None, (re.search(way, text) for way in ways)), None)
+        module = run.project.module(path) if found else None
+        if found and module is not None:
+            run.globals_of(module)
+            return _filter_named(Activation(run, module), next(filter(None, found.groups())))
+    return None
+
+
+def _filter_named(frame: Activation, name: str) -> Value | None:
+    first, *others = name.split(".")
+    if keyword.iskeyword(first):
+        return None
+    value = frame.lookup(first)
+    for other in others:
+        value = attribute_access.get_attribute(frame, value, other, frame.module.tree)
+    return value
+
+
+def _modules_with_filters(run: TaintJob) -> list[str]:
+    """The modules that may register filters."""
+    if run.filter_modules is None:
+        texts = ((path, run.project.text(path) or "") for path in sorted(run.project.paths))
+        found = (
+            path
+            for path, text in texts
+            if _REGISTERS_FILTERS.search(text) and _OF_TEMPLATES.search(text)
+        )
+        run.filter_modules = list(islice(found, _MAX_FILTER_FILES))
+    return run.filter_modules

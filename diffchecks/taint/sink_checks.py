@@ -15,8 +15,8 @@ from diffchecks.taint.abstract_values import (
     same_const,
 )
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintFinding
-from diffchecks.taint.handed_on import giving_call
 from diffchecks.taint.library_models import Sink
+from diffchecks.taint.module_index import Bound, Class, Function
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
@@ -27,7 +27,7 @@ _BEGINNINGS: Final = {
     "markup": re.compile(r"\s*<"),
     "statement": re.compile(rf"\s*(?:{_STATEMENTS})\s", re.IGNORECASE),
 }
-_SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
+SURE: Final = {"request": 0.9, "socket": 0.7, "spliced": 0.5, "parameter": 0.5, "stored": 0.8}
 _SUFFIXES: Final = {
     "request": "",
     "socket": "",
@@ -43,7 +43,7 @@ _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
 _SHELLS: Final = re.compile(
     r"(?:\w{0,4}sh|cmd|powershell|python[\d.]*|su|sudo|env|busybox)(?:\.exe)?", re.IGNORECASE
 )
-_KINDS: Final = {
+KINDS: Final = {
     "request": "request data",
     "spliced": "a parameter",
     "parameter": "a parameter",
@@ -100,12 +100,12 @@ def _report(
     code: str,
     message: str,
     confidence: float,
-    taint: Taint | None = None,
+    trace: TaintStep | None = None,
 ) -> None:
     line = getattr(node, "lineno", 1)
     end_line = getattr(node, "end_lineno", None) or line
     place = (frame.module.path, line, end_line, frame.scope)
-    frame.run.report(TaintFinding(code, *place, message, confidence, taint))
+    frame.run.report(TaintFinding(code, *place, message, confidence, trace))
 
 
 def _argument(frame: Activation, call: EvaluatedCall, selector: str, sink: Sink) -> Value | None:
@@ -216,8 +216,68 @@ def check_value(
             continue
         if wanted and taint.sure >= _DOUBTFUL:
             built = _builds(sink, value) or (sink.klass == "command" and prefix_of(value))
-            place = giving_call(frame, node, selector) if built else None
+            place = _giving_call(frame, node, selector) if built else None
             report(frame, node, taint, (sink.klass, ref, sink.confidence), place)
+
+
+def _giving_call(frame: Activation, node: ast.AST, selector: str) -> tuple[Activation, ast.AST]:
+    """Find the call that passes a value into a function that only passes it on: there it was built.
+
+    Args:
+        node: a call, in ``frame``.
+        selector: the argument in question, as in the library models.
+
+    Returns:
+        The frame and node of that call; the given ones if the argument is not an unchanged
+        parameter.
+    """
+    caller, call = frame.caller, frame.call
+    while caller is not None and call is not None and frame.function is not None:
+        handed = _handed_selector(frame.function, call, _written_argument(node, selector))
+        if handed is None:
+            break
+        frame, node, selector = caller, call.node, handed
+        caller, call = frame.caller, frame.call
+    return frame, node
+
+
+def _written_argument(node: ast.AST, selector: str) -> ast.expr | None:
+    """The expression of an argument in a call."""
+    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        return None
+    for part in selector.split("|"):
+        if part.isdigit():
+            if int(part) < len(node.args):
+                return node.args[int(part)]
+        else:
+            for keyword in node.keywords:
+                if keyword.arg == part:
+                    return keyword.value
+    return None
+
+
+def _handed_selector(
+    function: Function, call: EvaluatedCall, argument: ast.expr | None
+) -> str | None:
+    """The selector of the parameter that an expression is; None if it is not a parameter."""
+    if not isinstance(argument, ast.Name) or isinstance(function.node, ast.Lambda):
+        return None
+    given = function.node.args
+    names = [parameter.arg for parameter in (*given.posonlyargs, *given.args)]
+    only_named = [parameter.arg for parameter in given.kwonlyargs]
+    if argument.id not in (*names, *only_named) or _is_set(function.node, argument.id):
+        return None
+    if argument.id in only_named:
+        return argument.id
+    place = names.index(argument.id) - isinstance(call.function.target, Bound | Class)
+    return f"{place}|{argument.id}" if place >= 0 else None
+
+
+def _is_set(node: ast.AST, name: str) -> bool:
+    return any(
+        isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
+        for each in ast.walk(node)
+    )
 
 
 def _counts_when_stored(sink: Sink, value: Value) -> bool:
@@ -247,10 +307,9 @@ def report(
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
     trace = TaintStep(frame.module.path, line, f"reaches {name}", taint.trace)
-    message = f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
-    confidence = round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
-    traced = Taint(taint.origin, taint.kind, trace=trace)
-    _report(*(place or (frame, node)), code, message, confidence, traced)
+    message = f"{KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
+    confidence = round(SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
+    _report(*(place or (frame, node)), code, message, confidence, trace)
 
 
 def check_returned(
@@ -266,7 +325,7 @@ def check_returned(
         return
     before, frame.state = frame.state, state
     for taint in body.taints:
-        if taint.kind in _SURE:
+        if taint.kind in SURE:
             report(frame, node, taint, (klass, "the response", 1.0))
     frame.state = before
 

@@ -141,10 +141,7 @@ def _for(frame: Activation, node: ast.For | ast.AsyncFor) -> None:
 
 
 def _while(frame: Activation, node: ast.While) -> None:
-    def step() -> Value:
-        return frame.evaluate(node.test)
-
-    _loop(frame, step, node)
+    _loop(frame, partial(frame.evaluate, node.test), node)
 
 
 def _break(frame: Activation, node: ast.Break) -> None:
@@ -249,11 +246,6 @@ def _capture(frame: Activation, pattern: ast.pattern, subject: Value) -> None:
             frame.state.vars[name] = subject if part is pattern else inner
 
 
-def _delete(frame: Activation, node: ast.Delete) -> None:
-    for target in node.targets:
-        delete(frame, target)
-
-
 def set_name(frame: Activation, name: str, value: Value) -> None:
     """Set a name; earlier deferred definitions of a module's body keep its old value."""
     if frame.quiet and name in frame.state.vars:
@@ -311,15 +303,15 @@ def _unpack(frame: Activation, elements: list[ast.expr], value: Value) -> None:
             assign(frame, element, item)
 
 
-def delete(frame: Activation, target: ast.expr) -> None:
-    """Execute a ``del`` statement for one target."""
-    match target:
-        case ast.Name(id=name):
-            frame.state.vars.pop(name, None)
-        case ast.Subscript(value=owner, slice=index) if not isinstance(index, ast.Slice):
-            base, key = frame.evaluate(owner), frame.evaluate(index)
-            for loc in base.locs:
-                frame.state.objects[loc] = _without(frame.state.object(loc), key)
+def _delete(frame: Activation, node: ast.Delete) -> None:
+    for target in node.targets:
+        match target:
+            case ast.Name(id=name):
+                frame.state.vars.pop(name, None)
+            case ast.Subscript(value=owner, slice=index) if not isinstance(index, ast.Slice):
+                base, key = frame.evaluate(owner), frame.evaluate(index)
+                for loc in base.locs:
+                    frame.state.objects[loc] = _without(frame.state.object(loc), key)
 
 
 def _without(obj: HeapObject, key: Value) -> HeapObject:
@@ -401,20 +393,12 @@ def execute_import(frame: Activation, node: ast.Import) -> None:
     for alias in node.names:
         if alias.asname:
             found = project.find(alias.name, frame.module.path)
-            value = (
-                _value(found)
-                if found is not None
-                else Value(ref=frame.run.models.canonical(alias.name))
-            )
-            set_name(frame, alias.asname, value)
+            ref = frame.run.models.canonical(alias.name)
+            set_name(frame, alias.asname, Value(target=found) if found else Value(ref=ref))
         else:
             top = alias.name.partition(".")[0]
             found = project.find(top, frame.module.path)
-            set_name(frame, top, Value(ref=top) if found is None else _value(found))
-
-
-def _value(found: Module | Namespace) -> Value:
-    return Value(target=found)
+            set_name(frame, top, Value(target=found) if found else Value(ref=top))
 
 
 def execute_import_from(frame: Activation, node: ast.ImportFrom) -> None:

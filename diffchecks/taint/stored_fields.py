@@ -335,10 +335,7 @@ def _related(cls: Class, name: str) -> Class | None:
 
 
 def _taint_of(frame: Activation, cls: Class, name: str, written: Taint, node: ast.AST) -> Taint:
-    before = written.trace
-    if frame.rendering is not None:
-        by = frame.rendering
-        before = TaintStep(by.path, by.line, f"fills in {by.name}", before)
+    before = written.trace if frame.rendering is None else frame.rendering.begin(written.trace)
     words = f".{name} is read, of any stored object"
     trace = TaintStep(frame.module.path, getattr(node, "lineno", 0), words, before)
     return Taint(f"stored {cls.node.name}.{name}", STORED, sure=_SURE, trace=trace)
