@@ -1,7 +1,7 @@
 """Dictionaries, lists, tuples and sets: values by key, and values of items."""
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from diffchecks.taint import strings
@@ -42,11 +42,7 @@ def constants(frame: Activation, value: Value) -> object:
     if objects[0].kind == "dict":
         return tuple(objects[0].items)
     items = objects[0].items.values()
-    return (
-        tuple(get_item.const for get_item in items)
-        if all(get_item.known for get_item in items)
-        else NOT_CONST
-    )
+    return tuple(item.const for item in items) if all(item.known for item in items) else NOT_CONST
 
 
 def element(frame: Activation, value: Value, node: ast.AST) -> Value:
@@ -127,195 +123,149 @@ def slice_value(
 
 def set_item(frame: Activation, base: Value, key: Value, value: Value) -> None:
     """Perform ``base[key] = value``."""
-    strong = len(base.locs) == 1
     for loc in base.locs:
         obj = frame.state.object(loc)
-        if obj.kind in {"cells", "instance"}:
-            continue
-        if not key.known or not isinstance(key.const, Hashable):
-            frame.state.objects[loc] = obj.add(value)
-            continue
-        name = key.const
-        if obj.kind == "list" and isinstance(name, int) and name < 0:
-            name += len(obj.items)
-        old = None if strong else obj.get(name)
-        frame.state.objects[loc] = obj.put(name, value if old is None else join(old, value))
+        if obj.kind in {"list", "dict"}:
+            replaces = len(base.locs) == 1
+            frame.state.objects[loc] = _with_item(obj, key, value, replaces=replaces)
+
+
+def _with_item(obj: HeapObject, key: Value, value: Value, *, replaces: bool) -> HeapObject:
+    """An object with a value under a known or unknown key, in place of the old one or beside it."""
+    if not key.known or not isinstance(key.const, Hashable):
+        return obj.add(value)
+    name = key.const
+    if obj.kind == "list" and isinstance(name, int) and name < 0:
+        name += len(obj.items)
+    old = None if replaces else obj.get(name)
+    return obj.put(name, value if old is None else join(old, value))
 
 
 _ABSENT: Final = Value(None)
 
-Method = Callable[[Activation, int, EvaluatedCall], Value]
+Method = Callable[[Activation, HeapObject, EvaluatedCall], tuple[Value, HeapObject]]
+"""What a method of a container gives back, and the container afterwards."""
 
 
 def _arg(call: EvaluatedCall, index: int, default: Value = UNKNOWN) -> Value:
     return call.args[index] if index < len(call.args) else default
 
 
-def _put(frame: Activation, loc: int, obj: HeapObject) -> None:
-    frame.state.objects[loc] = obj
+def _listed(values: Iterable[Value]) -> HeapObject:
+    return HeapObject("list", dict(enumerate(values)))
 
 
-def _append(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj, value = frame.state.object(loc), _arg(call, 0)
+def _append(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
+    value = _arg(call, 0)
     if obj.rest is None and len(obj.items) < MAX_ITEMS:
-        _put(frame, loc, obj.put(len(obj.items), value))
-    else:
-        _put(frame, loc, obj.widen().add(value))
-    return _ABSENT
+        return _ABSENT, obj.put(len(obj.items), value)
+    return _ABSENT, obj.widen().add(value)
 
 
-def _relist(frame: Activation, loc: int, values: list[Value]) -> None:
-    _put(frame, loc, HeapObject("list", dict(enumerate(values))))
-
-
-def _insert(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj, where, value = frame.state.object(loc), _arg(call, 0), _arg(call, 1)
+def _insert_at(obj: HeapObject, where: Value, value: Value) -> tuple[Value, HeapObject]:
     if obj.rest is None and isinstance(where.const, int):
         values = list(obj.items.values())
         values.insert(where.const, value)
-        _relist(frame, loc, values)
-    else:
-        _put(frame, loc, obj.widen().add(value))
-    return _ABSENT
+        return _ABSENT, _listed(values)
+    return _ABSENT, obj.widen().add(value)
 
 
-def _appendleft(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    return _insert(
-        frame, loc, EvaluatedCall(call.node, call.function, None, [Value(0), *call.args], {})
-    )
-
-
-def _pop(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj, where = frame.state.object(loc), _arg(call, 0, Value(-1))
-    if obj.kind == "dict":
-        return _get(frame, loc, call)
+def _pop_at(obj: HeapObject, where: Value) -> tuple[Value, HeapObject]:
     if obj.rest is None and isinstance(where.const, int):
         values = [obj.items[key] for key in sorted(obj.items, key=_position)]
         try:
-            taken = values.pop(where.const)
+            return values.pop(where.const), _listed(values)
         except IndexError:
-            return UNKNOWN
-        _relist(frame, loc, values)
-        return taken
-    _put(frame, loc, obj.widen())
-    return obj.any() or UNKNOWN
+            return UNKNOWN, obj
+    return obj.any() or UNKNOWN, obj.widen()
 
 
 def _position(key: Hashable) -> int:
     return key if isinstance(key, int) else 0
 
 
-def _popleft(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    return _pop(frame, loc, EvaluatedCall(call.node, call.function, None, [Value(0)], {}))
-
-
-def _extend(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj, more = frame.state.object(loc), _arg(call, 0)
+def _extend(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
+    more = _arg(call, 0)
     others = frame.state.of(more)
     exact = len(others) == 1 and others[0].rest is None and others[0].kind == "list"
     if exact and obj.rest is None:
-        _relist(frame, loc, [*obj.items.values(), *others[0].items.values()])
-    else:
-        _put(frame, loc, obj.widen().add(element(frame, more, call.node)))
-    return _ABSENT
+        return _ABSENT, _listed([*obj.items.values(), *others[0].items.values()])
+    return _ABSENT, obj.widen().add(element(frame, more, call.node))
 
 
-def _blur(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    _put(frame, loc, frame.state.object(loc).widen())
-    return _ABSENT
+def _reverse(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
+    return _ABSENT, _listed(list(obj.items.values())[::-1]) if obj.rest is None else obj
 
 
-def _reverse(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj = frame.state.object(loc)
-    if obj.rest is None:
-        _relist(frame, loc, list(obj.items.values())[::-1])
-    return _ABSENT
-
-
-def _clear(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    _put(frame, loc, HeapObject(frame.state.object(loc).kind))
-    return _ABSENT
-
-
-def _get(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj = frame.state.object(loc)
-    found = read_item(obj, _arg(call, 0))
-    default = _arg(call, 1, _ABSENT)
+def _get(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
+    key, default = _arg(call, 0), _arg(call, 1, _ABSENT)
+    found = read_item(obj, key)
     if found is None:
-        return default
-    key = _arg(call, 0)
-    return found if key.known and key.const in obj.items else join(found, default)
+        return default, obj
+    return found if key.known and key.const in obj.items else join(found, default), obj
 
 
-def _setdefault(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    key = _arg(call, 0)
-    if key.known and key.const in frame.state.object(loc).items:
-        return _get(frame, loc, call)
-    set_item(frame, Value(locs=(loc,)), key, _arg(call, 1, _ABSENT))
-    return _arg(call, 1, _ABSENT)
+def _setdefault(
+    frame: Activation, obj: HeapObject, call: EvaluatedCall
+) -> tuple[Value, HeapObject]:
+    key, default = _arg(call, 0), _arg(call, 1, _ABSENT)
+    if key.known and key.const in obj.items:
+        return _get(frame, obj, call)
+    return default, _with_item(obj, key, default, replaces=True)
 
 
-def _update(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
+def _update(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
     for other in frame.state.of(_arg(call, 0)):
-        obj = frame.state.object(loc)
         for key, value in other.items.items():
             obj = obj.put(key, value)
-        _put(frame, loc, obj if other.rest is None else obj.add(other.rest))
+        obj = obj if other.rest is None else obj.add(other.rest)
     if call.args and call.args[0].taints:
-        _put(frame, loc, frame.state.object(loc).add(Value(taints=call.args[0].taints)))
+        obj = obj.add(Value(taints=call.args[0].taints))
     for name, value in call.keywords.items():
-        _put(frame, loc, frame.state.object(loc).put(name, value))
-    return _ABSENT
+        obj = obj.put(name, value)
+    return _ABSENT, obj
 
 
-def _items(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    value = frame.state.object(loc).any()
-    if value is None:
-        return make_bag(frame, call.node, None)
-    pair = frame.new(call.node, HeapObject("list", {0: UNKNOWN, 1: value}), "pair")
-    return make_bag(frame, call.node, pair)
+def _items(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
+    value, pair = obj.any(), None
+    if value is not None:
+        pair = frame.new(call.node, HeapObject("list", {0: UNKNOWN, 1: value}), "pair")
+    return make_bag(frame, call.node, pair), obj
 
 
-def _values(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    return make_bag(frame, call.node, frame.state.object(loc).any())
-
-
-def _keys(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    obj = frame.state.object(loc)
+def _keys(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
     if obj.rest is None:
-        return make_list(frame, call.node, [Value(key) for key in obj.items])
-    return make_bag(frame, call.node, UNKNOWN)
+        return make_list(frame, call.node, [Value(key) for key in obj.items]), obj
+    return make_bag(frame, call.node, UNKNOWN), obj
 
 
-def _copy(frame: Activation, loc: int, call: EvaluatedCall) -> Value:
-    return frame.new(call.node, frame.state.object(loc))
-
-
+_BOTH: Final[dict[str, Method]] = {
+    "clear": lambda _, obj, call: (_ABSENT, HeapObject(obj.kind)),
+    "copy": lambda frame, obj, call: (frame.new(call.node, obj), obj),
+}
 _LIST: Final[dict[str, Method]] = {
+    **_BOTH,
     "add": _append,
     "append": _append,
-    "appendleft": _appendleft,
-    "clear": _clear,
-    "copy": _copy,
+    "appendleft": lambda _, obj, call: _insert_at(obj, Value(0), _arg(call, 0)),
     "extend": _extend,
-    "insert": _insert,
-    "pop": _pop,
-    "popleft": _popleft,
-    "remove": _blur,
+    "insert": lambda _, obj, call: _insert_at(obj, _arg(call, 0), _arg(call, 1)),
+    "pop": lambda _, obj, call: _pop_at(obj, _arg(call, 0, Value(-1))),
+    "popleft": lambda _, obj, call: _pop_at(obj, Value(0)),
+    "remove": lambda _, obj, call: (_ABSENT, obj.widen()),
     "reverse": _reverse,
-    "sort": _blur,
+    "sort": lambda _, obj, call: (_ABSENT, obj.widen()),
     "update": _extend,
 }
 _DICT: Final[dict[str, Method]] = {
-    "clear": _clear,
-    "copy": _copy,
+    **_BOTH,
     "get": _get,
     "items": _items,
     "keys": _keys,
-    "pop": _pop,
+    "pop": _get,
     "setdefault": _setdefault,
     "update": _update,
-    "values": _values,
+    "values": lambda frame, obj, call: (make_bag(frame, call.node, obj.any()), obj),
 }
 
 
@@ -328,11 +278,14 @@ def call_method(frame: Activation, name: str, call: EvaluatedCall) -> Value | No
         return None
     results: list[Value] = []
     for loc in call.receiver.locs:
-        kind = frame.state.object(loc).kind
-        table = _LIST if kind == "list" else _DICT if kind == "dict" else {}
+        obj = frame.state.object(loc)
+        table = _LIST if obj.kind == "list" else _DICT if obj.kind == "dict" else {}
         perform = table.get(name)
         if perform is not None:
-            results.append(perform(frame, loc, call))
+            result, changed = perform(frame, obj, call)
+            results.append(result)
+            if changed is not obj:
+                frame.state.objects[loc] = changed
     if results and call.receiver.taints and name in _READS:
         results.append(_read_outside(frame, call, call.receiver))
     return join_all(results) if results else None
