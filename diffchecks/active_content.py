@@ -20,7 +20,7 @@ from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
 from diffchecks.patterns.configured_commands import has_configured_commands
 from diffchecks.patterns.container_file_commands import is_container_file
-from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.patterns.downloaded_scripts import origin_of_download
 from diffchecks.patterns.makefile_commands import is_makefile
 from diffchecks.patterns.pipeline_commands import is_gitlab_file, is_workflow_file
 from diffchecks.script_languages import script_language

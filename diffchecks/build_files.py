@@ -22,7 +22,7 @@ from diffchecks.check_io import CheckReply, NotApplicable, RawFinding, Source, c
 from diffchecks.data_files import read_yaml
 from diffchecks.file_patterns import matches
 from diffchecks.jobs import SideJob
-from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.patterns.downloaded_scripts import origin_of_download
 
 TABLE = "build_files.yaml"
 _SHOWN = 3  # lines of a match

@@ -32,8 +32,7 @@ from diffchecks.patterns.configured_commands import (
     has_configured_commands,
 )
 from diffchecks.patterns.container_file_commands import extract_commands, is_container_file
-from diffchecks.patterns.downloaded_scripts import find_downloaded_scripts
-from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.patterns.downloaded_scripts import find_downloaded_scripts, origin_of_download
 from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
 from diffchecks.patterns.pattern_loading import Pattern, PatternFile, load_language
 from diffchecks.patterns.pipeline_commands import (

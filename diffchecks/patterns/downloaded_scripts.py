@@ -1,14 +1,18 @@
-"""Shell commands that download a file, and a later one that runs it, without a check between."""
+"""Downloads of programs: from which servers, and into a file that is run without a check."""
 
 import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from diffchecks.check_io import RawFinding, Source
-from diffchecks.patterns.installer_servers import origin_of_download
+from diffchecks.data_files import read_names
 
+Origin = Literal["remote", "foreign", "plain-http"]
+
+_SERVER = re.compile(r"https://(?:[^\s/@]*@)?(?P<name>[\w.-]+)", re.IGNORECASE)
+_LOCAL = re.compile(r"localhost|[\w.-]+\.(?:local|internal|localhost|lan|corp)|127(?:\.\d+){3}")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=[ \t]))#[^\n]*")
 _COMMAND = r"(?m)(?:^|[;&|({]|\b(?:then|do|else)[ \t])[ \t]*(?:sudo[ \t]+)?"
 _DOWNLOAD = re.compile(rf"{_COMMAND}(?P<command>(?P<program>curl|wget)[ \t][^\n;|&]*)")
@@ -81,3 +85,25 @@ def _runs(text: str) -> dict[str, list[int]]:
 
 def _plain(name: str) -> str:
     return name.removeprefix("./").replace("${", "$").replace("}", "")
+
+
+def origin_of_download(command: str) -> Origin:
+    """Where a command downloads from.
+
+    Returns:
+        ``plain-http``: without encryption. ``foreign``: from a named server that neither is known
+        for installers nor is a local one. ``remote``: from any other, or from an unknown address.
+    """
+    if "http://" in command:
+        return "plain-http"
+    servers = [found["name"].lower().rstrip(".") for found in _SERVER.finditer(command)]
+    return "foreign" if servers and not all(map(_is_known, servers)) else "remote"
+
+
+def _is_known(server: str) -> bool:
+    labels = server.split(".")
+    domains = {".".join(labels[at:]) for at in range(len(labels))}
+    return (
+        not read_names("installer_domains").isdisjoint(domains)
+        or _LOCAL.fullmatch(server) is not None
+    )

@@ -120,7 +120,6 @@ _HANDLER = re.compile(
     re.IGNORECASE,
 )
 _MAX_HANDLERS = 5000
-_SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
 _FILLED_IN = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[%?].*?[%?]>", re.DOTALL)
 
 
@@ -131,7 +130,7 @@ def extract_page_scripts(text: str) -> list[str]:
     another language is left out.
     """
     found = []
-    ends = [end.end() for end in _SCRIPT_END.finditer(text)]
+    ends = [end.end() for end in _END.finditer(text)]
     last = ends[-1] if ends else 0  # a script without an end would be searched for to the end
     for script in islice(_PAGE_SCRIPT.finditer(text, 0, last), _MAX_SCRIPTS):
         with suppress(Gap):
@@ -160,21 +159,37 @@ _SIGNS = "=-"  # how a tag's value is escaped, and whether white space around it
 
 def extract_ruby(text: str) -> str:
     """A template as a Ruby program: the code of its tags, without the text between them."""
-    program, at = [], 0
+    program = [
+        _line_ends(part) if is_text else _ruby_code(part) for part, is_text in _tag_parts(text)
+    ]
+    return "".join(program)
+
+
+def _tag_parts(text: str) -> Iterator[tuple[str, bool]]:
+    """The tags of a template, without delimiters, and the text before, between and after them."""
+    at = 0
     while (start := text.find("<%", at)) >= 0:
-        program.append("\n" * text.count("\n", at, start))
         if text.startswith("<%%", start):  # a written-out "<%"
+            yield text[at : start + 3], True
             at = start + 3
             continue
-        at = text.find("%>", start)
-        if at < 0:
+        end = text.find("%>", start)
+        if end < 0:
             raise Gap("one of its tags is not closed")
-        code = text[start + 2 : at]
-        if code.startswith("#"):
-            program.append("\n" * code.count("\n"))
-        else:
-            program.append(f"{code.lstrip(_SIGNS).removesuffix('-')};")
-    return "".join(program)
+        yield text[at:start], True
+        yield text[start + 2 : end], False
+        at = end + 2
+    yield text[at:], True
+
+
+def _ruby_code(tag: str) -> str:
+    if tag.startswith("#"):
+        return _line_ends(tag)
+    return f"{tag.lstrip(_SIGNS).removesuffix('-')};"
+
+
+def _line_ends(text: str) -> str:
+    return "\n" * text.count("\n")
 
 
 _INCLUDE = re.compile(r"\s*include\s+[\w./-]+\s*")  # syntax of the first versions of EJS, not code
@@ -183,19 +198,8 @@ _LAST_COMMENT = re.compile(r"(?<!\S)//[^\n'\"`]*\Z")
 
 def extract_ejs(text: str) -> str:
     """A template as a JavaScript program: the code of its tags in place, blanks between them."""
-    program, at = [], 0
-    while (start := text.find("<%", at)) >= 0:
-        program.append(_blanks(text[at:start]))
-        at = start + 3
-        if text.startswith("<%%", start):  # a written-out "<%"
-            program.append("   ")
-            continue
-        end = text.find("%>", start)
-        if end < 0:
-            raise Gap("one of its tags is not closed")
-        at = end + 2
-        program.append(_ejs_code(text[start + 2 : end]))
-    return "".join([*program, _blanks(text[at:])])
+    program = [_blanks(part) if is_text else _ejs_code(part) for part, is_text in _tag_parts(text)]
+    return "".join(program)
 
 
 def _ejs_code(tag: str) -> str:

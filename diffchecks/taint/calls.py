@@ -249,7 +249,7 @@ def call_function(frame: Activation, call: EvaluatedCall) -> Value | None:
     if target is None:
         target = _called_instance(frame, call)
     if isinstance(target, Class):
-        return instantiate(frame, call, target)
+        return _instantiate(frame, call, target)
     if isinstance(target, Bound):
         return run_function(frame, call, target.function, [target.receiver, *call.args])
     if isinstance(target, Function):
@@ -272,46 +272,42 @@ def _announce(frame: Activation, call: EvaluatedCall) -> Value | None:
     cls = call.function.target
     if not isinstance(cls, Class):
         return None
-    obj = HeapObject("instance", {}, None, cls)
-    if cls.lookup("__init__") is None:
-        obj = HeapObject("instance", _fields(call, cls), None, cls)
-    value = frame.new(call.node, obj)
+    value = _new_object(frame, call, cls)
     frame.run.pending.setdefault(frame.module.path, []).append((value, call))
     frame.run.constructed.setdefault(cls.node, call)
     return value
 
 
-def construct(frame: Activation, call: EvaluatedCall, value: Value) -> None:
-    """Run the constructor of a recorded object."""
+def construct(frame: Activation, call: EvaluatedCall, value: Value) -> bool:
+    """Run the constructor of an object; False: the tree has none."""
     constructor = call.function.target.lookup("__init__")
-    if constructor is not None and isinstance(constructor.target, Function):
-        run_function(frame, call, constructor.target, [value, *call.args])
+    if constructor is None or not isinstance(constructor.target, Function):
+        return False
+    run_function(frame, call, constructor.target, [value, *call.args])
+    return True
 
 
-def instantiate(frame: Activation, call: EvaluatedCall, cls: Class) -> Value:
+def _instantiate(frame: Activation, call: EvaluatedCall, cls: Class) -> Value:
     """A new object of a class of the tree."""
-    obj = HeapObject("instance", {}, None, cls)
-    constructor = cls.lookup("__init__")
-    if constructor is None:
-        obj = HeapObject("instance", _fields(call, cls), call.rest, cls)
-    value = frame.new(call.node, obj)
-    if constructor is not None and isinstance(constructor.target, Function):
-        run_function(frame, call, constructor.target, [value, *call.args])
-    elif cls.outer_bases() and not frame.state.object(value.locs[0]).items:
+    value = _new_object(frame, call, cls)
+    made = construct(frame, call, value)
+    if not made and cls.outer_bases() and not frame.state.object(value.locs[0]).items:
         return Value(locs=value.locs, taints=taints_of(call.values(), frame.state))
     return value
 
 
-def _fields(call: EvaluatedCall, cls: Class) -> dict[Any, Value]:
-    """The fields of a data class or named tuple in the order of its annotations."""
+def _new_object(frame: Activation, call: EvaluatedCall, cls: Class) -> Value:
+    """An object whose constructor has not run; that of a data class or named tuple has fields."""
+    if cls.lookup("__init__") is not None:
+        return frame.new(call.node, HeapObject("instance", {}, None, cls))
     names = [
         item.target.id
         for item in cls.node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     ]
-    fields: dict[Any, Value] = dict(zip(names, call.args, strict=False))
+    fields: dict[Hashable, Value] = dict(zip(names, call.args, strict=False))
     fields.update({name: value for name, value in call.keywords.items() if name in names})
-    return fields
+    return frame.new(call.node, HeapObject("instance", fields, call.rest, cls))
 
 
 def run_function(

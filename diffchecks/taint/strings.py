@@ -226,9 +226,7 @@ def clean_by_pattern(pattern: object) -> bool:
 
     This is the case for a negated class of at most word characters, spaces, dots and dashes.
     """
-    if not isinstance(pattern, str):
-        return False
-    return _NEGATED.fullmatch(pattern) is not None
+    return isinstance(pattern, str) and _NEGATED.fullmatch(pattern) is not None
 
 
 def strict_pattern(pattern: object, *, whole: bool) -> bool:
@@ -261,7 +259,7 @@ _MAX_TEXT: Final = 4096
 _MAX_INT: Final = 1 << 64
 _MAX_EXPONENT: Final = 64
 
-_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -274,14 +272,10 @@ _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
-}
-_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
     ast.Not: operator.not_,
-}
-_COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -342,7 +336,7 @@ def _grows(kind: type[ast.operator], left: Any, right: Any) -> bool:
 
 def fold_binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
-    compute = _BINARY.get(kind)
+    compute = _OPERATORS.get(kind)
     if compute is None or _grows(kind, left, right):
         return NOT_CONST
     return _fold(compute, left, right)
@@ -350,14 +344,14 @@ def fold_binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
 
 def fold_unary(kind: type[ast.unaryop], operand: Any) -> Any:
     """The value of ``<op> operand``, or ``NOT_CONST``."""
-    return _fold(_UNARY[kind], operand)
+    return _fold(_OPERATORS[kind], operand)
 
 
 def fold_compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
     if kind in (ast.Is, ast.IsNot) and None not in (left, right):
         return NOT_CONST  # the identity of equal constants depends on the interpreter
-    return _fold(lambda: bool(_COMPARE[kind](left, right)))
+    return _fold(lambda: bool(_OPERATORS[kind](left, right)))
 
 
 def fold_subscript(box: Any, key: Any) -> Any:
