@@ -64,6 +64,11 @@ class HeapObject(Struct, frozen=True, eq=False):
         rest = value if self.rest is None else join(self.rest, value)
         return HeapObject(self.kind, self.items, rest, self.cls)
 
+    def merge(self, other: "HeapObject") -> "HeapObject":
+        """A copy with the items of another mapping, which replace its own."""
+        merged = HeapObject(self.kind, {**self.items, **other.items}, self.rest, self.cls)
+        return merged if other.rest is None else merged.add(other.rest)
+
     def widen(self) -> "HeapObject":
         """A copy without positions."""
         return HeapObject(self.kind, {}, self.any(), self.cls)
@@ -147,6 +152,13 @@ class AbstractState:
     def of(self, value: Value) -> list[HeapObject]:
         """The objects that a value may be."""
         return [self.object(loc) for loc in value.locs]
+
+    def listed(self, value: Value) -> list[Value] | None:
+        """The items of a list, tuple or set that is known as a whole; None for any other value."""
+        objects = self.of(value)
+        if len(objects) != 1 or objects[0].kind != "list" or objects[0].rest is not None:
+            return None
+        return list(objects[0].items.values())
 
     def learn(self, facts: Facts) -> None:
         """Add facts about origins."""

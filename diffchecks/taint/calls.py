@@ -101,10 +101,9 @@ def _add_argument(frame: Activation, record: EvaluatedCall, argument: ast.expr) 
             record.rest = join(record.rest, value)
         return
     inner = frame.evaluate(argument.value)
-    objects = frame.state.of(inner)
-    exact = len(objects) == 1 and objects[0].rest is None and objects[0].kind == "list"
-    if exact and record.rest is None:
-        record.args.extend(objects[0].items.values())
+    listed = frame.state.listed(inner)
+    if listed is not None and record.rest is None:
+        record.args.extend(listed)
     else:
         item = containers.element(frame, inner, argument)
         record.rest = item if record.rest is None else join(record.rest, item)

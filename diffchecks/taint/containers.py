@@ -186,10 +186,9 @@ def _position(key: Hashable) -> int:
 
 def _extend(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
     more = _arg(call, 0)
-    others = frame.state.of(more)
-    exact = len(others) == 1 and others[0].rest is None and others[0].kind == "list"
-    if exact and obj.rest is None:
-        return _ABSENT, _listed([*obj.items.values(), *others[0].items.values()])
+    listed = frame.state.listed(more)
+    if listed is not None and obj.rest is None:
+        return _ABSENT, _listed([*obj.items.values(), *listed])
     return _ABSENT, obj.widen().add(element(frame, more, call.node))
 
 
@@ -216,9 +215,7 @@ def _setdefault(
 
 def _update(frame: Activation, obj: HeapObject, call: EvaluatedCall) -> tuple[Value, HeapObject]:
     for other in frame.state.of(_arg(call, 0)):
-        for key, value in other.items.items():
-            obj = obj.put(key, value)
-        obj = obj if other.rest is None else obj.add(other.rest)
+        obj = obj.merge(other)
     if call.args and call.args[0].taints:
         obj = obj.add(Value(taints=call.args[0].taints))
     for name, value in call.keywords.items():

@@ -130,9 +130,9 @@ def _sequence(frame: Activation, node: ast.List | ast.Tuple | ast.Set) -> Value:
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = frame.evaluate(element.value)
-            objects = frame.state.of(inner)
-            if len(objects) == 1 and objects[0].rest is None and objects[0].kind == "list":
-                values.extend(objects[0].items.values())
+            listed = frame.state.listed(inner)
+            if listed is not None:
+                values.extend(listed)
             else:
                 exact = False
                 values.append(containers.element(frame, inner, element))
@@ -157,9 +157,7 @@ def _dict(frame: Activation, node: ast.Dict) -> Value:
         value = frame.evaluate(value_node)
         if key_node is None:
             for other in frame.state.of(value):
-                for key, inner in other.items.items():
-                    obj = obj.put(key, inner)
-                obj = obj if other.rest is None else obj.add(other.rest)
+                obj = obj.merge(other)
             if value.taints:
                 obj = obj.add(Value(taints=value.taints))
             continue

@@ -283,12 +283,10 @@ def _store_sink(frame: Activation, target: ast.expr, ref: str, args: list[Value]
 
 
 def _unpack(frame: Activation, elements: list[ast.expr], value: Value) -> None:
-    objects = frame.state.of(value)
+    listed = frame.state.listed(value)
     plain = not any(isinstance(element, ast.Starred) for element in elements)
-    exact = len(objects) == 1 and objects[0].kind == "list" and objects[0].rest is None
-    if exact and plain and len(objects[0].items) == len(elements):
-        for index, element in enumerate(elements):
-            item = objects[0].items.get(index, Value())
+    if listed is not None and plain and len(listed) == len(elements):
+        for index, (element, item) in enumerate(zip(elements, listed, strict=True)):
             other = tuple(taint.derive(PART, f"#{index}") for taint in value.taints)
             assign(frame, element, join(item, Value(taints=other)) if other else item)
         return

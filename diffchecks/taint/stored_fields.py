@@ -249,13 +249,13 @@ def _declared(cls: Class) -> Iterator[str]:
                 if re.search(r"\bstr\b", ast.unparse(item.annotation)):
                     yield name
                 continue
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function)):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=function)):
-                pass
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=function))
+            ):
+                kind = getattr(function, "attr", getattr(function, "id", ""))
             case _:
                 continue
-        kind = getattr(function, "attr", getattr(function, "id", ""))
         if kind in {"Column", "mapped_column", "Field"}:
             text = _TEXT_COLUMN.search(ast.unparse(item))
         else:
@@ -323,14 +323,11 @@ def _related(cls: Class, name: str) -> Class | None:
     """The model to which a relation field refers."""
     for item in cls.node.body:
         match item:
-            case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[first, *_])):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=found), value=ast.Call(args=[first, *_])):
-                pass
-            case _:
-                continue
-        if found == name:
-            return _class_named(cls, first)
+            case (
+                ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(args=[first, *_]))
+                | ast.AnnAssign(target=ast.Name(id=found), value=ast.Call(args=[first, *_]))
+            ) if found == name:
+                return _class_named(cls, first)
     return None
 
 

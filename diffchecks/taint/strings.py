@@ -167,14 +167,10 @@ def join_strings(call: EvaluatedCall, state: AbstractState) -> Value:
     """The value of ``separator.join(items)``."""
     separator = call.receiver or Value()
     items = call.args[0] if call.args else Value()
-    objects = state.of(items)
-    if len(objects) == 1 and objects[0].kind == "list" and objects[0].rest is None:
-        parts: list[Value] = []
-        for index in range(len(objects[0].items)):
-            if index:
-                parts.append(separator)
-            parts.append(objects[0].items.get(index, Value()))
-        return concatenate(parts, state)
+    listed = state.listed(items)
+    if listed is not None:
+        parts = [part for item in listed for part in (separator, item)]
+        return concatenate(parts[1:], state)
     if items.known and separator.known:
         return Value(fold_method(separator.const, "join", [items.const]))
     return Value(taints=merge_taints(separator.taints, collect_taints(items, state)))
