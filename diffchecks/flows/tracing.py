@@ -306,15 +306,13 @@ class Tracing(Expressions):
             results.append(last)
         result = either(results)
         if context:
-            self._check_returned(node, results, context, inner)
+            self._check_returned(node, results, context)
         for name, value in inner.values.items():
             if name in state.values and name not in own and value is not state.values[name]:
                 state.values[name] = either([state.values[name], value])
         return result
 
-    def _check_returned(
-        self, node: SgNode, values: Sequence[Value], context: str, state: State
-    ) -> None:
+    def _check_returned(self, node: SgNode, values: Sequence[Value], context: str) -> None:
         for sink in self.tables.returned:
             if sink.call.search(context) and not sink.unless.search(node.text()):
                 for value in values:

@@ -264,13 +264,14 @@ class TaintAnalysis:
             self._run_function(each)
             return
         frame = Activation(self.run, each.module)
-        perform = functools.partial(template_renderers.run_view, frame, each)
-        self._noting_fields(each, functools.partial(self._guarded, frame, perform))
+        with self._noting_fields(each), self._guarded(frame):
+            template_renderers.run_view(frame, each)
 
-    def _noting_fields(self, each: Function | Class, perform: functools.partial[None]) -> None:
-        """Do so, and remember which fields of stored objects are read on its behalf."""
+    @contextlib.contextmanager
+    def _noting_fields(self, each: Function | Class) -> Iterator[None]:
+        """Remember which fields of stored objects are read on behalf of a function or view."""
         before, self.run.asked = self.run.asked, set()
-        perform()
+        yield
         self._asked[each.node] = frozenset(self.run.asked)
         self.run.asked |= before
 
@@ -308,7 +309,8 @@ class TaintAnalysis:
         if path not in self._used and module not in self._done and not covers(found, lines):
             self._done.add(module)
             frame = Activation(self.run, module)
-            self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))
+            with self._guarded(frame):
+                self.run.execute(frame, module.tree.body)
         names: list[str] = []
         known = set(self.run.contexts)
         for span in chosen:
@@ -347,11 +349,13 @@ class TaintAnalysis:
                         held[name] = Value(taints=tuple(facts), ref=value.ref, marks=value.marks)
                         self._kept.setdefault(function, []).append(name)
 
-    def _guarded(self, frame: Activation, perform: functools.partial[None]) -> None:
+    @contextlib.contextmanager
+    def _guarded(self, frame: Activation) -> Iterator[None]:
+        """Run something from outside, on a budget; what it does not suffice for is a gap."""
         self.run.steps = self.run.calls = self.run.untainted_calls = 0
         what = f"{frame.scope}()" if frame.scope else "the module"
         try:
-            perform()
+            yield
         except BudgetExceeded:
             self.gaps[frame.module.path] = f"{what} is too large to be traced completely"
         except RecursionError:
@@ -366,8 +370,8 @@ class TaintAnalysis:
         """
         frame = Activation(self.run, function.module, function)
         frame.stack = (function,)
-        perform = functools.partial(_enter, frame, assumed=assumed)
-        self._noting_fields(function, functools.partial(self._guarded, frame, perform))
+        with self._noting_fields(function), self._guarded(frame):
+            _enter(frame, assumed=assumed)
         self._keep_attributes(frame, function)
         given = [collect_taints(way.value, way.state) for way in frame.returns]
         given += [collect_taints(value, frame.state) for value in frame.yields]

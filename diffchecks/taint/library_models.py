@@ -9,7 +9,6 @@ outside that is spread into them.
 """
 
 import functools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
@@ -260,7 +259,6 @@ _BY_NAME: Final = (
     "renderers",
 )  # fmt: skip
 _LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups", "contexts")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 class Index(Generic[_T]):

@@ -101,7 +101,7 @@ def read_code(
         printed: offset → value that is printed without escaping.
         lines: lines that begin with a percent sign are statements, as in Mako and Bottle.
     """
-    builder = _Builder(page, dict(printed))
+    builder = _Builder(dict(printed))
     marks: list[tuple[int, Tag | re.Match[str]]] = [
         (tag.start, tag) for tag in page.tags if tag.kind != "comment"
     ]
@@ -149,7 +149,7 @@ def _needed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 class _Builder:
     """Builds statements from the tags in order."""
 
-    def __init__(self, page: TemplatePage, printed: dict[int, str]) -> None:
+    def __init__(self, printed: dict[int, str]) -> None:
         self.printed = printed
         self.line = 1
         self.prints = False
@@ -184,9 +184,7 @@ class _Builder:
                 handler(self, rest)
 
     def _add(self, statement: ast.stmt) -> None:
-        statement.lineno = statement.end_lineno = self.line
-        statement.col_offset = statement.end_col_offset = 0
-        self._open[-1][1].append(statement)
+        self._open[-1][1].append(self._placed(statement))
 
     def _close(self, word: str) -> None:
         for at in range(len(self._open) - 1, 0, -1):
@@ -204,12 +202,11 @@ class _Builder:
             body=[],
             orelse=[],
         )
-        self._placed(node)
         self._add(node)
         self._open.append(("for", node.body))
 
     def _if(self, text: str) -> None:
-        node = ast.If(test=self._expression(text) or self._unknown(), body=[], orelse=[])
+        node = ast.If(test=self._expression(text) or _unknown(), body=[], orelse=[])
         self._add(node)
         self._open.append(("if", node.body))
 
@@ -224,11 +221,9 @@ class _Builder:
         if word == "else":
             self._open[-1] = ("if", node.orelse)
             return
-        test = self._expression(text) or self._unknown()
+        test = self._expression(text) or _unknown()
         other = ast.If(test=test, body=[], orelse=[])
-        other.lineno = other.end_lineno = self.line
-        other.col_offset = other.end_col_offset = 0
-        node.orelse.append(other)
+        node.orelse.append(self._placed(other))
         self._open[-1] = ("if", other.body)
 
     def _set(self, text: str) -> None:
@@ -245,7 +240,7 @@ class _Builder:
 
     def _assign(self, name: str, value: ast.expr | None) -> None:
         target = ast.Name(id=name, ctx=ast.Store())
-        self._add(ast.Assign(targets=[self._placed(target)], value=value or self._unknown()))
+        self._add(ast.Assign(targets=[target], value=value or _unknown()))
 
     def _include(self, text: str) -> None:
         found = _NAMED.match(text)
@@ -291,7 +286,6 @@ class _Builder:
             (node,) = ast.parse("def _(): pass").body
         assert isinstance(node, ast.FunctionDef)
         node.body = []
-        self._placed(node)
         self._macros.add(name)
         self._add(node)
         self._open.append(("macro", node.body))
@@ -300,9 +294,6 @@ class _Builder:
         value = self._expression(re.sub(r"\A\([^()]*\)\s*", "", text))
         if value is not None:
             self._add(ast.Expr(value=value))
-
-    def _unknown(self) -> ast.expr:
-        return self._placed(ast.Name(id="", ctx=ast.Load()))
 
     def _placed(self, node: _Node) -> _Node:
         for inner in ast.walk(node):
@@ -323,6 +314,10 @@ class _Builder:
                 continue
             return found
         return None
+
+
+def _unknown() -> ast.expr:
+    return ast.Name(id="", ctx=ast.Load())
 
 
 _STATEMENTS: Final[dict[str, Any]] = {
@@ -374,7 +369,7 @@ class _Filters(ast.NodeTransformer):
         call = node.right if isinstance(node.right, ast.Call) else None
         name: ast.expr = call.func if call else node.right
         if not isinstance(name, ast.Name):
-            return ast.Name(id="", ctx=ast.Load())
+            return _unknown()
         args = [self.visit(given) for given in (call.args if call else ())]
         return self._filtered(name.id, value, args)
 

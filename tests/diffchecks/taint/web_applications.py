@@ -10,7 +10,7 @@ from diffchecks.secrets import secret_scan
 from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.taint.taint_pairs import trace, variant
 
-_SAME = {"exec": "code", "archive-member": "path"}
+_SAME = {"exec": "code", "archive-member": "path", "shell-started": "command"}
 """Codes of patterns that a review reports as one finding with the class of a flow."""
 
 _LABEL = re.compile(r"\s*#! ([\w -]+)$")
