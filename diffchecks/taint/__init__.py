@@ -5,7 +5,8 @@ Sources, sinks and sanitizers are data: YAML files under ``data/taint``, one per
 flow-sensitive within a function, and context-sensitive, since each call of a function in the tree
 runs it with the caller's arguments. The program under review is neither executed nor imported.
 
-- What is run: ``analysis_driver``, ``entry_points``, ``entry_parameters``, ``url_configuration``; of what a change affects: ``affected_names``, ``dependent_files``.
+- What is run: ``analysis_driver``, ``entry_points``, ``entry_parameters``, ``url_configuration``;
+  of what a change affects: ``affected_names``, ``dependent_files``.
 - The interpreter: ``statements``, ``expressions``, ``calls``, ``branch_conditions``,
   ``attribute_access``, ``strings``, ``containers``, on ``abstract_state``, ``abstract_values`` and
   ``call_frames``.
