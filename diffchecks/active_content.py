@@ -18,11 +18,8 @@ from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.data_files import read_names, read_yaml, vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.path_kinds import path_kinds
-from diffchecks.patterns.configured_commands import has_configured_commands
-from diffchecks.patterns.container_file_commands import is_container_file
+from diffchecks.patterns import commands_in
 from diffchecks.patterns.downloaded_scripts import origin_of_download
-from diffchecks.patterns.makefile_commands import is_makefile
-from diffchecks.patterns.pipeline_commands import is_gitlab_file, is_workflow_file
 from diffchecks.script_languages import script_language
 
 _SHELL = r"\|\s*(?:sudo\s+)?(?:[/\w]*/)?(?:sh|bash|dash|ksh|zsh)\b(?![\w./-])"
@@ -65,11 +62,7 @@ def _is_read_elsewhere(source: Source) -> bool:
     return (
         source.suffix in read_names("read_suffixes")
         or "documents" in path_kinds(path)
-        or is_container_file(source.name)
-        or is_makefile(source.name)
-        or is_gitlab_file(path)
-        or is_workflow_file(path)
-        or has_configured_commands(path)
+        or commands_in(source) is not None
         or (not source.suffix and script_language(path, source.data) == "sh")
     )
 

@@ -123,7 +123,7 @@ def programs_in(source: Source) -> list[Source]:
         programs = [("js", script) for script in extract_page_scripts(source.text)]
     elif source.suffix == ".ipynb":
         programs = _notebook_programs(source)
-    elif (commands := _commands_in(source)) is not None:
+    elif (commands := commands_in(source)) is not None:
         programs = [("sh", commands)] if commands.strip() else []
     else:
         return [_whole_program(source)]
@@ -151,7 +151,7 @@ def _notebook_programs(source: Source) -> list[tuple[str, str]]:
     return [(language, text) for language, text in both if text.strip()]
 
 
-def _commands_in(source: Source) -> str | None:
+def commands_in(source: Source) -> str | None:
     """What a shell runs of a file that is no shell script; None where it is of another kind."""
     if is_container_file(source.name):
         return extract_commands(source.text)
