@@ -4,7 +4,6 @@
 """
 
 import codecs
-import os
 import re
 import signal
 import tomllib
@@ -16,6 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
+from diffchecks.file_patterns import suffix_of
 from diffchecks.jobs import SideJob
 from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_illustrative
@@ -203,7 +203,7 @@ class Source:
     @cached_property
     def suffix(self) -> str:
         """The name's ending in lower case, with its dot; empty when it has none."""
-        return os.path.splitext(self.name)[1]
+        return suffix_of(self.name)
 
     @property
     def is_illustrative(self) -> bool:

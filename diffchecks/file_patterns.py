@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import cache, lru_cache
+from posixpath import splitext
 
 from diffchecks.data_files import read_yaml
 
@@ -45,8 +46,13 @@ _NO_SCRIPT = re.compile(
 )
 
 
+def suffix_of(name: str) -> str:
+    """The ending of a file's name in lower case, with its dot; empty: none, a number, words."""
+    ending = splitext(name)[1].lower()
+    return "" if re.fullmatch(r"\.(?:\d*|.*\s.*)", ending, re.DOTALL) else ending
+
+
 def may_be_script(path: str) -> bool:
     """Whether a file may be a script by its name: it has no suffix; its contents decide."""
     name = path.rpartition("/")[2]
-    has_suffix = 0 < name.rfind(".") < len(name) - 1
-    return not (has_suffix or name.startswith(".") or _NO_SCRIPT.fullmatch(name))
+    return not (suffix_of(name) or name.startswith(".") or _NO_SCRIPT.fullmatch(name))

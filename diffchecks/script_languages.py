@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from diffchecks.data_files import read_map
 from diffchecks.file_patterns import file_names
 
-SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93", "bats"})
 
 
 def interpreter(data: bytes) -> str | None:

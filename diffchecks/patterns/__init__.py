@@ -63,6 +63,7 @@ _NAMED = 60  # maximum characters of a value in a message
 
 _REMOTE_SCRIPT = "-remote-script"
 _PHP_TAG = "<?"
+_BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
 
@@ -137,6 +138,8 @@ def _whole_program(source: Source) -> Source:
     """A file that is one program, under a name that tells its language."""
     script = "" if source.suffix else script_language(source.path, source.data)
     path = f"{source.path}.{script}" if script else source.path
+    if path.endswith(".bats"):
+        return Source(f"{source.path}.sh", _BATS_TEST.sub(rb"\1t() {", source.data))
     if path.endswith((".php", ".phtml")) and _PHP_TAG in source.text:
         return Source(path, extract_php(source.text).encode("utf-8", "surrogateescape"))
     if source.suffix == ".tf":

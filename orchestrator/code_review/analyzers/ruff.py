@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, RawFinding
-from diffchecks.file_patterns import may_be_script
+from diffchecks.file_patterns import may_be_script, suffix_of
 from diffchecks.path_kinds import is_test
 from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzers.external_program_analyzers import (
@@ -55,7 +55,8 @@ class Ruff(ProgramAnalyzer):
         pure = PurePosixPath(path)
         if pure.stem == "__init__":
             return f"d{number}/{pure.name}"
-        return f"f{number}{'.py' if pure.suffix in {'', _NOTEBOOK} else pure.suffix}"
+        suffix = suffix_of(pure.name)
+        return f"f{number}{'.py' if suffix in {'', _NOTEBOOK} else suffix}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file in UTF-8, since ruff reports nothing in a file of another encoding.

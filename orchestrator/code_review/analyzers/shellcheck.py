@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from diffchecks.check_io import Edit, RawFinding
-from diffchecks.file_patterns import file_names, matches, may_be_script
+from diffchecks.file_patterns import file_names, matches, may_be_script, suffix_of
 from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
 from diffchecks.script_languages import SHELLS, interpreter, is_husky_hook
 from orchestrator.code_review.analyzers.external_program_analyzers import (
@@ -44,7 +44,7 @@ class ShellCheck(ProgramAnalyzer):
         """A neutral name with the suffix, which names the dialect where no first line does."""
         pure = PurePosixPath(path)
         is_bash = _is_makefile(path) or pure.name == ".envrc" or pure.name.startswith(".bash")
-        return f"f{number}{'.bash' if is_bash else pure.suffix or '.sh'}"
+        return f"f{number}{'.bash' if is_bash else suffix_of(pure.name) or '.sh'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The file; of a Makefile what it runs, none where that is not for a shell of Unix."""

@@ -93,6 +93,28 @@ def test_another_way_to_import_is_no_fix_taken_back(found):
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "line", "later", "earlier"),
+    [
+        ("Gemfile", "gem 'mark', '~> 0.23'", "", "gem 'mark', '~> 0.22'"),
+        ("go.mod", "\ta.b/net v0.17.0", "", "\ta.b/net v0.9.0"),
+        ("package.json", '"lodash": "4.17.21",', '"private": true,', '"lodash": "4.17.3",'),
+        ("requirements.txt", "jinja2>=3.1.4", "markup>=1.0", "jinja2>=3.1.3,<4"),
+    ],
+)
+def test_a_requirement_of_a_fix_is_reverted_where_the_earlier_one_is_back(
+    compare, path, line, later, earlier
+):
+    fix = PastFix(**{**to_builtins(FIX), "path": path, "added": (line,), "removed": (earlier,)})
+
+    def codes(head: str) -> set[str]:
+        files = ({path: f"{text}\n"} for text in (line, head))
+        return {one.code for one in compare(check, *files, fixes=[fix]).findings}
+
+    assert codes(later) == set()
+    assert codes(earlier) == {"fix-reverted"}
+
+
 def test_lines_that_move_to_another_file_are_not_taken_back(found):
     gone = "def read(name):\n    pass\n\n\ndef size(name):\n    pass\n"
     assert found(SAFE, gone, **{"b.py": SAFE}) == []

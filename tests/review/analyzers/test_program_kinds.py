@@ -25,11 +25,12 @@ def codes(report: AnalyzerReport) -> list[str]:
 @pytest.mark.parametrize(
     ("make", "wanted", "others"),
     [
-        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x"], ["a.pyc", "a/.x", "setup.cfg"]),
+        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x-1.2"], ["a.pyc", "a/.x", "setup.cfg"]),
         (
             ShellCheck,
             [
-                *("a.sh", "b.bash", "c.ksh", "bin/run", "src/run", ".envrc", ".husky/pre-push"),
+                *("a.sh", "b.bash", "c.ksh", "d.bats", "bin/run", "src/run from source v1.2", ".envrc"),
+                ".husky/pre-push",
                 *(
                     "a/hooks/pre-commit",
                     "Makefile",
@@ -40,7 +41,7 @@ def codes(report: AnalyzerReport) -> list[str]:
                 ),
             ],
             [
-                *("a.bats", "a.zsh", "a.fish", "a.txt", "bin/a.py", "bin/.keep"),
+                *("a.zsh", "a.fish", "a.txt", "bin/a.py", "bin/.keep"),
                 *("Makefile.PL", "a/CMakeLists.txt"),
             ],
         ),
