@@ -2,9 +2,10 @@
 
 Reviews each of the newest commits against its first parent, offline, and prints per repository how
 many reviews are incomplete and how many findings at medium or above there are per commit, with
-the reasons and the findings for a person to judge.
+the reasons and the findings for a person to judge. ``--span 10`` reviews ten commits as one change;
+a rule counts once for each in the last column but two.
 
-    python bench/history.py [--commits N] [--skip N] REPOSITORY ...
+    python bench/history.py [--commits N] [--span N] [--skip N] REPOSITORY ...
 
 A repository is any clone, bare or not; its files are not touched.
 """
@@ -33,6 +34,7 @@ class Row(Struct):
     name: str
     commits: int = 0
     incomplete: int = 0
+    pairs: int = 0
     severities: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
@@ -43,22 +45,23 @@ class Row(Struct):
         each = grave / self.commits if self.commits else 0
         return (
             f"{self.name[:34]:34} {self.commits:7} {self.incomplete:4} ({share:5.1%})"
-            f" {counts:>16} {each:9.2f} {median(self.seconds or [0]):6.1f}"
+            f" {counts:>16} {self.pairs:5} {each:9.2f} {median(self.seconds or [0]):6.1f}"
         )
 
 
-def list_commits(repository: Path, count: int, skip: int) -> list[str]:
-    """The newest commits that have a parent, on the way of first parents."""
-    log = ["git", "-C", str(repository), "log", "--first-parent", "--format=%H %P"]
-    text = subprocess.run([*log, f"-{count + skip}"], check=True, capture_output=True, text=True)
-    lines = text.stdout.splitlines()[skip:]
-    return [line.split()[0] for line in lines if " " in line.strip()]
+def list_changes(repository: Path, count: int, span: int, skip: int) -> list[tuple[str, str]]:
+    """Base and head of the newest changes, on the way of first parents."""
+    log = ["git", "-C", str(repository), "log", "--first-parent", "--format=%H"]
+    most = f"-{count * span + skip + 1}"
+    text = subprocess.run([*log, most], check=True, capture_output=True, text=True)
+    ends = text.stdout.split()[skip::span]
+    return list(zip(ends[1:], ends, strict=False))
 
 
-def review(repository: Path, commit: str) -> Verdict:
-    """Review one commit, offline."""
+def review(repository: Path, base: str, head: str) -> Verdict:
+    """Review one change, offline."""
     options = ReviewOptions(
-        repo=repository, base=f"{commit}~1", head=commit, worktree=False, diff=None, diff_name="",
+        repo=repository, base=base, head=head, worktree=False, diff=None, diff_name="",
         provider=None, pattern=None, max_iterations=None, max_tool_calls=None, max_minutes=None,
         max_usd=None,
     )  # fmt: skip
@@ -69,6 +72,7 @@ def judge(row: Row, commit: str, verdict: Verdict, seconds: float) -> None:
     """Count one review, and print what somebody would have to look at."""
     row.commits += 1
     row.seconds.append(seconds)
+    row.pairs += len({one.rule for one in verdict.findings if one.severity in GRAVE})
     row.severities.update(finding.severity for finding in verdict.findings)
     gaps = [skip for skip in verdict.skipped if skip.gap]
     if verdict.status != "complete":
@@ -85,7 +89,8 @@ def judge(row: Row, commit: str, verdict: Verdict, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repositories", nargs="+", type=Path)
-    parser.add_argument("--commits", type=int, default=20, help="of each repository")
+    parser.add_argument("--commits", type=int, default=20, help="changes of each repository")
+    parser.add_argument("--span", type=int, default=1, help="commits of a change")
     parser.add_argument("--skip", type=int, default=0, help="the newest ones to leave out")
     args = parser.parse_args()
     rows = []
@@ -93,10 +98,10 @@ def main() -> None:
         place = repository.resolve()
         name = place.parent.name if place.name == "repo" else place.name
         row = Row(name)
-        for commit in list_commits(place, args.commits, args.skip):
+        for base, commit in list_changes(place, args.commits, args.span, args.skip):
             start = time.monotonic()
             try:
-                verdict = review(place, commit)
+                verdict = review(place, base, commit)
             except DiffcourtError as error:
                 print(f"  {row.name} {commit[:10]} failed: {error}")
                 continue
@@ -107,9 +112,10 @@ def main() -> None:
     for row in rows:
         total.commits += row.commits
         total.incomplete += row.incomplete
+        total.pairs += row.pairs
         total.severities.update(row.severities)
         total.seconds += row.seconds
-    head = f"{'repository':34} commits incomplete  crit/hi/med/lo/i  >=med per commit  s"
+    head = f"{'repository':34} changes incomplete  crit/hi/med/lo/i pairs  >=med per change  s"
     print("", head, *rows, total, sep="\n")
 
 

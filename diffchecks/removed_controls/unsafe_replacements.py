@@ -147,6 +147,7 @@ def _without_separator(file: ChangedText, hunk: LineRange) -> Iterator[RawFindin
 
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_OWN_NAME = re.compile(r"[\w-]*(?=[^\w-]*$)")
 _VALUE = re.compile(r"(\b(?:[tT]rue|[fF]alse)\b|(?<![\w.])-?\d[\d_]*(?=[lL]?\b))")
 # What may be skipped without harm, unless such a word stands beside it.
 _GUARDS = _PROTECTS | read_names("guarding_words")
@@ -168,6 +169,9 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         for at in range(1, len(now), 2):
             before = now[at - 1][-SPAN:]
             named = frozenset(part.lower() for part in _PARTS.findall(before))
+            own = (part.lower() for part in _PARTS.findall(_OWN_NAME.search(before)[0]))
+            if not read_names("interface_flags").isdisjoint(own):
+                named -= {"escape", "validate", "verify"}
             if was[at] != now[at] and _is_weaker(named, was[at], now[at]):
                 says = f"A weaker value replaces {was[at]}: {file.head[number - 1].strip()[:SHOWN]}"
                 yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)

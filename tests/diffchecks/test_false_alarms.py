@@ -49,6 +49,10 @@ QUIET = {
         {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? false;\n"},
         {"a.ts": "this.skip = p.skipNextSpeakerCheck ?? true;\n"},
     ),
+    "forms validate later": (
+        {"a.ts": "o({ validateOnBlur: true });\nd({ closeOnEscape: true });\n"},
+        {"a.ts": "o({ validateOnBlur: false });\nd({ closeOnEscape: false });\n"},
+    ),
     "a wrapper without its number": (
         {"package.json": needed("sqlite3")},
         {"package.json": needed("sqlite3", "sqlite")},
@@ -110,10 +114,16 @@ def test_its_twin_is_found(tmp_path: Path, rule: str) -> None:
     assert [each.partition(".")[2] for each in found(tmp_path, *TWINS[rule])] == [rule]
 
 
-def test_skipped_check_of_access_is_found(tmp_path: Path) -> None:
-    base, head = (
-        {"a.ts": f"this.x = p.skipAuthCheck ?? {value};\n"} for value in ("false", "true")
-    )
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("this.x = p.skipAuthCheck ?? {};\n", ("false", "true")),
+        ("get(a, { links: b, verify: {} });\n", ("true", "false")),
+        ("render(key, { escapeHtml: {} });\n", ("true", "false")),
+    ],
+)
+def test_weakened_flag_is_found(tmp_path: Path, line: str, values: tuple[str, str]) -> None:
+    base, head = ({"a.ts": line.replace("{}", value)} for value in values)
     assert found(tmp_path, base, head) == ["security.hardening-removed"]
 
 

@@ -50,7 +50,9 @@ async def test_a_line_says_how_each_file_was_read(tmp_path: Path) -> None:
 SETTINGS = (
     ".gitignore", ".dockerignore", ".gitattributes", "CODEOWNERS", ".editorconfig", ".nvmrc",
     ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
-    "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma",
+    "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma", "tox.ini", "App.sln",
+    "Directory.Packages.props", "phpstan.neon.dist", ".clang-format", ".prettierrc", "VERSION", "logo.svg",
+    "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "newsfragments/1.bugfix", "LICENSE.MIT",
 )  # fmt: skip
 
 
