@@ -53,6 +53,22 @@ QUIET = {
         {"a.ts": "o({ validateOnBlur: true });\nd({ closeOnEscape: true });\n"},
         {"a.ts": "o({ validateOnBlur: false });\nd({ closeOnEscape: false });\n"},
     ),
+    "a mapping that names permissions": (
+        {"U.cs": 'class U {\n  [ForeignKey("Permission_Guid")]\n  int P { get; set; }\n}\n'},
+        {"U.cs": "class U {\n  int P { get; set; }\n}\n"},
+    ),
+    "a column of a role": (
+        {"U.java": 'class U {\n  @JoinColumn(name = "role_id")\n  Role role;\n  void f() {}\n}\n'},
+        {"U.java": "class U {\n  Role role;\n  void f() {}\n}\n"},
+    ),
+    "a second path": (
+        {"v.py": '@app.get("/admin")\n@app.get("/old/admin")\ndef page():\n    return 1\n'},
+        {"v.py": '@app.get("/admin")\ndef page():\n    return 1\n'},
+    ),
+    "registration in Django's admin": (
+        {"a/admin.py": "@admin.register(Tag)\nclass TagAdmin(Base):\n    ordering = 1\n"},
+        {"a/admin.py": "class TagAdmin(Base):\n    ordering = 1\n\n\nregister(Tag, TagAdmin)\n"},
+    ),
     "a wrapper without its number": (
         {"package.json": needed("sqlite3")},
         {"package.json": needed("sqlite3", "sqlite")},
@@ -102,6 +118,25 @@ TWINS = {
     "html-built": ({}, {"static/app.js": HTML}),
     "password-literal": ({}, {"a.py": 'db_password = "t7kQx9Lm2pZ"\n'}),
 }
+
+
+GUARDS = {
+    "v.py": '@app.get("/x", dependencies=[Depends(require_admin)])\ndef page():\n    return 1\n',
+    "w.py": "@user_passes_test(lambda user: user.is_staff)\ndef page(request):\n    return 1\n",
+    "C.cs": 'class C {\n  [Authorize(Roles = "Admin")]\n  public void F() { G(); }\n}\n',
+    "C.java": "class C {\n  @PreAuthorize(\"hasRole('ADMIN')\")\n  void f() { g(); }\n}\n",
+    "c.ts": "class C {\n  @SetMetadata('roles', ['admin'])\n  f() { return g(); }\n}\n",
+}
+
+
+@pytest.mark.parametrize("path", GUARDS)
+def test_guard_that_goes_is_found(tmp_path: Path, path: str) -> None:
+    lines = GUARDS[path].splitlines(keepends=True)
+    without = [line for line in lines if "@" not in line and "[Authorize" not in line]
+    if path == "v.py":
+        without.insert(0, '@app.get("/x")\n')
+    rules = found(tmp_path, {path: GUARDS[path]}, {path: "".join(without)})
+    assert rules == ["security.access-control-removed"]
 
 
 @pytest.mark.parametrize("what", QUIET)

@@ -34,6 +34,7 @@ from orchestrator.code_review.change.skipped_files import (
     ContentInfo,
     classify,
     inspect_content,
+    without_version,
 )
 from orchestrator.code_review.change.types import Change, ChangedFile, Status, to_ranges
 from orchestrator.engine.task_groups import run_both
@@ -153,7 +154,12 @@ async def describe(
         partial(_read_generated_attributes, objects, rules, paths),
     )
     stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
-    policy = AttributePolicy(marked, stood)
+    minified = {
+        without_version(file.old_path or file.path)
+        for file in files
+        if (was := looks.get(file.old_blob or "")) and was.long_lines
+    }
+    policy = AttributePolicy(marked, stood, frozenset(minified))
     return [classify(file, looks, policy) for file in files], looks
 
 

@@ -69,6 +69,7 @@ _LFS_POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:[0-9a-f]{64}\nsize \d+\n?"
 )
 _IN_LFS = "a Git LFS pointer, and the repository does not hold the contents"
+_VERSION = re.compile(r"\d+(?:\.\d+)+|(?<=[-.])[\w-]{8,}(?=(?:\.\w+){1,2}$)")
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _KEPT = 265  # first bytes: no link needs more, and a tar archive is known by them
@@ -165,10 +166,17 @@ class AttributePolicy(Struct, frozen=True):
         generated: path → whether ``.gitattributes`` of base marks it ``linguist-generated``; a path
             it says nothing about is not in here.
         directories: those of the changed files' directories that stand in base.
+        minified: the changed files with long lines in base, see ``without_version``.
     """
 
     generated: Mapping[str, bool]
     directories: frozenset[str]
+    minified: frozenset[str]
+
+
+def without_version(path: str) -> str:
+    """Equal for the paths of two versions of a library, or of two builds of a bundle."""
+    return _VERSION.sub("", path)
 
 
 def _link_or_submodule(file: ChangedFile, now: ContentInfo | None) -> ChangedFile:
@@ -202,7 +210,8 @@ def _generated(
     if marked is not None:
         return f"{GENERATED}so marked in .gitattributes of base" if marked else None
     if _MINIFIED.search(file.path) and now.long_lines:
-        return f"{GENERATED}minified" if was and was.long_lines else _NEWLY_MINIFIED
+        before = without_version(file.path) in policy.minified or (was and was.long_lines)
+        return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
     if was and was.generated and now.generated:
         return f"{GENERATED}its header says so, in base as well"
     return None

@@ -25,11 +25,23 @@ def codes(report: AnalyzerReport) -> list[str]:
 @pytest.mark.parametrize(
     ("make", "wanted", "others"),
     [
-        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x-1.2"], ["a.pyc", "a/.x", "setup.cfg"]),
+        (
+            Ruff,
+            ["a.py", "a/b.pyi", "c.pyw", "d.ipynb", "deploy/x-1.2"],
+            ["a.pyc", "a/.x", "setup.cfg"],
+        ),
         (
             ShellCheck,
             [
-                *("a.sh", "b.bash", "c.ksh", "d.bats", "bin/run", "src/run from source v1.2", ".envrc"),
+                *(
+                    "a.sh",
+                    "b.bash",
+                    "c.ksh",
+                    "d.bats",
+                    "bin/run",
+                    "src/run from source v1.2",
+                    ".envrc",
+                ),
                 ".husky/pre-push",
                 *(
                     "a/hooks/pre-commit",
