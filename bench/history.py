@@ -3,7 +3,7 @@
 Reviews each of the newest commits against its first parent, offline, and prints per repository how
 many reviews are incomplete and how many findings at medium or above there are per commit, with
 the reasons and the findings for a person to judge. ``--span 10`` reviews ten commits as one change;
-a rule counts once for each in the last column but two.
+``pairs`` counts a rule at medium or above once in each.
 
     python bench/history.py [--commits N] [--span N] [--skip N] REPOSITORY ...
 

@@ -381,6 +381,7 @@ async def test_generated_counts_only_when_base_says_so(review, repo):
     minified = {path: file.gap for path, file in files.items() if "minified" in (file.skip or "")}
     bundles = {"app-RHi6nJFu.js": True, "app.3f2a1b9c.chunk.js": True, "js/c-Xy7_wV2k.js": False}
     bundles |= {"js/a-1.10.3/a.min.js": False, "js/b-1.10.3/b.min.js": True}
+    bundles |= {"js/a-1.2.0/a.min.js": False, "js/c-Ab3dEf9h.js": False}  # deleted
     assert minified == {"lib.min.js": True, "old.min.js": False, **bundles}
     for name in (
         "claims.py",
