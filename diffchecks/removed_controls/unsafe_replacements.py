@@ -169,7 +169,7 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         for at in range(1, len(now), 2):
             before = now[at - 1][-SPAN:]
             named = frozenset(part.lower() for part in _PARTS.findall(before))
-            own = (part.lower() for part in _PARTS.findall(_OWN_NAME.search(before)[0]))
+            own = (part.lower() for part in _PARTS.findall(_OWN_NAME.findall(before)[0]))
             if not read_names("interface_flags").isdisjoint(own):
                 named -= {"escape", "validate", "verify"}
             if was[at] != now[at] and _is_weaker(named, was[at], now[at]):
