@@ -43,8 +43,7 @@ from functools import cache
 
 from msgspec import Struct, convert
 
-from diffchecks import DATA
-from diffchecks.data_files import parse_yaml
+from diffchecks.data_files import read_yaml
 
 NOTHING = re.compile("(?!)")
 SAME_DEFECT: Mapping[str, str] = {
@@ -145,24 +144,19 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 @cache
 def load_flows(suffix: str) -> FlowTables | None:
     """The flows of the language with a file suffix; None: it has none."""
-    for name, suffixes in _languages().items():
+    shared = read_yaml("../data/flows/shared.yaml")
+    for name, suffixes in shared["languages"].items():
         if suffix in suffixes:
-            shared = parse_yaml((DATA / "flows" / "shared.yaml").read_bytes())
-            data = parse_yaml((DATA / "flows" / f"{name}.yaml").read_bytes())
+            data = dict(read_yaml(f"../data/flows/{name}.yaml"))
             for key in ("clears", "guards"):
                 data[key] = [*data.get(key, ()), *shared[key]]
             data["own_programs"] = shared["own_programs"]
             fixed = shared["fixed"]
-            for sink in data["sinks"]:
-                sink.setdefault("fixed", fixed.get(sink["code"], "(?!)"))
+            data["sinks"] = [
+                {"fixed": fixed.get(sink["code"], "(?!)"), **sink} for sink in data["sinks"]
+            ]
             return convert({"name": name, **data}, FlowTables, dec_hook=_compile)
     return None
-
-
-@cache
-def _languages() -> Mapping[str, list[str]]:
-    shared = parse_yaml((DATA / "flows" / "shared.yaml").read_bytes())
-    return dict(shared["languages"])
 
 
 def _compile(_: type, text: str) -> re.Pattern[str]:
@@ -172,6 +166,6 @@ def _compile(_: type, text: str) -> re.Pattern[str]:
 @cache
 def words_of(code: str) -> str:
     """What a class is called in a message."""
-    data = parse_yaml((DATA / "taint" / "classes.yaml").read_bytes())
+    data = read_yaml("../data/taint/classes.yaml")
     names = {row["name"]: row["sink"] for row in data["classes"]}
     return str(names[code.removesuffix("-parameter")])

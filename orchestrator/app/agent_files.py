@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, convert
 
 from orchestrator.app.ci_files import require_inside, write_ci_files
+from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 
 AGENTS_MD = "AGENTS.md"
@@ -47,10 +48,7 @@ class AgentFiles(Struct, frozen=True):
 @cache
 def agent_files() -> AgentFiles:
     """What can be written."""
-    import yaml  # noqa: PLC0415 - only ``init`` needs it
-
-    data = Path(__file__).with_suffix(".yaml").read_bytes()
-    return convert(yaml.safe_load(data), AgentFiles)
+    return convert(read_table(__file__, "agent_files.yaml"), AgentFiles)
 
 
 def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 from diffchecks.secrets.live_secrets import redact_live_secrets
-from orchestrator.data_directories import data_root
+from orchestrator.data_directories import data_root, read_table
 from orchestrator.errors import InputError
 
 PLACEHOLDER = ("https://example.org/diffcourt", "0" * 40)
@@ -51,10 +51,7 @@ class CiSystem(Struct, frozen=True):
 @cache
 def ci_systems() -> Mapping[str, CiSystem]:
     """The CI systems by name, from ``ci_files.yaml``."""
-    import yaml  # noqa: PLC0415 - only ``init`` needs it
-
-    data = Path(__file__).with_suffix(".yaml").read_bytes()
-    return convert(yaml.safe_load(data), dict[str, CiSystem])
+    return convert(read_table(__file__, "ci_files.yaml"), dict[str, CiSystem])
 
 
 def detect_ci(top: Path) -> str | None:
