@@ -177,7 +177,7 @@ def test_an_operator_parks_drains_retries_and_posts_again(
         service.post(change)
         service.wait(service.is_posted)
     assert service.statuses() == ["failure"]
-    assert service.log().count(" posted needs_changes, complete in ") == 2
+    assert service.log().count(" posted: NEEDS CHANGES by analyzers") == 2
     assert "draining" not in queue("list", "--all")
     assert queue("clean") == "0 jobs removed\n"
     assert main(["queue", "retry", "nobody", "--config", str(service.config)]) == 2
