@@ -285,8 +285,11 @@ class Calls(Syntax, ABC):
         guard: Cleared = {}
         for each in self.tables.guards:
             if each.call.search(name):
-                for value in (receiver, *given.values):
-                    guard = merge(merge(guard, value.passed), checked([value], each.classes))
+                for value in given.values:
+                    guard = merge(guard, value.passed)
+                own = {"any": [receiver, *given.values], "arguments": given.values}
+                own |= {"first": given.values[:1], "none": []}
+                guard = merge(guard, checked(own[each.values], each.classes))
         return guard
 
     def _callbacks(

@@ -40,6 +40,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Literal
 
 from msgspec import Struct, convert
 
@@ -88,10 +89,16 @@ class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Clearing(Struct, frozen=True, forbid_unknown_fields=True):
-    """Calls that make a value safe for classes; ``all``: for each."""
+    """Calls that make values safe for classes; ``all``: for each.
+
+    Attributes:
+        values: of a guard, which values it checks: any, its arguments, the first of them, or none
+            of its own, but the index of a list that is one.
+    """
 
     call: re.Pattern[str]
     classes: frozenset[str]
+    values: Literal["any", "arguments", "first", "none"] = "any"
 
 
 class Callback(Struct, frozen=True, forbid_unknown_fields=True):
