@@ -43,6 +43,8 @@ _PLACE = re.compile(r"%[-+ #0-9.]*[a-zA-Z]|\{\w*[^{}]*\}")
 _NO_TEXT = re.compile(r"%[-+ #0-9.]*[dfxXeEcbog]")
 _SHELL = re.compile(r"(?i)(?:.*[/\\])?(?:bash|zsh|dash|ksh|csh|sh|cmd|powershell|pwsh)(?:\.exe)?")
 _FLAG = re.compile(r"[-/](?:l?c|C|Command|lc)\b")
+_CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2), "none": slice(0)}
+"""What ``values`` of a guard names, of the object of its call and the arguments."""
 
 
 class Flow(Struct, frozen=True):
@@ -285,11 +287,10 @@ class Calls(Syntax, ABC):
         guard: Cleared = {}
         for each in self.tables.guards:
             if each.call.search(name):
-                for value in given.values:
+                values = [receiver, *given.values]
+                for value in values:
                     guard = merge(guard, value.passed)
-                own = {"any": [receiver, *given.values], "arguments": given.values}
-                own |= {"first": given.values[:1], "none": []}
-                guard = merge(guard, checked(own[each.values], each.classes))
+                guard = merge(guard, checked(values[_CHECKED[each.values]], each.classes))
         return guard
 
     def _callbacks(
