@@ -4,6 +4,7 @@ Whoever runs checks reads these: the tools of a review, the agents' lists of ana
 cache, and ``check_trees``.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -37,11 +38,11 @@ class Files(Struct, frozen=True):
     """
 
     names: tuple[str, ...] = ()
-    also: Callable[[str], bool] = _never
-    but: Callable[[str], bool] = _never
+    also: Callable[[str], object] = _never
+    but: Callable[[str], object] = _never
 
     def __contains__(self, path: str) -> bool:
-        return (names.matches(path, self.names) or self.also(path)) and not self.but(path)
+        return bool(names.matches(path, self.names) or self.also(path)) and not self.but(path)
 
 
 class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +62,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         lock_files: it reads lock files, which reviews leave out otherwise.
         unread: codes of findings that say that it could not read the file.
         given: it judges reports, or the output of programs, which its job holds.
+        program: the linter that it runs, a module in ``programs``, and its reporter.
     """
 
     name: str
@@ -77,16 +79,23 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lock_files: bool = False
     unread: frozenset[str] = frozenset()
     given: bool = False
+    program: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("module", "reporter"):
-            if not getattr(self, field):
-                force_setattr(self, field, self.name)
+        module = f"programs.{self.program}" if self.program else self.name
+        force_setattr(self, "module", self.module or module)
+        force_setattr(self, "reporter", self.reporter or self.program or self.name)
 
     @property
     def compares(self) -> bool:
         """Whether it compares both sides of a change."""
         return issubclass(self.job, jobs.ComparisonJob)
+
+    @property
+    def rules_topic(self) -> Topic | None:
+        """The topic of its rules; None: any, as nothing else reports under its name."""
+        reporters = [check.reporter for check in CHECKS]
+        return self.topic if reporters.count(self.reporter) > 1 else None
 
     @property
     def function(self) -> str:
@@ -98,13 +107,22 @@ def _is_lock_file(path: str) -> bool:
     return "lock_files" in path_kinds(path.lower())
 
 
+def _may_be_run_by_shell(path: str) -> bool:
+    from diffchecks.patterns.makefile_commands import is_makefile  # noqa: PLC0415 - slow to import
+
+    return names.may_be_script(path) or is_makefile(path.rpartition("/")[2].lower())
+
+
 def _fills_templates(path: str) -> bool:
     return names.TEMPLATE_DIRECTORIES.search(path) is not None
 
 
 _ALSO: dict[str, Callable[[str], bool]] = {
     "python_and_templates": _fills_templates,
-    **dict.fromkeys(("patterns", "patterns_and_modules", "pattern_code"), names.may_be_script),
+    "shell_programs": _may_be_run_by_shell,
+    **dict.fromkeys(
+        ("patterns", "patterns_and_modules", "pattern_code", "python_programs"), names.may_be_script
+    ),
 }
 _BUT = {"infrastructure": _is_lock_file, "infrastructure_code": is_helm_template}
 
@@ -113,7 +131,13 @@ def files_of(kind: str) -> Files:
     """The set of files that a declaration names."""
     if kind == "build_files":
         return Files(tuple(name for each in languages().values() for name in each["files"]))
-    return Files(names.file_names(kind), _ALSO.get(kind, _never), _BUT.get(kind, _never))
+    also = _ALSO.get(kind) or _expression("also", kind)
+    return Files(names.file_names(kind), also, _BUT.get(kind) or _expression("but", kind))
+
+
+def _expression(part: str, kind: str) -> Callable[[str], object]:
+    text = read_yaml("file_patterns.yaml")[part].get(kind)
+    return re.compile(text).search if text else _never
 
 
 def _read_checks() -> Iterator[Check]:

@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct, convert
 from msgspec.structs import replace
@@ -14,10 +15,14 @@ from diffchecks import DATA, PREFIX, Severity, enclosing_scopes
 from diffchecks.check_io import CheckReply, Gap, RawFinding, read, read_lines
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
-from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob
+from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob, SideJob
 from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
 from diffchecks.path_kinds import path_kinds, vendored_directory
+from diffchecks.programs import Ended, find_linter
 from diffchecks.rules import Rule, shipped_rules
+
+Run = Callable[[list[str], Path], Ended]
+"""Runs a program in a directory, given its name and arguments."""
 
 _START = 8000
 """Bytes of a file in which a zero byte says that it is no text."""
@@ -56,22 +61,29 @@ def check_trees(
     *,
     paths: Collection[str] | None = None,
     gaps: dict[str, str] | None = None,
+    run: Run | None = None,
 ) -> list[Finding]:
     """Check what differs between two directories, and return what ``head`` introduces.
 
-    All checks of ``declarations.CHECKS`` run but those that judge reports or outputs of programs.
-    Nothing of the trees is run or imported. Files in directories of vendored code, generated files,
-    files with a zero byte and symbolic links are left out. The checks run in this process; a file
-    that is made to break a parser can end it. A review runs them in confined workers instead.
+    All checks of ``declarations.CHECKS`` run but those that judge reports or outputs of programs;
+    without ``run``, none that a linter makes. Nothing of the trees is run or imported. Files in
+    directories of vendored code, generated files, files with a zero byte and symbolic links are
+    left out. The checks run in this process; a file that is made to break a parser can end it. A
+    review runs them in confined workers instead.
 
     Args:
         base, head: directories before and after the change.
         paths: of the files that differ, those to check, below ``head`` (of deleted ones, below
             ``base``); None: all of them.
         gaps: is filled with path → why a check could not read the file.
+        run: runs a linter, given its name and arguments, in a directory with copies of files;
+            returns exit code, standard output and standard error.
 
     Returns:
         The findings by path and line.
+
+    Raises:
+        LinterError: a linter failed.
 
     Example:
         >>> from pathlib import Path
@@ -87,11 +99,11 @@ def check_trees(
         >>> [(finding.path, finding.line, finding.severity, finding.rule) for finding in found]
         [('app.js', 1, 'medium', 'security.text-as-code')]
     """
-    change = _Change.between(str(base), str(head), paths)
+    change = _Change.between(str(base), str(head), paths, run)
     found = [
         (check, finding)
         for check in CHECKS
-        if not check.given
+        if not check.given and (run or not check.program)
         for finding in _introduced(check, change, {} if gaps is None else gaps)
     ]
     made = [_finding(check, *each) for check, each in found]
@@ -104,16 +116,19 @@ class _Change(Struct, frozen=True):
     roots: tuple[str, str]
     trees: tuple[list[str], list[str]]
     files: list[ChangedFile]
+    run: Run | None
 
     @classmethod
-    def between(cls, base: str, head: str, paths: Collection[str] | None) -> "_Change":
+    def between(
+        cls, base: str, head: str, paths: Collection[str] | None, run: Run | None
+    ) -> "_Change":
         trees = sorted(_walk(base)), sorted(_walk(head))
         files = [
             file
             for file in _compare(base, head, *map(frozenset, trees))
             if paths is None or file.path in paths
         ]
-        return cls((base, head), trees, files)
+        return cls((base, head), trees, files, run)
 
 
 def _walk(root: str) -> Iterator[str]:
@@ -189,17 +204,17 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
     if not files:
         return []
     if check.compares:
-        reply = _run(check, _comparison_job(check, change, files))
+        reply = _run(check, _comparison_job(check, change, files), change)
         gaps |= reply.gaps
         return _with_rules(check, reply.findings)
     head = [file.path for file in files if file.status != "deleted" and file.path in check.files]
-    now = _run(check, _side_job(check, change, 1, head))
+    now = _run(check, _side_job(check, change, 1, head), change)
     gaps |= now.gaps
     findings = _with_rules(check, now.findings)
     if not findings:
         return []
     old = [file.old_path for file in files if file.old_path and file.old_path in check.files]
-    was = _run(check, _side_job(check, change, 0, old))
+    was = _run(check, _side_job(check, change, 0, old), change)
     known = _comparable(change.roots[0], _with_rules(check, was.findings))
     lines = {file.path: frozenset(file.added) for file in files}
     return find_new(
@@ -207,10 +222,23 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
     )
 
 
-def _run(check: Check, job: AnyJob) -> CheckReply:
+def _run(check: Check, job: AnyJob, change: _Change) -> CheckReply:
+    if isinstance(job, SideJob) and change.run and check.program:
+        return _lint(check, job, change.run)
     module = import_module(f"{PREFIX}{check.module}")
     reply: CheckReply = module.run(job)
     return reply
+
+
+def _lint(check: Check, job: SideJob, run: Run) -> CheckReply:
+    codes = shipped_rules().codes(check.reporter, check.rules_topic)
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        steps = find_linter(check.program).check(Path(job.root), job.paths, directory, codes)
+        step = next(steps)
+        while not isinstance(step, CheckReply):
+            step = steps.send(run([check.program, *step], directory))
+    return step
 
 
 def _side_job(check: Check, change: _Change, side: int, paths: Sequence[str]) -> AnyJob:
@@ -221,7 +249,7 @@ def _side_job(check: Check, change: _Change, side: int, paths: Sequence[str]) ->
     if check.data:
         job["data"] = sorted(map(str, (DATA / check.data).glob("*.yaml")))
     if issubclass(check.job, PatternsJob):
-        job["codes"] = sorted(shipped_rules().codes(check.reporter, check.topic))
+        job["codes"] = sorted(shipped_rules().codes(check.reporter, check.rules_topic))
     return convert(job, check.job)
 
 

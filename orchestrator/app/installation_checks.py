@@ -9,17 +9,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from diffchecks.programs import TABLES as LINTERS
 from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
 from orchestrator.app.single_tests import project_tests
 from orchestrator.code_review.analyzers.configured_programs import find_installed
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analyzers.linters import linter_program
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git, check_git_version
 from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
@@ -98,9 +94,8 @@ async def _check_git() -> Found:
 
 
 async def _check_analyzers() -> Found:
-    programs = [make(()).program for make in (Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos)]
     found, missing, old = [], [], []
-    for program in (*programs, RIPGREP):
+    for program in (*map(linter_program, LINTERS), RIPGREP):
         try:
             program.find()
             version = await program.printed_version()

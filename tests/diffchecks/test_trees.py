@@ -1,18 +1,28 @@
 """The library's own door: two directories in, what the second one introduces out."""
 
 import doctest
+import subprocess
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
 from diffchecks import PREFIX, check_trees, trees
 from diffchecks.declarations import CHECKS
+from diffchecks.programs import Ended, Linter
 from diffchecks.rules import Rule, shipped_rules
+from orchestrator.code_review.analyzers.program_execution import Program
 from tests.review.analyzers.rule_cases import WHOLE_RULES, Case, case_of, placed
 
 RULES = shipped_rules().rules
+CHECK = {check.name: check for check in CHECKS}
 IN_REVIEWS = {*WHOLE_RULES, "security.fix-reverted", "security.malicious-dependency"}
 """Rules about a whole change, and those that need a history or advisories."""
+
+
+def run(command: list[str], directory: Path) -> Ended:
+    command = [Program(command[0], "").find(), *command[1:]]
+    done = subprocess.run(command, check=False, cwd=directory, capture_output=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -36,9 +46,10 @@ def one_rule_of_each_check() -> dict[str, tuple[Rule, Case]]:
 
 
 def test_each_check_is_declared_once_and_can_be_called() -> None:
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert len(CHECK) == len(CHECKS)
     for check in CHECKS:
-        assert callable(import_module(f"{PREFIX}{check.module}").run), check.name
+        module = import_module(f"{PREFIX}{check.module}")
+        assert isinstance(module.LINTER, Linter) if check.program else callable(module.run)
 
 
 def test_each_check_finds_its_defect_and_not_the_case_that_differs_by_one_thing(
@@ -51,11 +62,13 @@ def test_each_check_finds_its_defect_and_not_the_case_that_differs_by_one_thing(
         for kind, files in (("bad", case.bad), ("good", case.good)):
             base |= placed(rule.id, kind, case.base)
             head |= placed(rule.id, kind, files)
-    found = check_trees(write(tmp_path / "base", base), write(tmp_path / "head", base | head))
+    trees = write(tmp_path / "base", base), write(tmp_path / "head", base | head)
+    found = check_trees(*trees, run=run)
     for name, (rule, case) in chosen.items():
         paths = {finding.path for finding in found if finding.rule == rule.id}
         assert paths & placed(rule.id, "bad", {**case.base, **case.bad}).keys(), name
         assert not paths & placed(rule.id, "good", {**case.base, **case.good}).keys(), name
+    assert not any(CHECK[finding.check].program for finding in check_trees(*trees))
     # All but these have a rule whose case lies in two trees alone.
     assert {check.name for check in CHECKS if not check.given} - chosen.keys() == {
         "executed_files",

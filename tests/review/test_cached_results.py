@@ -13,7 +13,7 @@ import pytest
 
 from diffchecks import PREFIX, TABLES
 from diffchecks.check_io import RawFinding
-from diffchecks.declarations import CHECKS, Check
+from diffchecks.declarations import CHECKS
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
@@ -21,13 +21,13 @@ from orchestrator.code_review.analyzers import result_cache
 from orchestrator.code_review.analyzers.own_checks import SideCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import cacheable_entries, run_cached
-from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.policy_loading import load_rules
-from orchestrator.code_review.tools.registry import ANALYZERS, make_side_check
+from orchestrator.code_review.tools.registry import ANALYZERS, make_side_analyzers
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
+from tests.review.analyzers.program_tools import Ruff
 from tests.review.review_kit import MemoryCache, Repo, change, options
 
 BASE = {
@@ -201,9 +201,9 @@ def test_which_analyzers_are_cached() -> None:
     data = dict.fromkeys(("taint", "patterns", "infrastructure"), ())
     inputs = ToolInputs(workspace, nothing, nothing, nothing, (), data, cache=MemoryCache())
     made: dict[str, SideAnalyzer] = {
-        name: make_side_check(one, inputs) if isinstance(one, Check) else one.make(inputs)[0]
+        name: make_side_analyzers(one, inputs)[0]
         for name, one in ANALYZERS.items()
-        if not (one.compares if isinstance(one, Check) else one.name == "configured_analyzers")
+        if not one.compares and name != "configured_analyzers"
     }
     by_file = {name: one.identity for name, one in made.items() if not one.needs_tree}
     assert made.keys() - by_file.keys() == {"taint", "links"}  # they read other files as well
@@ -249,6 +249,7 @@ def get_host():
 
 from shop.requests import get_host
 from shop.shell import run
+from tests.review.analyzers.program_tools import Ruff
 
 app = Flask(__name__)
 

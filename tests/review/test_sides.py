@@ -12,25 +12,26 @@ from diffchecks import packed_files
 from diffchecks.packed_files import contents_path, read_file
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.change import contents as contents_module
 from orchestrator.code_review.change.git import objects
 from orchestrator.code_review.findings.analyzer_findings import MAX_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool, make_observation
 from orchestrator.engine.ports import CallContext
+from tests.review.analyzers.program_tools import Ruff
 from tests.review.review_kit import change, review, workspace_of
 
 CONTEXT = CallContext("", "", 60)
 EVAL = "def run(name):\n    return eval(name)\n"
 
 
-class Watched(Ruff):
+class Watched(LinterCheck):
     """Ruff that says which sides it was asked about."""
 
     def __init__(self) -> None:
-        super().__init__({"S307"}, Program("ruff", self.package))
+        super().__init__(Ruff.check, {"S307"})
         self.asked: list[str] = []
         self.paths: dict[str, list[str]] = {}
 

@@ -7,7 +7,6 @@ import pytest
 
 from diffchecks import PREFIX
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings import analyzer_findings
 from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -15,6 +14,7 @@ from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
 from orchestrator.sandbox.worker_pool import WorkerPool
+from tests.review.analyzers.program_tools import Ruff
 from tests.review.review_kit import change, workspace_of
 
 SECRET = "tuna" + "Salad41"

@@ -12,6 +12,7 @@ import anyio.to_thread
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Needs
 from diffchecks.jobs import ChangedFile, GivenReport, ImportedReportsJob
+from diffchecks.programs import batches
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
@@ -25,7 +26,6 @@ from orchestrator.code_review.analyzers.configured_programs import (
     why_not_run,
 )
 from orchestrator.code_review.analyzers.own_checks import call_check
-from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError

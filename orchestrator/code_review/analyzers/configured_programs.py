@@ -15,16 +15,17 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from diffchecks.programs import one_line
 from diffchecks.safe_paths import SafeDirectory, unsafe_path_reason
 from orchestrator.catalog.catalog import SETTINGS
 from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram
 from orchestrator.code_review.analyzers import program_execution
-from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.data_directories import read_table
 from orchestrator.errors import ConfigError, InputError, SandboxError
 from orchestrator.program_search import SAFE_PATH, find_program, given_path
 from orchestrator.sandbox import bubblewrap
@@ -34,14 +35,15 @@ from orchestrator.sandbox.process_confinement import program_files
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
-CONFIG_FILES: tuple[str, ...] = (*TABLES["configured"]["config_files"].split(),)
+_TABLE = read_table(__file__, "configured_programs.yaml")
+CONFIG_FILES: tuple[str, ...] = (*_TABLE["config_files"].split(),)
 """Names of files that configure analyzers, in any directory."""
 
 
 _FIRST_LINE = 256  # bytes of a script's first line, which the kernel reads as well
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What marks a directory that holds a program, its interpreter and its libraries."""
-_TLS_FILES = TABLES["configured"]["tls_files"].split()
+_TLS_FILES = _TABLE["tls_files"].split()
 _NODE_MODULES = "node_modules"
 
 

@@ -35,7 +35,6 @@ def build_digest() -> str:
     """
     files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted(DATA.parent.rglob("*.py"))]
     files += sorted((*(DATA / "templates").glob("*.yaml"), *TABLES.rglob("*.*")))
-    files.append(Path(__file__).with_name("programs.yaml"))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 

@@ -1,15 +1,15 @@
 """Which tools a review has: one table from a tool's name to what stands behind it.
 
-Our own checks are declared in ``diffchecks.declarations``, analyzers that run programs below.
+Analyzers are declared in ``diffchecks.declarations``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.declarations import CHECKS, Check, Files, Topic
+from diffchecks.declarations import CHECKS, Check, Files
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
 from diffchecks.file_patterns import file_names
 from diffchecks.jobs import PatternsJob
@@ -24,17 +24,10 @@ from orchestrator.code_review.analyzers.check_data_files import (
     extends,
 )
 from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
-from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
-from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.run_tests import TestRuns
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
-from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
@@ -49,58 +42,11 @@ from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 
-RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
-
-
-class ProgramCheck(Struct, frozen=True):
-    """Analyzers that run programs; the attributes that a ``Check`` has as well mean the same.
-
-    Attributes:
-        make: its analyzers; none where base configures none.
-    """
-
-    name: str
-    topic: Topic
-    about: str
-    make: Callable[[ToolInputs], Sequence[SideAnalyzer]]
-
-
-def _program(kind: type[ProgramAnalyzer], topic: Topic, about: str) -> ProgramCheck:
-    """A tool for all rules about a program's codes, under the program's name."""
-    return ProgramCheck(kind.name, topic, about, lambda inputs: [kind(inputs.codes(kind.name))])
-
-
-def _ruff(name: str, topic: Topic, about: str) -> ProgramCheck:
-    return ProgramCheck(name, topic, about, lambda it: [Ruff(it.codes(Ruff.name, topic), RUFF)])
-
-
-PROGRAMS = (
-    _ruff("ruff_security", "security", "Security defects in Python, by ruff's rules."),
-    _program(Zizmor, "security", "Hazards in GitHub workflows and actions."),
-    _program(ShellCheck, "security", "Defects and hazards in shell scripts."),
-    _program(Hadolint, "security", "Hazards in Dockerfiles."),
-    ProgramCheck(
-        CONFIGURED_ANALYZERS,
-        "security",
-        "Findings of the analyzers that the base branch configures.",
-        lambda inputs: [
-            ConfiguredAnalyzer(name, program, inputs)
-            for name, program in inputs.settings.analyzers.items()
-        ],
-    ),
-    _ruff("ruff_bugs", "qa", "Likely bugs in Python, by ruff's rules."),
-    _program(Oxlint, "qa", "Likely bugs in JavaScript and TypeScript."),
-    _program(Typos, "docs", "Known misspellings in prose and comments."),
-)
-
-_DECLARED: tuple[Check | ProgramCheck, ...] = (*CHECKS, *PROGRAMS)
-ANALYZERS: Mapping[str, Check | ProgramCheck] = {
-    one.name: one for topic in TOPIC_NAMES for one in _DECLARED if one.topic == topic
-}
+ANALYZERS: Mapping[str, Check] = {check.name: check for check in CHECKS}
 """All analyzers, by the name of their tool."""
 
 TOPICS: Mapping[str, Sequence[str]] = {
-    topic: [one.name for one in ANALYZERS.values() if one.topic == topic] for topic in TOPIC_NAMES
+    topic: [one.name for one in CHECKS if one.topic == topic] for topic in TOPIC_NAMES
 }
 """Topic → the names of its analyzers."""
 
@@ -131,22 +77,27 @@ OPTIONS = {
 """Name of a check → what its job holds besides the two sides."""
 
 
-def make_tool(declared: Check | ProgramCheck, inputs: ToolInputs) -> Tool:
+def make_tool(check: Check, inputs: ToolInputs) -> Tool:
     """The tool of an analyzer, with the topic as its tag."""
     tool: Analysis[SideAnalyzer] | Analysis[ChangeAnalyzer]
     place = inputs.workspace, inputs.pool
-    name, about, tags = declared.name, declared.about, [declared.topic]
-    if isinstance(declared, Check) and declared.compares:
-        compared = make_comparison(declared, inputs)
+    name, about, tags = check.name, check.about, [check.topic]
+    if check.compares:
+        compared = make_comparison(check, inputs)
         return ChangeTool(name, about, [compared], *place, tags=tags)
-    analyzers = (
-        [make_side_check(declared, inputs)]
-        if isinstance(declared, Check)
-        else declared.make(inputs)
-    )
-    tool = SideTool(name, about, analyzers, *place, tags=tags)
+    tool = SideTool(name, about, make_side_analyzers(check, inputs), *place, tags=tags)
     tool.cache = inputs.cache
     return tool
+
+
+def make_side_analyzers(check: Check, inputs: ToolInputs) -> Sequence[SideAnalyzer]:
+    """What analyzes each side for a check; nothing where base configures no analyzers."""
+    if check.name == CONFIGURED_ANALYZERS:
+        programs = inputs.settings.analyzers.items()
+        return [ConfiguredAnalyzer(name, program, inputs) for name, program in programs]
+    if check.program:
+        return [LinterCheck(check, inputs.codes(check.reporter, check.rules_topic))]
+    return [make_side_check(check, inputs)]
 
 
 def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
@@ -157,7 +108,7 @@ def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
         options["data"] = list(inputs.data[check.data])
         depends = contents_digest((*inputs.data[check.data],))
     if issubclass(check.job, PatternsJob):
-        options["codes"] = codes = sorted(inputs.codes(check.reporter, check.topic))
+        options["codes"] = codes = sorted(inputs.codes(check.reporter, check.rules_topic))
         depends = f"{codes} {depends}"
     if check.data == "patterns":
         check = _with_own_languages(check, inputs.data["patterns"])

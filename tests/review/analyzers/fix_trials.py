@@ -18,13 +18,6 @@ from diffchecks.check_io import CheckReply, Edit, RawFinding
 from diffchecks.fixes.template_edits import run as propose
 from diffchecks.patterns.pattern_loading import load
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.zizmor import Zizmor
 from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.fix_kit import apply
 from tests.diffchecks.infrastructure import infrastructure_kit
@@ -41,12 +34,10 @@ from tests.review.analyzers import (
     workflow_samples,
 )
 from tests.review.analyzers.conftest import put, table
+from tests.review.analyzers.program_tools import MAKES
 from tests.review.analyzers.ruff_text import IMPORTS
 
 TEMPLATES = sorted(str(file) for file in (DATA / "fixes").glob("*.yaml"))
-PROGRAMS: Mapping[str, type[ProgramAnalyzer]] = {
-    each.name: each for each in (Ruff, ShellCheck, Oxlint, Hadolint, Zizmor, Typos)
-}
 CHECKS: Mapping[str, Callable[[Any], CheckReply]] = {
     "patterns": patterns.run,
     "infrastructure": infrastructure.run,
@@ -179,7 +170,7 @@ def _look(root: Path, given: Sequence[Sample]) -> list[Sequence[RawFinding] | No
     found: list[Sequence[RawFinding] | None] = [()] * len(given)
     for tool in sorted({sample.tool for sample in given}):
         own = [number for number, sample in enumerate(given) if sample.tool == tool]
-        if tool in PROGRAMS:
+        if tool in MAKES:
             found_now = _run_program(root, tool, {number: given[number] for number in own})
         else:
             found_now = {number: _run_check(root, number, given[number]) for number in own}
@@ -201,9 +192,7 @@ def _run_program(
     side = put(root, {path: given[number].text for path, number in paths.items()})
     for number, sample in given.items():
         put(root, {f"{number}/{sample.path}": sample.text})
-    report = anyio.run(
-        PROGRAMS[tool](table().codes(tool)).run, Side("head", side.root), list(paths)
-    )
+    report = anyio.run(MAKES[tool](table().codes(tool)).run, Side("head", side.root), list(paths))
     assert report.error is None
     found: dict[int, Sequence[RawFinding] | None] = {number: [] for number in given}
     for raw in report.findings:
@@ -252,7 +241,7 @@ def _said_by_all(side: Side, files: Mapping[str, str]) -> Mapping[int, Counter[s
         ]:
             said.setdefault(int(path.partition("/")[0]), Counter())[f"{tool}:{code}"] += 1
 
-    for tool, make in PROGRAMS.items():
+    for tool, make in MAKES.items():
         if tool == "typos":
             continue  # no fix is about words
         analyzer = make(table().codes(tool))

@@ -1,15 +1,15 @@
 """The analyzers of external programs, each with a text in which it finds something."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
 
+from diffchecks.declarations import CHECKS, Check
+from diffchecks.programs import TABLES, find_linter
 from orchestrator.code_review.analyzer_types import AnalyzerReport
-from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analyzers.linters import LinterCheck
+from orchestrator.code_review.analyzers.program_execution import Program
 
 PYTHON = "import os\n\n\ndef f(x):\n    os.system(x)\n"
 SCRIPT = '#!/bin/bash\nrm -rf "$1/"\n'
@@ -18,7 +18,30 @@ WORKFLOW = (
     "on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    env:\n"
     "      ACTIONS_ALLOW_UNSECURE_COMMANDS: true\n    steps:\n      - run: make\n"
 )
-Make = type[ProgramAnalyzer]
+
+
+@dataclass(frozen=True)
+class Make:
+    """Makes the analyzer of a check that a linter makes."""
+
+    check: Check
+
+    @property
+    def name(self) -> str:
+        """Of the linter."""
+        return self.check.program
+
+    @property
+    def package(self) -> str:
+        """That contains it."""
+        return find_linter(self.name).execution.package
+
+    def __call__(self, codes: Collection[str], program: Program | None = None) -> LinterCheck:
+        return LinterCheck(self.check, codes, program)
+
+
+MAKES = {check.program: Make(check) for check in CHECKS if check.program}
+Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos = map(MAKES.__getitem__, TABLES)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 from diffchecks import DATA, patterns
 from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.oxlint import Oxlint
 from tests.diffchecks.check_kit import run_check
+from tests.review.analyzers.program_tools import Oxlint
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from diffchecks.imported_reports import formats
+from diffchecks.programs import batches
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers import (
     configured_analyzers,
@@ -22,7 +23,6 @@ from orchestrator.code_review.analyzers import (
     program_execution,
 )
 from orchestrator.code_review.analyzers.configured_programs import NO_SANDBOX, NOT_ALLOWED
-from orchestrator.code_review.analyzers.program_execution import batches
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError

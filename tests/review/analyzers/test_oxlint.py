@@ -7,8 +7,8 @@ import pytest
 
 from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.program_execution import Program
+from tests.review.analyzers.program_tools import Oxlint
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.programs import FileCopies, batches
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.external_program_analyzers import FileCopies
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.program_execution import Program, batches
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analyzers.program_execution import Program
 from tests.review.analyzers.program_tools import (
     DOCKERFILE,
     PYTHON,
     SCRIPT,
     WORKFLOW,
+    Hadolint,
     Make,
+    Ruff,
+    ShellCheck,
     Tool,
+    Zizmor,
     every_tool,
     places,
 )
@@ -163,14 +163,13 @@ async def test_two_hundred_files_in_one_run(export: Export) -> None:
 async def test_files_beyond_one_run_are_all_analyzed(
     export: Export, fake_program: FakeProgram
 ) -> None:
-    real = shlex.quote(Program("ruff", "ruff").find())
-    few = 'until [ "${1:---}" = -- ]; do shift; done; [ $# -le 10 ]'
-    folder = fake_program("ruff", f'( {few} ) || exit 9\nexec {real} "$@"')
-    paths = [f"a{n:02}.py" for n in range(20)]
-    side = export(dict.fromkeys(paths, PYTHON))
-    report = await Ruff({"S605"}, Program("ruff", "ruff", search=folder, max_files=9)).run(
-        side, paths
-    )
+    real = shlex.quote(Program("shellcheck", "").find())
+    few = 'until [ "${1:---}" = -- ]; do shift; done; [ $# -le 26 ]'
+    folder = fake_program("shellcheck", f'( {few} ) || exit 9\nexec {real} "$@"')
+    paths = [f"a{n:02}.sh" for n in range(60)]
+    side = export(dict.fromkeys(paths, SCRIPT))
+    program = Program("shellcheck", "", search=folder)
+    report = await ShellCheck({"SC2115"}, program).run(side, paths)
     assert [place[0] for place in places(report)] == paths
 
 
@@ -183,7 +182,7 @@ def test_file_names_are_split_by_bytes_and_by_number() -> None:
 
 def test_a_copy_is_read_once_however_many_findings_it_has(tmp_path: Path) -> None:
     (tmp_path / "f0.py").write_text("a\nb\n")
-    copies = FileCopies(tmp_path, {"f0.py": "a.py"}, {})
+    copies = FileCopies(tmp_path, {"f0.py": "a.py"})
     assert copies.text("f0.py", 2, 2) == "b"
     (tmp_path / "f0.py").unlink()
     assert copies.text("f0.py", 1, 1) == "a"

@@ -7,10 +7,9 @@ import pytest
 
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.program_permissions import ResourceLimits
-from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
+from tests.review.analyzers.program_tools import PYTHON, Ruff, Tool, every_tool, places
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 FakeProgram = Callable[[str, str], str]

@@ -6,11 +6,8 @@ import pytest
 
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.result_cache import run_cached
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.typos import Typos
 from tests.diffchecks.fix_kit import apply
-from tests.review.analyzers.program_tools import Make
+from tests.review.analyzers.program_tools import Make, Ruff, ShellCheck, Typos
 from tests.review.review_kit import MemoryCache
 
 Export = Callable[[Mapping[str, str | bytes]], Side]

@@ -7,11 +7,7 @@ import pytest
 
 from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.zizmor import Zizmor
+from tests.review.analyzers.program_tools import Hadolint, Make, Ruff, ShellCheck, Zizmor
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
@@ -88,9 +84,7 @@ def codes(report: AnalyzerReport) -> list[str]:
         ),
     ],
 )
-async def test_files_are_selected_by_name(
-    make: type[ProgramAnalyzer], wanted: list[str], others: list[str]
-) -> None:
+async def test_files_are_selected_by_name(make: Make, wanted: list[str], others: list[str]) -> None:
     analyzer = make({"x"})
     assert [path for path in wanted + others if analyzer.wants(path)] == wanted
 

@@ -1,6 +1,6 @@
 """Every code that is on finds a sample with the defect and not one without."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
@@ -8,11 +8,6 @@ import pytest
 
 from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
-from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shellcheck import ShellCheck
-from orchestrator.code_review.analyzers.zizmor import Zizmor
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,
@@ -20,14 +15,10 @@ from tests.review.analyzers import (
     shell_samples,
     workflow_samples,
 )
+from tests.review.analyzers.program_tools import MAKES
 from tests.review.analyzers.ruff_text import IMPORTS
 
-ANALYZERS: dict[str, Callable[[Collection[str]], ProgramAnalyzer]] = {
-    "ruff": Ruff,
-    "zizmor": Zizmor,
-    "shellcheck": ShellCheck,
-    "hadolint": Hadolint,
-}
+ANALYZERS = ("ruff", "zizmor", "shellcheck", "hadolint")
 NO_IMPORTS = {"F401", "F404", "F407"}
 
 
@@ -70,7 +61,7 @@ def reported_codes(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(sample[nth].encode())
             paths = [sample[0] for sample in samples.values()]
-            analyzer = ANALYZERS[tool](rules.codes(tool))
+            analyzer = MAKES[tool](rules.codes(tool))
             report = anyio.run(analyzer.run, Side("head", root), paths)
             assert report.error is None
             assert not report.gaps

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from diffchecks.programs.typos import LINTER
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.program_execution import Program
-from orchestrator.code_review.analyzers.typos import Typos
+from tests.review.analyzers.program_tools import Typos
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
@@ -94,7 +95,7 @@ async def test_program_that_fails_is_an_error(
 
 def test_a_line_of_half_a_megabyte_is_no_sentence() -> None:
     started = time.process_time()
-    said = Typos({"misspelling"}).prepare("a.md", b"You will recieve it.\n" + b"<script " * 60_000)
+    said = LINTER.prepare("a.md", b"You will recieve it.\n" + b"<script " * 60_000)
     assert time.process_time() - started < 5  # it took a minute and more, in which nothing else ran
     assert said is not None
     assert said.startswith(b"You will recieve it.\n")

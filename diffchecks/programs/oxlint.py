@@ -1,7 +1,7 @@
 """Oxlint: selected rules about bugs in JavaScript and TypeScript."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,32 +11,20 @@ from diffchecks.patterns.template_code_extraction import (
     extract_scripts,
     is_component,
 )
-from orchestrator.code_review.analyzers.external_program_analyzers import (
-    FileCopies,
-    ProgramAnalyzer,
-)
-from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
+from diffchecks.programs import FileCopies, Linter, one_line
 
-_SUFFIXES = frozenset(TABLES["oxlint"]["suffixes"].split())
 _SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
 _CODE = re.compile(r"([\w-]+)\(([\w-]+)\)")
 _DEFAULT_PLUGIN = "eslint"  # its rules are named without the plugin
 
 
-class Oxlint(ProgramAnalyzer):
+class Oxlint(Linter):
     """Oxlint without configuration from the change or comments that suppress findings."""
-
-    name = "oxlint"
-    package = "oxlint"
-
-    def wants(self, path: str) -> bool:
-        """Whether it is a script, or a component that contains scripts, by its name."""
-        return PurePosixPath(path).suffix in _SUFFIXES or is_component(path)
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix of the language; ``.d.ts`` marks declarations."""
-        suffixes = PurePosixPath(path).suffixes
-        return f"f{number}{'.d' if suffixes[-2:-1] == ['.d'] else ''}{suffixes[-1]}"
+        pure = PurePosixPath(path)
+        return f"f{number}{'.d' if pure.stem.endswith('.d') else ''}{pure.suffix}"
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove suppression comments, and bytes that are not UTF-8, which would end the run."""
@@ -54,12 +42,9 @@ class Oxlint(ProgramAnalyzer):
         found = extract_scripts(path, data.decode("latin-1"))  # keeps every byte
         return [_component(script).encode("latin-1") for script in found]
 
-    async def results(self, copies: FileCopies) -> Iterable[Any]:
-        """Run oxlint."""
-        selection = [part for code in sorted(self.codes) for part in ("-D", code)]
-        options = [*TABLES["oxlint"]["options"], *selection]
-        documents = await self.documents(options, copies, ok=(0, 1))
-        return (each for document in documents for each in document["diagnostics"])
+    def arguments(self, codes: Collection[str], copies: FileCopies) -> Iterable[list[str]]:
+        """These rules only."""
+        return [[part for code in sorted(codes) for part in ("-D", code)]]
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A diagnostic without a code means that it cannot parse the file."""
@@ -89,3 +74,6 @@ def _component(script: ComponentScript) -> str:
     if script.front:
         return f"{lines}---{script.body}\n---\n"
     return f'{lines}<script lang="{script.language}">{script.body}</script>'
+
+
+LINTER = Oxlint("oxlint")

@@ -2,23 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-import anyio.to_thread
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, Gap, RawFinding
-from diffchecks.file_patterns import may_be_script, suffix_of
+from diffchecks.file_patterns import suffix_of
 from diffchecks.path_kinds import is_test
+from diffchecks.programs import TABLES, FileCopies, Linter, is_utf8, one_line
 from diffchecks.script_languages import interpreter
-from orchestrator.code_review.analyzers.external_program_analyzers import (
-    FileCopies,
-    ProgramAnalyzer,
-)
-from orchestrator.code_review.analyzers.program_execution import TABLES, one_line
 
 SYNTAX = "invalid-syntax"
 UNDEFINED = "F821"
@@ -35,20 +31,14 @@ _SECRET_WORDS = re.compile(_TABLE["secret_words"], re.IGNORECASE)
 _SUPPRESSED = re.compile(r"#\s*ruff\s*;")  # what `prepare` makes of such a comment
 _SECURITY = re.compile(r"S\d+")
 _DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
+_PLACE = itemgetter("row", "column")
 _CONTEXT_LINES = 3  # around a hash, which show what it is for
 
 _HARMLESS = {code: re.compile(pattern) for code, pattern in _TABLE["harmless"].items()}
 
 
-class Ruff(ProgramAnalyzer):
+class Ruff(Linter):
     """Ruff without configuration from the change."""
-
-    name = "ruff"
-    package = "ruff"
-
-    def wants(self, path: str) -> bool:
-        """Whether it is a Python file, stub or notebook by its name, or may be a script."""
-        return path.endswith(_SUFFIXES) or may_be_script(path)
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name, but packages and stubs keep theirs: ruff treats them differently."""
@@ -68,7 +58,7 @@ class Ruff(ProgramAnalyzer):
         if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
             return []
         start = data.split(b"\n", 2)[:2]
-        if not any(b"coding" in line for line in start) and _is_utf8(data):
+        if not any(b"coding" in line for line in start) and is_utf8(data):
             return [data]
         # Imported here: it compiles expressions, for files of a kind that few changes have.
         from diffchecks.python.source_encoding import decode_python  # noqa: PLC0415
@@ -82,18 +72,15 @@ class Ruff(ProgramAnalyzer):
         """Remove the comments that suppress findings in spite of the options."""
         return _SUPPRESSION.sub(rb"\1;", data)
 
-    async def results(self, copies: FileCopies) -> Iterable[Any]:
-        """Run ruff, twice where there is a ``noqa``, which only some codes honor."""
-        if not await anyio.to_thread.run_sync(copies.mention, b"noqa"):
-            return await self._run(self.codes, copies)  # then both runs say the same
-        strict = await self._run(self.codes - _NOQA_HONORED, copies, "--ignore-noqa")
-        return strict + await self._run(self.codes & _NOQA_HONORED, copies)
-
-    async def _run(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
-        if not codes:
-            return []
-        options = [*_TABLE["options"], *more, f"--select={','.join(sorted(codes))}"]
-        return [result for each in await self.documents(options, copies) for result in each]
+    def arguments(self, codes: Collection[str], copies: FileCopies) -> Iterator[list[str]]:
+        """Two runs where there is a ``noqa``, which only some codes honor."""
+        lenient = _NOQA_HONORED.intersection(codes)
+        if not copies.mention(b"noqa"):
+            lenient = frozenset(codes)  # then both runs say the same
+        if strict := {*codes} - lenient:
+            yield ["--ignore-noqa", f"--select={','.join(sorted(strict))}"]
+        if lenient:
+            yield [f"--select={','.join(sorted(lenient))}"]
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A file with a syntax error."""
@@ -113,8 +100,6 @@ class Ruff(ProgramAnalyzer):
         code, message = result["code"], result["message"]
         name = copies.name_of(result["filename"])
         path = copies.paths[name]
-        if code not in self.codes:
-            return None
         if path.endswith(_NOTEBOOK) and code in _TABLE["not_in_notebooks"]:
             return None
         if code in _HARMLESS and _HARMLESS[code].search(message):
@@ -163,21 +148,7 @@ def _edits(result: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Ed
     if any(_SUPPRESSED.search(edit["content"]) for edit in fix["edits"]):
         return ()
     places = ((edit["location"], edit["end_location"], edit["content"]) for edit in fix["edits"])
-    return copies.edits(
-        name,
-        [
-            ((start["row"], start["column"]), (end["row"], end["column"]), text)
-            for start, end, text in places
-        ],
-    )
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return copies.edits(name, ((*_PLACE(start), *_PLACE(end), text) for start, end, text in places))
 
 
 def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
@@ -215,3 +186,4 @@ _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] 
         "S324": _protects_secret,
     }
 )
+LINTER = Ruff("ruff")

