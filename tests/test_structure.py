@@ -53,6 +53,7 @@ MAY_OPEN_PATHS = {
     "diffchecks/dependencies/look_alikes.py": "our own data",
     "diffchecks/imported_reports/changed_results.py": "copies under our own names",
     "diffchecks/data_files.py": "our own tables",
+    "diffchecks/own_data.py": "our own data, and copies under our own names",
     "diffchecks/packed_files.py": "files of a review, under our own names",
     "diffchecks/patterns/pattern_loading.py": "our own data",
     "diffchecks/taint/library_models.py": "our own data, and copies under our own names",

@@ -157,18 +157,22 @@ def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> 
     return not _INTENDED.search(copies.text(name, row, row))
 
 
+def _before(result: Mapping[str, Any], copies: FileCopies, name: str) -> str:
+    """The part of the line before what it is about."""
+    row, column = _PLACE(result["location"])
+    return copies.text(name, row, row)[: column - 1]
+
+
 def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """False for a quoted type in a test, where an unknown name is often intended."""
-    row, column = result["location"]["row"], result["location"]["column"]
-    before = copies.text(name, row, row)[: column - 1]
-    return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
+    is_quoted = _before(result, copies, name).endswith(("'", '"'))
+    return not is_quoted or not is_test(copies.paths[name])
 
 
 def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """False for an argument of a test, which requests an imported fixture by name."""
-    row, column = result["location"]["row"], result["location"]["column"]
-    before = copies.text(name, row, row)[: column - 1]
-    return bool(_DEFINITION.fullmatch(before)) or not is_test(copies.paths[name])
+    is_definition = _DEFINITION.fullmatch(_before(result, copies, name)) is not None
+    return is_definition or not is_test(copies.paths[name])
 
 
 def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:

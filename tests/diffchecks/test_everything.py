@@ -40,11 +40,11 @@ def test_a_repositorys_own_data_files_are_written_and_the_installations_stay(
         for path in shipped.files
         if path.startswith("config/taint/")
     }
-    alone = check_data_files.write(check_data_files.TAINT, [shipped], tmp_path)
+    alone = check_data_files.write("taint", [shipped], tmp_path)
     assert [Path(path) for path in alone] == sorted(installed.values())
     assert not folder.exists()
     layers = [shipped, make_overlay(".diffcourt", own)]
-    both = [Path(path) for path in check_data_files.write(check_data_files.TAINT, layers, tmp_path)]
+    both = [Path(path) for path in check_data_files.write("taint", layers, tmp_path)]
     written = {path.name: path.read_bytes() for path in both if path.parent == folder}
     assert written == {"flask.yaml": b"a: {}\n", "ours.yaml": b"b: {}\n"}
     assert {path.name for path in both} == {*installed, "ours.yaml"}

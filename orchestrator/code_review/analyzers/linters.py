@@ -6,17 +6,19 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply
 from diffchecks.declarations import Check
 from diffchecks.programs import LinterError, find_linter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side, SideAnalyzer
-from orchestrator.code_review.analyzers.program_execution import LIMITS, NO_MEMORY_LIMIT, Program
+from orchestrator.code_review.analyzers.own_checks import DeclaredCheck
+from orchestrator.code_review.analyzers.program_execution import LIMITS, Program
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 
 
-class LinterCheck(SideAnalyzer):
+class LinterCheck(DeclaredCheck, SideAnalyzer):
     """A check that a linter makes.
 
     Args:
@@ -27,7 +29,7 @@ class LinterCheck(SideAnalyzer):
     def __init__(
         self, check: Check, codes: Collection[str], program: Program | None = None
     ) -> None:
-        self.check, self.name, self.needs = check, check.reporter, check.needs
+        super().__init__(check)
         self.codes = frozenset(codes)
         self.program = program or linter_program(check.program)
         self._linter = find_linter(check.program)
@@ -38,14 +40,6 @@ class LinterCheck(SideAnalyzer):
         with suppress(SandboxError, OSError):
             return f"{self.name} {self.program.identity()} {sorted(self.codes)}"
         return None
-
-    def wants(self, path: str) -> bool:
-        """Whether the check examines files of this name."""
-        return path in self.check.files
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """Of the files that it examined, those that it reads as code."""
-        return frozenset(path for path in report.examined if path in self.check.code)
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Analyze the given paths below ``side.root``."""
@@ -77,5 +71,5 @@ class LinterCheck(SideAnalyzer):
 def linter_program(name: str) -> Program:
     """The program of a linter, from the usual directories."""
     execution = find_linter(name).execution
-    limits = LIMITS if execution.memory_limit else NO_MEMORY_LIMIT
+    limits = LIMITS if execution.memory_limit else replace(LIMITS, memory=0)
     return Program(name, execution.package, limits=limits)

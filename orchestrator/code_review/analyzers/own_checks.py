@@ -111,7 +111,24 @@ def _without_moved_copies(findings: Sequence[RawFinding]) -> list[RawFinding]:
     return kept
 
 
-class SideCheck(SideAnalyzer):
+class DeclaredCheck:
+    """What the declaration of a check says of its analyzer."""
+
+    def __init__(self, check: Check) -> None:
+        self.check, self.name, self.needs = check, check.reporter, check.needs
+        self.vendored, self.lock_files = check.vendored, check.lock_files
+
+    def wants(self, path: str) -> bool:
+        """Whether the check examines files of this name."""
+        return path in self.check.files
+
+    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
+        """What it examined and could read, where it reads such files as code."""
+        broken = {raw.path for raw in report.findings if raw.code in self.check.unread}
+        return frozenset(path for path in report.examined if path in self.check.code) - broken
+
+
+class SideCheck(DeclaredCheck, SideAnalyzer):
     """One of our checks of a side.
 
     Args:
@@ -128,8 +145,7 @@ class SideCheck(SideAnalyzer):
         options: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
-        self.check, self.name, self.needs = check, check.reporter, check.needs
-        self.vendored = check.vendored
+        super().__init__(check)
         self._pool, self._workspace = pool, workspace
         self._options, self._depends = dict(options or {}), depends
         self._found: dict[str, list[str]] = {}
@@ -154,15 +170,6 @@ class SideCheck(SideAnalyzer):
             there = await self._workspace.contents.paths("base" if side.name == "head" else "head")
             parts += [[*pair, there.get(pair[1] or "")] for pair in self._changed_files(side)]
         return digest(parts)
-
-    def wants(self, path: str) -> bool:
-        """Whether the check examines files of this name."""
-        return path in self.check.files
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """What it examined and could read, where it reads such files as code."""
-        broken = {raw.path for raw in report.findings if raw.code in self.check.unread}
-        return frozenset(path for path in report.examined if path in self.check.code) - broken
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
@@ -231,7 +238,7 @@ MakesOptions = Callable[[Change, Sequence[ChangedFile]], Awaitable[Mapping[str, 
 """The further parts of a check's job; None where there is nothing to check."""
 
 
-class ComparisonCheck(ChangeAnalyzer):
+class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
     """One of our checks that compare two sides."""
 
     def __init__(
@@ -243,23 +250,14 @@ class ComparisonCheck(ChangeAnalyzer):
         *,
         seconds: float | None = None,
     ) -> None:
-        self.check, self.name, self.seconds = check, check.reporter, seconds
-        self.needs = check.needs
-        self.lock_files = check.lock_files
+        super().__init__(check)
+        self.seconds = seconds
         self._pool, self._workspace, self._options = pool, workspace, options
 
     @property
     def needs_tree(self) -> bool:
         """True: a patch alone does not have the two sides."""
         return True
-
-    def wants(self, path: str) -> bool:
-        """Whether the check examines files of this name."""
-        return path in self.check.files
-
-    def files_read(self, report: AnalyzerReport) -> frozenset[str]:
-        """The examined files, if it reads such files as code."""
-        return frozenset(path for path in report.examined if path in self.check.code)
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]

@@ -16,8 +16,6 @@ from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
 
 LIMITS = ResourceLimits(seconds=60)
-# Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
-NO_MEMORY_LIMIT = ResourceLimits(seconds=60, memory=0)
 # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
 OWN_DIRECTORIES = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
 """The directories of the programs that were installed with this package."""

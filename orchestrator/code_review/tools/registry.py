@@ -11,18 +11,14 @@ from msgspec.structs import replace
 
 from diffchecks.declarations import CHECKS, Check, Files
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
-from diffchecks.file_patterns import file_names
 from diffchecks.jobs import PatternsJob
+from diffchecks.own_data import with_own_languages
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, SideAnalyzer
 from orchestrator.code_review.analyzers import job_options
-from orchestrator.code_review.analyzers.check_data_files import (
-    added_file_patterns,
-    contents_digest,
-    extends,
-)
+from orchestrator.code_review.analyzers.check_data_files import contents_digest
 from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
 from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
@@ -111,20 +107,8 @@ def make_side_check(check: Check, inputs: ToolInputs) -> SideCheck:
         options["codes"] = codes = sorted(inputs.codes(check.reporter, check.rules_topic))
         depends = f"{codes} {depends}"
     if check.data == "patterns":
-        check = _with_own_languages(check, inputs.data["patterns"])
+        check = with_own_languages(check, inputs.data["patterns"])
     return SideCheck(check, inputs.pool, inputs.workspace, options=options, depends=depends)
-
-
-def _with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
-    """The check of patterns, for the languages that a repository adds as well."""
-    own = tuple(added_file_patterns(pattern_files))
-    python = file_names("modules") if extends("python", pattern_files) else ()
-    files, code = check.files, check.code
-    return replace(
-        check,
-        files=replace(files, names=(*files.names, *own, *python)),
-        code=replace(code, names=(*code.names, *own)),
-    )
 
 
 def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
