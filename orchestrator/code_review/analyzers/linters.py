@@ -48,8 +48,8 @@ class LinterCheck(DeclaredCheck, SideAnalyzer):
         version = ""
         try:
             version = await self.program.version()
-            with tempfile.TemporaryDirectory(dir=scratch_directory.work_directory()) as directory:
-                reply = await self._check(side.root, paths, Path(directory))
+            with scratch_directory.temporary_directory() as directory:
+                reply = await self._check(side.root, paths, directory)
         except (SandboxError, LinterError) as error:
             return AnalyzerReport(self.name, version, error=str(error))
         except OSError as error:

@@ -127,6 +127,12 @@ async def test_every_kind_of_script_is_analyzed(export: Export, suffix: str) -> 
     assert [(finding.line, finding.code) for finding in report.findings] == [(2, "no-debugger")]
 
 
+async def test_a_name_of_dots_and_a_suffix_hides_no_other_file(export: Export) -> None:
+    side = export({"..js": "debugger;\n", "b.ts": "debugger;\n"})
+    report = await Oxlint({"no-debugger"}).run(side, ["..js", "b.ts"])
+    assert [finding.path for finding in report.findings] == ["..js", "b.ts"]
+
+
 @pytest.mark.parametrize("suffix", ["d.ts", "d.mts", "d.cts"])
 async def test_declaration_files_are_parsed_as_declarations(export: Export, suffix: str) -> None:
     path = f"typings/my.index.{suffix}"
