@@ -5,16 +5,18 @@ cache, and ``check_trees``.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, convert
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
+from diffchecks import DATA, jobs
 from diffchecks import file_patterns as names
-from diffchecks import jobs
 from diffchecks.build_files import languages
-from diffchecks.data_files import read_yaml
+from diffchecks.data_files import parse_yaml, read_yaml
 from diffchecks.path_kinds import is_helm_template, path_kinds
 
 Topic = Literal["security", "qa", "docs", "architecture"]
@@ -150,3 +152,27 @@ def _read_checks() -> Iterator[Check]:
 
 CHECKS = tuple(_read_checks())
 """All checks, those of a topic together."""
+
+
+def with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
+    """The check of patterns, for the languages that a repository adds as well.
+
+    Args:
+        pattern_files: the paths of all files of defect patterns, which are valid.
+    """
+    own = [Path(file) for file in pattern_files if Path(file).name not in _shipped_patterns()]
+    contents = [parse_yaml(file.read_bytes()) for file in own]
+    added = [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]
+    to_python = any(content.get("extends") == "python" for content in contents)
+    python = names.file_names("modules") if to_python else ()
+    files, code = check.files, check.code
+    return replace(
+        check,
+        files=replace(files, names=(*files.names, *added, *python)),
+        code=replace(code, names=(*code.names, *added)),
+    )
+
+
+@cache
+def _shipped_patterns() -> frozenset[str]:
+    return frozenset(path.name for path in (DATA / "patterns").glob("*.yaml"))

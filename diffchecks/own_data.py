@@ -1,21 +1,23 @@
-"""A repository's own data files beside those in ``data``: whether the checks can use them.
-
-They import what they need when it is needed, as few repositories have any.
-"""
+"""A repository's own data files beside those in ``data``: whether the checks can use them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
-from diffchecks import DATA, DataFileError
-from diffchecks.data_files import parse_yaml
-from diffchecks.declarations import Check
-from diffchecks.file_patterns import file_names
+from diffchecks import DataFileError
+from diffchecks.check_io import Gap, Source
+from diffchecks.fixes.template_loading import build_templates
+from diffchecks.infrastructure.value_patterns import read_patterns
+from diffchecks.patterns import find_matches
+from diffchecks.patterns.pattern_loading import (
+    EXTENDS,
+    Pattern,
+    PatternFile,
+    build_language,
+    find_language,
+)
 from diffchecks.rules import IMPORTED, RuleTable
+from diffchecks.taint.library_models import build
 
 Documents = Sequence[tuple[str, Mapping[str, Any]]]
 """Name in messages and content of each file."""
@@ -25,8 +27,6 @@ Known = Mapping[str, Mapping[str, Any]]
 
 
 def _validate_taint(documents: Documents, known: Known, rules: RuleTable) -> None:
-    from diffchecks.taint.library_models import build  # noqa: PLC0415
-
     classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
     for shown, models in [(shown, build([(shown, content)])) for shown, content in documents]:
         for name in models.named_classes():
@@ -36,14 +36,95 @@ def _validate_taint(documents: Documents, known: Known, rules: RuleTable) -> Non
 
 
 def _validate_patterns(documents: Documents, known: Known, rules: RuleTable) -> None:
-    from diffchecks.patterns.user_pattern_validation import check_user_patterns  # noqa: PLC0415
+    """Check that each file has the right structure, and that ast-grep accepts its patterns."""
+    codes = rules.codes("patterns")  # others would never be reported
+    for shown, content in documents:
+        extended = _find_extended(content, known, shown) if EXTENDS in content else None
+        try:
+            language = content if extended is None else known[extended]
+            whole = build_language({**language, **content})
+            grammars = {name for names in language["grammars"].values() for name in names}
+        except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            what = f"not a valid pattern file: {what} (docs/own-patterns.md)"
+            raise DataFileError(what, shown) from None
+        for pattern in whole.patterns:
+            if pattern.code not in codes:
+                raise DataFileError(
+                    f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
+                )
+            names = (*pattern.only_names.values(), *pattern.except_names.values())
+            for config in (pattern.config, *({"rule": rule} for rule in names)):
+                check_search(config, pattern.grammars or grammars, pattern.code, shown)
+            _prove(pattern, whole, shown)
 
-    check_user_patterns(documents, known, rules.codes("patterns"))
+
+def _find_extended(content: Mapping[str, Any], known: Known, shown: str) -> str:
+    found = find_language(content[EXTENDS], known)
+    if found is None:
+        languages = {name: data for name, data in known.items() if EXTENDS not in data}
+        grammars = {
+            grammar
+            for data in languages.values()
+            for several in data.get("grammars", {}).values()
+            for grammar in several
+        }
+        allowed = ", ".join(sorted({*languages, *grammars}))
+        raise DataFileError(
+            f"unknown language {content[EXTENDS]!r} to extend; allowed: {allowed}", shown
+        )
+    return found
+
+
+def check_search(
+    config: Mapping[str, Any], grammars: Collection[str], name: str, shown: str
+) -> None:
+    """Check that ast-grep accepts a search configuration in each grammar.
+
+    Args:
+        config: ``rule`` and ``constraints`` of ast-grep.
+        name: the pattern's name in messages.
+        shown: the file's name in messages.
+
+    Raises:
+        DataFileError: it rejects it.
+    """
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
+
+    for grammar in sorted(grammars):
+        try:
+            SgRoot("", grammar).root().find_all(dict(config))  # type: ignore[call-overload]
+        except (
+            BaseException
+        ) as error:  # an unknown grammar raises a panic, which is not an Exception
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            why = " ".join(str(error).partition("Stack backtrace")[0].split())
+            raise DataFileError(f"ast-grep rejects {name}: {why:.200}", shown) from None
+
+
+def _prove(pattern: Pattern, language: PatternFile, shown: str) -> None:
+    """Check that the pattern matches its bad example and not its good one, for one extension."""
+    finds_bad = False
+    for suffix in language.grammars:
+        if _finds(pattern, language, suffix, pattern.bad):
+            finds_bad = True
+            if not _finds(pattern, language, suffix, pattern.good):
+                return
+    what = "matches its good example too" if finds_bad else "does not match its bad example"
+    fault = f"{pattern.code} {what}; correct its rule, its where, or its example"
+    raise DataFileError(fault, shown)
+
+
+def _finds(pattern: Pattern, language: PatternFile, suffix: str, program: str) -> bool:
+    try:
+        source = Source(f"example{suffix}", program.encode())
+        return bool(list(find_matches([pattern], source, language)))
+    except Gap:
+        return False
 
 
 def _validate_infrastructure(documents: Documents, known: Known, rules: RuleTable) -> None:
-    from diffchecks.infrastructure.value_patterns import read_patterns  # noqa: PLC0415
-
     for shown, content in documents:
         try:
             patterns = read_patterns(content).patterns
@@ -57,9 +138,6 @@ def _validate_infrastructure(documents: Documents, known: Known, rules: RuleTabl
 
 
 def _validate_fixes(documents: Documents, known: Known, rules: RuleTable) -> None:
-    from diffchecks.fixes.template_loading import build_templates  # noqa: PLC0415
-    from diffchecks.patterns.user_pattern_validation import check_search  # noqa: PLC0415
-
     for shown, content in documents:
         try:
             templates = build_templates(content)
@@ -82,27 +160,3 @@ VALIDATORS: Mapping[str, Callable[[Documents, Known, RuleTable], None]] = {
     "fixes": _validate_fixes,
 }
 """Directory in ``data`` → what raises ``DataFileError`` for what a check could not use."""
-
-
-def with_own_languages(check: Check, pattern_files: Sequence[str]) -> Check:
-    """The check of patterns, for the languages that a repository adds as well.
-
-    Args:
-        pattern_files: the paths of all files of defect patterns, which are valid.
-    """
-    own = [Path(file) for file in pattern_files if Path(file).name not in _shipped_patterns()]
-    contents = [parse_yaml(file.read_bytes()) for file in own]
-    added = [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]
-    to_python = any(content.get("extends") == "python" for content in contents)
-    python = file_names("modules") if to_python else ()
-    files, code = check.files, check.code
-    return replace(
-        check,
-        files=replace(files, names=(*files.names, *added, *python)),
-        code=replace(code, names=(*code.names, *added)),
-    )
-
-
-@cache
-def _shipped_patterns() -> frozenset[str]:
-    return frozenset(path.name for path in (DATA / "patterns").glob("*.yaml"))

@@ -164,6 +164,7 @@ class Execution(Struct, frozen=True):
         package: that contains it; in the extra ``analyzers`` of Diffcourt.
         options: before those that ``Linter.arguments`` adds.
         results: keys of the lists, one in the other, that lead to its results; none: they are all.
+        suffix: of all copies.
         exit_codes: that mean success.
         not_parsed: exit codes that mean that it cannot parse one of its files.
         max_files: in one run.
@@ -173,6 +174,7 @@ class Execution(Struct, frozen=True):
     package: str
     options: tuple[str, ...]
     results: tuple[str, ...] = ()
+    suffix: str = ""
     exit_codes: tuple[int, ...] = (0,)
     not_parsed: tuple[int, ...] = ()
     max_files: int = MAX_FILES
@@ -186,9 +188,9 @@ class Linter(ABC):
         self.name = name
         self.execution = convert(TABLES[name], Execution)
 
-    @abstractmethod
     def copy_name(self, number: int, path: str) -> str:
         """A neutral name for the ``number``-th copy, relative to the directory of copies."""
+        return f"f{number}{self.execution.suffix}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """The parts of a file that each get a copy; line numbers stay those of the file."""

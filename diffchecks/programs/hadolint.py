@@ -1,23 +1,33 @@
-"""Hadolint: selected rules about Dockerfiles and the shell commands in them."""
+"""Hadolint: selected rules about Dockerfiles and the shell commands in them.
+
+Heredocs are rewritten for its parser, which knows only their simplest form. It needs a blank line
+after a heredoc, takes no dash or backslash before the name and no second heredoc of one
+instruction, and knows none of ``ADD``.
+"""
 
 import re
-from typing import Any
+from bisect import bisect_left
+from typing import Any, TypeAlias
 
 from diffchecks.check_io import RawFinding
-from diffchecks.dockerfile_heredocs import original_line, simplify_heredocs
 from diffchecks.programs import FileCopies, Linter, one_line
 
 _PARSE_ERROR = "DL1000"
 # Comments that suppress findings, or name a shell that it does not know.
 _DIRECTIVES = re.compile(rb"(#[ \t]*)(?:hadolint|shellcheck)(?=[ \t])")
+Names: TypeAlias = dict[tuple[bytes, bytes], list[int]]
+"""The dash of the heredocs that a line may end, and its text → the numbers of such lines."""
+
+BLANK = b"\t \t \t"
+"""The line that is added after a heredoc; see ``original_line``."""
+
+_INSTRUCTION = re.compile(rb"\s*(?:ONBUILD\s+)?(?:RUN|COPY|ADD)\s", re.IGNORECASE)
+_ADD = re.compile(rb"\bADD\b", re.IGNORECASE)
+_OPENER = re.compile(rb"(?<=\s)\d*<<(?P<dash>-?)(?P<quote>[\"']?|\\)(?P<name>[\w.-]+)[\"']?")
 
 
 class Hadolint(Linter):
     """Hadolint without configuration from the change or comments that suppress findings."""
-
-    def copy_name(self, number: int, path: str) -> str:
-        """A neutral name with the suffix of Dockerfiles."""
-        return f"f{number}.Dockerfile"
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Remove comments that suppress findings or name a shell, and simplify heredocs."""
@@ -40,6 +50,55 @@ class Hadolint(Linter):
             one_line(result["message"]).removesuffix("."),
             column=result["column"],
         )
+
+
+def simplify_heredocs(data: bytes) -> bytes:
+    """The Dockerfile with one simple heredoc in an instruction, and a blank line after it."""
+    lines, number, out = data.split(b"\n"), 0, list[bytes]()
+    names: Names = {}
+    for at, line in enumerate(lines if b"<<" in data else ()):
+        name = line.removesuffix(b"\r")
+        names.setdefault((b"", name), []).append(at)
+        names.setdefault((b"-", name.lstrip(b"\t")), []).append(at)
+    while number < len(lines):
+        first = number
+        while number + 1 < len(lines) and lines[number].rstrip().endswith(b"\\"):
+            number += 1
+        part = lines[first : number + 1]
+        if b"<<" in b"".join(part) and _INSTRUCTION.match(part[0]):
+            part = _simplify(part, lines, number + 1, names)
+            number = first + len(part) - (part[-1] is BLANK) - 1
+        out += part
+        number += 1
+    return b"\n".join(out)
+
+
+def original_line(text: str, line: int) -> int:
+    """The line of the file for a line of its simplified text."""
+    return line - text.split("\n")[: line - 1].count(BLANK.decode())
+
+
+def _simplify(part: list[bytes], lines: list[bytes], after: int, names: Names) -> list[bytes]:
+    """An instruction with the heredocs that follow it, of which the first one is kept."""
+    bodies = list[bytes]()
+    for at, line in enumerate(part):
+        for opener in _OPENER.finditer(line):
+            ends = names.get((opener["dash"], opener["name"]), [])
+            place = bisect_left(ends, after)
+            if place == len(ends):  # a shift, or a text about heredocs
+                continue
+            end = ends[place]
+            if bodies:
+                bodies += [b""] * (end + 1 - after)
+                opened = b""
+            else:
+                bodies = [*lines[after:end], opener["name"]]
+                opened = (b'<<"%s"' if opener["quote"] else b"<<%s") % opener["name"]
+            part[at] = part[at].replace(opener[0], opened, 1)
+            after = end + 1
+    if not bodies:
+        return part
+    return [_ADD.sub(b"COPY", part[0], count=1), *part[1:], *bodies, BLANK]
 
 
 LINTER = Hadolint("hadolint")

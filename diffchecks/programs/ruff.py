@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -181,13 +180,11 @@ def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -
     return bool(_SECRET_WORDS.search(copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)))
 
 
-_IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = MappingProxyType(
-    {
-        "F401": _is_unintended,
-        "F811": _redefines,
-        UNDEFINED: _is_undefined_name,
-        "S303": _protects_secret,
-        "S324": _protects_secret,
-    }
-)
+_IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = {
+    "F401": _is_unintended,
+    "F811": _redefines,
+    UNDEFINED: _is_undefined_name,
+    "S303": _protects_secret,
+    "S324": _protects_secret,
+}
 LINTER = Ruff("ruff")

@@ -27,10 +27,6 @@ _COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
 class Typos(Linter):
     """Typos with its own dictionary only; British and American spelling are both accepted."""
 
-    def copy_name(self, number: int, path: str) -> str:
-        """A neutral name; a copy holds plain text only."""
-        return f"f{number}.txt"
-
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """Keep the sentences and blank out the rest; None when the text is not English."""
         lines = data.decode("utf-8", "replace").split("\n")

@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from diffchecks import DataFileError
-from diffchecks.own_data import VALIDATORS
 from diffchecks.rules import RuleTable
 from orchestrator.catalog.data_file_layers import File, Layer, find_files
 from orchestrator.catalog.yaml_parsing import YamlNode
@@ -19,6 +18,7 @@ from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
 
+KINDS = ("taint", "patterns", "infrastructure", "fixes")
 _PATTERN_KEYS = ("code", "message", "rule", "example")
 
 
@@ -60,19 +60,23 @@ def write(kind: str, sources: Sequence[Layer], root: Path) -> list[str]:
 
 def write_all(sources: Sequence[Layer], root: Path) -> dict[str, list[str]]:
     """``write`` for each kind; returns the kind → the paths of its files."""
-    return {kind: write(kind, sources, root) for kind in VALIDATORS}
+    return {kind: write(kind, sources, root) for kind in KINDS}
 
 
 def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
     """Check that the checks can read a repository's own files."""
-    for kind, check in VALIDATORS.items():
+    for kind in KINDS:
         own = [(file.display_path, _parse(file)) for file in _find(kind, sources[1:])]
         if own:
+            from diffchecks.own_data import VALIDATORS  # noqa: PLC0415 - few repositories have any
+
             for _, node in own if kind == "patterns" else ():
                 _check_keys(node)
             documents = [(shown, node.value) for shown, node in own]
             try:
-                check(documents, {f.stem: _parse(f).value for f in _find(kind, sources)}, rules)
+                VALIDATORS[kind](
+                    documents, {f.stem: _parse(f).value for f in _find(kind, sources)}, rules
+                )
             except DataFileError as error:
                 raise ConfigError(error.message, error.file) from None
 
@@ -94,7 +98,7 @@ def digests(sources: Sequence[Layer]) -> dict[str, str]:
         f"config/{kind}": digest(
             {f"{file.stem}.yaml": sha256(file.data).hexdigest() for file in _find(kind, sources)}
         )
-        for kind in VALIDATORS
+        for kind in KINDS
     }
 
 

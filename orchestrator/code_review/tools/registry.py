@@ -9,10 +9,9 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.declarations import CHECKS, Check, Files
+from diffchecks.declarations import CHECKS, Check, Files, with_own_languages
 from diffchecks.declarations import TOPICS as TOPIC_NAMES
 from diffchecks.jobs import PatternsJob
-from diffchecks.own_data import with_own_languages
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from orchestrator.catalog.plugins import TOOL_PLUGINS, load_plugin
 from orchestrator.catalog.settings import ToolsConfig

@@ -9,8 +9,8 @@ import pytest
 from diffchecks import DATA
 from diffchecks.fixes.template_edits import run
 from diffchecks.fixes.template_loading import build_templates
+from diffchecks.own_data import check_search
 from diffchecks.patterns.pattern_loading import read_definitions
-from diffchecks.patterns.user_pattern_validation import check_search
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.fix_kit import apply
