@@ -9,7 +9,7 @@ from diffchecks import invisible_characters, syntax_and_duplicates
 from diffchecks.python.source_definitions import NotParsedError, read
 from diffchecks.python.source_encoding import decode_python
 from orchestrator.code_review.analyzer_types import Side
-from tests.review.analyzers.program_tools import Oxlint, Ruff
+from tests.diffchecks.programs.program_tools import Oxlint, Ruff
 
 HIDDEN = {
     "utf-7": "# coding: utf-7\n# +AAo-print('ran')\n",

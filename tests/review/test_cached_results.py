@@ -27,7 +27,7 @@ from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.analyzers.program_tools import Ruff
+from tests.diffchecks.programs.program_tools import Ruff
 from tests.review.review_kit import MemoryCache, Repo, change, options
 
 BASE = {
@@ -249,7 +249,6 @@ def get_host():
 
 from shop.requests import get_host
 from shop.shell import run
-from tests.review.analyzers.program_tools import Ruff
 
 app = Flask(__name__)
 

@@ -20,7 +20,7 @@ from orchestrator.code_review.findings.analyzer_findings import MAX_SEARCHED
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool, make_observation
 from orchestrator.engine.ports import CallContext
-from tests.review.analyzers.program_tools import Ruff
+from tests.diffchecks.programs.program_tools import Ruff
 from tests.review.review_kit import change, review, workspace_of
 
 CONTEXT = CallContext("", "", 60)

@@ -14,7 +14,7 @@ from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.analyzers.program_tools import Ruff
+from tests.diffchecks.programs.program_tools import Ruff
 from tests.review.review_kit import change, workspace_of
 
 SECRET = "tuna" + "Salad41"

@@ -22,10 +22,7 @@ from tests.diffchecks.check_kit import run_check
 from tests.diffchecks.fix_kit import apply
 from tests.diffchecks.infrastructure import infrastructure_kit
 from tests.diffchecks.patterns import test_pattern_files, test_samples
-from tests.diffchecks.sql_samples import SAMPLES as SQL
-from tests.diffchecks.taint.taint_pairs import LIBRARY_MODELS, pairs
-from tests.diffchecks.templates.test_templates import planted
-from tests.review.analyzers import (
+from tests.diffchecks.programs import (
     docker_samples,
     ruff_samples,
     ruff_security_samples,
@@ -33,9 +30,12 @@ from tests.review.analyzers import (
     test_oxlint,
     workflow_samples,
 )
+from tests.diffchecks.programs.program_tools import MAKES
+from tests.diffchecks.programs.ruff_text import IMPORTS
+from tests.diffchecks.sql_samples import SAMPLES as SQL
+from tests.diffchecks.taint.taint_pairs import LIBRARY_MODELS, pairs
+from tests.diffchecks.templates.test_templates import planted
 from tests.review.analyzers.conftest import put, table
-from tests.review.analyzers.program_tools import MAKES
-from tests.review.analyzers.ruff_text import IMPORTS
 
 TEMPLATES = sorted(str(file) for file in (DATA / "fixes").glob("*.yaml"))
 CHECKS: Mapping[str, Callable[[Any], CheckReply]] = {

@@ -16,9 +16,7 @@ from diffchecks.patterns.pattern_loading import load
 from diffchecks.rules import Rule
 from tests.diffchecks import sql_samples
 from tests.diffchecks.infrastructure import infrastructure_kit
-from tests.diffchecks.taint.taint_pairs import pairs
-from tests.diffchecks.templates.test_templates import planted
-from tests.review.analyzers import (
+from tests.diffchecks.programs import (
     docker_samples,
     ruff_samples,
     ruff_security_samples,
@@ -26,7 +24,9 @@ from tests.review.analyzers import (
     test_oxlint,
     workflow_samples,
 )
-from tests.review.analyzers.ruff_text import IMPORTS
+from tests.diffchecks.programs.ruff_text import IMPORTS
+from tests.diffchecks.taint.taint_pairs import pairs
+from tests.diffchecks.templates.test_templates import planted
 
 Files = Mapping[str, str]
 

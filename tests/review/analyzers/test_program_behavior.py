@@ -10,7 +10,7 @@ import pytest
 from diffchecks.programs import FileCopies, batches
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.program_execution import Program
-from tests.review.analyzers.program_tools import (
+from tests.diffchecks.programs.program_tools import (
     DOCKERFILE,
     PYTHON,
     SCRIPT,

@@ -9,7 +9,7 @@ from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.program_permissions import ResourceLimits
-from tests.review.analyzers.program_tools import PYTHON, Ruff, Tool, every_tool, places
+from tests.diffchecks.programs.program_tools import PYTHON, Ruff, Tool, every_tool, places
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 FakeProgram = Callable[[str, str], str]

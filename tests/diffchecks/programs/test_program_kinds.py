@@ -7,7 +7,9 @@ import pytest
 
 from diffchecks.script_languages import interpreter
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from tests.review.analyzers.program_tools import Hadolint, Make, Ruff, ShellCheck, Zizmor
+from tests.diffchecks.programs.program_tools import Hadolint, Make, Ruff, ShellCheck, Zizmor
+
+pytestmark = pytest.mark.either_loop
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -9,7 +9,9 @@ from diffchecks import DATA, patterns
 from diffchecks.check_io import CheckReply
 from orchestrator.code_review.analyzer_types import Side
 from tests.diffchecks.check_kit import run_check
-from tests.review.analyzers.program_tools import Oxlint
+from tests.diffchecks.programs.program_tools import Oxlint
+
+pytestmark = pytest.mark.either_loop
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -7,8 +7,10 @@ import pytest
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.result_cache import run_cached
 from tests.diffchecks.fix_kit import apply
-from tests.review.analyzers.program_tools import Make, Ruff, ShellCheck, Typos
+from tests.diffchecks.programs.program_tools import Make, Ruff, ShellCheck, Typos
 from tests.review.review_kit import MemoryCache
+
+pytestmark = pytest.mark.either_loop
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 LOOP = '#!/bin/bash\nwhile read -r h; do\n\tcp é x; ssh{} "$h" uptime\ndone < hosts\n'

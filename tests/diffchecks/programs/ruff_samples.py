@@ -1,6 +1,6 @@
 """For each of ruff's codes about bugs: text with the defect, and text without."""
 
-from tests.review.analyzers.ruff_text import within
+from tests.diffchecks.programs.ruff_text import within
 
 # code → (bad, good)
 SAMPLES: dict[str, tuple[str, str]] = {

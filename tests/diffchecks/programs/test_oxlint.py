@@ -8,7 +8,9 @@ import pytest
 from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.program_execution import Program
-from tests.review.analyzers.program_tools import Oxlint
+from tests.diffchecks.programs.program_tools import Oxlint
+
+pytestmark = pytest.mark.either_loop
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -1,6 +1,6 @@
 """For each of ruff's codes about security: text with the defect, and text without."""
 
-from tests.review.analyzers.ruff_text import within
+from tests.diffchecks.programs.ruff_text import within
 
 _SSH = "import paramiko\nc = paramiko.SSHClient()\n"
 _RSA = "from cryptography.hazmat.primitives.asymmetric import rsa\n"

@@ -8,15 +8,15 @@ import pytest
 
 from diffchecks.rules import RuleTable
 from orchestrator.code_review.analyzer_types import Side
-from tests.review.analyzers import (
+from tests.diffchecks.programs import (
     docker_samples,
     ruff_samples,
     ruff_security_samples,
     shell_samples,
     workflow_samples,
 )
-from tests.review.analyzers.program_tools import MAKES
-from tests.review.analyzers.ruff_text import IMPORTS
+from tests.diffchecks.programs.program_tools import MAKES
+from tests.diffchecks.programs.ruff_text import IMPORTS
 
 ANALYZERS = ("ruff", "zizmor", "shellcheck", "hadolint")
 NO_IMPORTS = {"F401", "F404", "F407"}
