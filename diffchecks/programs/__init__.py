@@ -228,11 +228,11 @@ class Linter(ABC):
         Raises:
             LinterError: the program failed, or its output is not what was expected.
         """
-        # Programs report paths without symbolic links.
-        copies = self._copy(root, paths, directory.resolve())
         found: list[RawFinding] = []
         gaps = dict[str, str]()
         try:
+            # Programs report paths without symbolic links.
+            copies = self._copy(root, paths, directory.resolve())
             for more in self.arguments(codes, copies) if copies.paths else ():
                 for names in batches(copies.paths, self.execution.max_files):
                     for result in (yield from self._run([*self.execution.options, *more], names)):
