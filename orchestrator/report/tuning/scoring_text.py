@@ -1,4 +1,4 @@
-"""Scorings of items by a model, comparisons of rubrics or judges, and rewrites of a criterion."""
+"""Scorings, comparisons of rubrics or judges, and rewrites: words and rows for their reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.engine.types import Rubric
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable
-from orchestrator.report.text_layout import TextLayout, format_duration, pad, truncate
+from orchestrator.report.text_layout import format_duration
 from orchestrator.tuning.file_formats.rubric_file import to_yaml
 from orchestrator.tuning.jury import Cascade, Jury
 from orchestrator.tuning.rubric_comparison import MARGIN, ChangedDecision, RubricComparison
@@ -22,10 +22,7 @@ from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
-    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite, RewritePlan
-    from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems
-
-MAX_UNSCORED = 5
+    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite
 
 
 def describe_estimate(estimate: JudgingEstimate) -> str:
@@ -40,24 +37,6 @@ def describe_estimate(estimate: JudgingEstimate) -> str:
 def describe_usd(usd: float | None) -> str:
     """A cost in dollars."""
     return "price unknown" if usd is None else f"{usd:.4f} USD"
-
-
-def render_quote(page: TextLayout, quote: Quote) -> list[str]:
-    """What a scoring will take."""
-    what = f"{count_noun(quote.items, 'item')} by {quote.criteria} judged criteria"
-    if quote.repeat > 1:
-        what += f", {quote.repeat} times"
-    return page.wrap(f"{what}, by {escape_unprintable(quote.model)}") + _estimate(page, quote)
-
-
-def _estimate(page: TextLayout, quote: Quote) -> list[str]:
-    known = f"; {quote.known:,} scored before, free" if quote.known else ""
-    limits = f"; limit {quote.limits}" if quote.limits else ""
-    text = f"estimate: {describe_estimate(quote.estimate)}{known}{limits}"
-    lines = page.wrap(text, rest="  ")
-    for note in quote.notes:
-        lines += page.wrap(f"note: {escape_unprintable(note)}", rest="  ")
-    return lines
 
 
 class ScoringProgress:
@@ -98,64 +77,6 @@ class ScoringProgress:
         return ", ".join(parts)
 
 
-def render_scored(page: TextLayout, found: ScoredItems, accepted: int) -> list[str]:
-    """What a scoring came to."""
-    items = [item for item in found.rows if not item.repeat]
-    unique = len({item.id for item in items})
-    decided = f"{accepted:,} accepted, {unique - accepted:,} rejected"
-    head = f"{count_noun(unique, 'item')} scored: {decided}"
-    used = (
-        f"{found.calls:,} asked for, {found.tokens:,} tokens, {describe_usd(found.usd)}"
-        if found.calls
-        else "none asked for: all scores are on record"
-    )
-    lines = page.wrap(f"{head}; {used}")
-    if found.stopped:
-        again = "raise the limit and run the command again: what is scored is kept"
-        lines += page.wrap(f"stopped: {escape_unprintable(found.stopped)}; {again}", rest="  ")
-    for name, why in list(found.unscored.items())[: 0 if found.stopped else MAX_UNSCORED]:
-        lines += page.wrap(f"not scored: {escape_unprintable(f'{name}: {why}')}", rest="  ")
-    more = len(found.unscored) - (0 if found.stopped else MAX_UNSCORED)
-    if more > 0:
-        lines.append(f"{'' if found.stopped else 'and '}{count_noun(more, 'item')} not scored")
-    return lines
-
-
-MAX_CHANGED = 8
-_COLORS = {"better": "green", "no worse": "green", "worse": "red", "unknown": "yellow"}
-
-
-def render_comparison(page: TextLayout, found: RubricComparison) -> list[str]:
-    """The comparison of two sides."""
-    lines = [page.paint(_headline(found), _COLORS[found.outcome])]
-    lines += page.wrap(describe_change(found), first="  ", rest="  ")
-    if found.outcome in {"no worse", "unknown"}:
-        lines += page.wrap(describe_power(found), first="  ", rest="  ")
-    for warning in found.in_sample:
-        lines += page.wrap(warning, first="  ", rest="  ")
-    counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
-    lines += ["", *page.inline_list([count_noun(n, noun) for n, noun in counts])]
-    if found.left_out:
-        lines.append(f"{count_noun(len(found.left_out), 'labeled item')} without scores of both")
-    for letter, name, judge, usd in zip(
-        "AB", (found.a, found.b), found.judges, found.usd, strict=True
-    ):
-        parts = [name, judge and f"judge: {judge}", "" if usd is None else f"{usd:.4f} USD"]
-        text = escape_unprintable("; ".join(part for part in parts if part))
-        lines += page.wrap(text, first=f"{letter}  ", rest="   ")
-    lines += ["", *_render_changed(page, found)]
-    return lines
-
-
-def _headline(found: RubricComparison) -> str:
-    return {
-        "better": "B IS BETTER",
-        "worse": "B IS WORSE",
-        "no worse": f"B IS NO WORSE, by a margin of {format_statistic(found.margin)}",
-        "unknown": "CANNOT TELL",
-    }[found.outcome]
-
-
 def describe_change(found: RubricComparison) -> str:
     """The change of kappa with its interval, as a sentence."""
     paired = found.comparison
@@ -186,21 +107,6 @@ def describe_power(found: RubricComparison) -> str:
     return text
 
 
-def _render_changed(page: TextLayout, found: RubricComparison) -> list[str]:
-    """Changed decisions, those that became wrong first."""
-    changed = sort_changed(found.changed)
-    corrected, broken = (sum(c.verdict == x for c in changed) for x in ("corrected", "broken"))
-    head = f"{len(changed):,} of {count_noun(found.items, 'decision')} differ"
-    lines = [page.heading(f"{head}: {corrected} right only with B, {broken} only with A")]
-    for c in changed[:MAX_CHANGED]:
-        lines += page.wrap(describe_changed(c), first="  ", rest="      ")
-        if c.text:
-            lines.append("      " + truncate(escape_unprintable(" ".join(c.text.split())), 70))
-    if len(changed) > MAX_CHANGED:
-        lines.append(f"  and {len(changed) - MAX_CHANGED:,} more (all of them with --json)")
-    return lines
-
-
 def sort_changed(changed: Sequence[ChangedDecision]) -> list[ChangedDecision]:
     """Changed decisions, those that became wrong first."""
     order = ("broken", "corrected", "disputed")
@@ -227,44 +133,8 @@ _NO_BETTER = (
 )
 
 
-def render_plan(page: TextLayout, plan: RewritePlan) -> list[str]:
-    """What a rewrite will do and take."""
-    whose = "labels of the criterion" if plan.by_criterion else "labels of the whole"
-    lines = page.wrap(
-        f"up to {plan.rounds * plan.proposals} wordings in {count_noun(plan.rounds, 'round')}, by "
-        f"{escape_unprintable(plan.quote.model)}; {whose}"
-    )
-    lines += page.wrap(
-        f"{count_noun(plan.training, 'item')} to learn from, {plan.held_out:,} held out for the "
-        f"proof: a gain in kappa of about {format_statistic(plan.detectable)} or more is proven "
-        "with 80% power",
-        rest="  ",
-    )
-    return lines + _estimate(page, plan.quote)
-
-
-def render_rewrite(page: TextLayout, done: Rewrite, old: Rubric) -> list[str]:
-    """What a rewrite came to, the conclusion first."""
-    found = done.found
-    head = "NEW WORDING PROVEN" if done.rubric else "NO NEW WORDING"
-    lines = [page.paint(head, "green" if done.rubric else "yellow")]
-    for reason in _reasons(done):
-        lines += page.wrap(reason, first="  ", rest="  ")
-    before, after = (format_statistic(x) for x in found.training)
-    lines += [
-        "",
-        *page.wrap(
-            f"{count_noun(found.tried, 'wording')} tried on {done.plan.training:,} items: kappa "
-            f"{before} with the present one, {after} with the best"
-        ),
-        f"{done.tokens:,} tokens, {describe_usd(done.usd)}",
-    ]
-    if done.rubric:
-        lines += ["", *diff_rubrics(old, done.rubric)]
-    return lines
-
-
-def _reasons(done: Rewrite) -> list[str]:
+def explain_rewrite(done: Rewrite) -> list[str]:
+    """Why a new wording is proven, or none is."""
     found, proof = done.found, done.found.proof
     if found.failed:
         return [f"{escape_unprintable(found.failed[:1].upper() + found.failed[1:])}."]
@@ -344,25 +214,3 @@ def conclude_jury(found: Jury) -> str:
     if found.cascades:
         return "no cascade is proven to save anything at equal agreement"
     return "no cascade was tried: it takes 30 labeled items of 10 groups, and costs that differ"
-
-
-def render_jury(page: TextLayout, found: Jury) -> list[str]:
-    """What several judges amount to."""
-    proven = any(one.proven for one in found.cascades)
-    head = "CASCADE PROVEN" if proven else "NO CASCADE PROVEN"
-    lines = [page.paint(head, "green" if proven else "yellow")]
-    lines += page.wrap(f"{escape_unprintable(conclude_jury(found))}.", first="  ")
-    counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
-    lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
-    if found.left_out:
-        text = f"{count_noun(found.left_out, 'labeled item')} without a score of every judge"
-        lines += page.wrap(f"left out: {text}", first="  ")
-    lines += ["", page.heading(f"{'Judge':<26}{'kappa':<19}{'majority minus it':<19}per item")]
-    for name, kappa, gain, usd in list_judges(found):
-        lines.append(f"  {pad(escape_unprintable(name), 23)} {kappa:<18} {gain:<18} {usd}")
-    lines += page.wrap(describe_jury(found), first="  ")
-    if found.cascades:
-        lines += ["", page.heading("Cascades, held out")]
-    for one in found.cascades:
-        lines += page.wrap(escape_unprintable(describe_cascade(one)), first="  - ")
-    return lines

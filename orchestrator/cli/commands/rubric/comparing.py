@@ -23,7 +23,6 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, BudgetExhausted, InputError
 from orchestrator.report.tuning.html_report import render_comparison_page
-from orchestrator.report.tuning.scoring_text import render_comparison
 from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge, unique_items
 from orchestrator.tuning.labels.label_files import extract_labels, read_labels
 from orchestrator.tuning.provenance import list_judges
@@ -57,7 +56,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     labels = labels or select_labels(args, b.items)
     scale = read_label_scale(args, labels)
     found = compare_sides(_side(a), _side(b), a.items, labels, scale, args.margin)
-    show(args, render_comparison, found, out)
+    show(args, "comparison", found, out)
     if args.report:
         write_text(args.report, render_comparison_page(found, f"{found.a} and {found.b}"))
     codes = {"better": EXIT_OK, "no worse": EXIT_OK, "worse": EXIT_GATED}

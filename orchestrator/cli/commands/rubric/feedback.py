@@ -13,7 +13,6 @@ from orchestrator.cli.commands.rubric.shared_inputs import TRUST_CODES, show, wr
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.posting.forge import PostingTarget
 from orchestrator.report.terminal_escaping import emit_line
-from orchestrator.report.tuning.label_reports import render_feedback
 from orchestrator.tuning.labels.feedback_rate import measure_feedback
 from orchestrator.tuning.labels.label_files import read_labels
 
@@ -30,7 +29,7 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
         write_text(args.out, "".join(rows))
     labels = read_labels(args.labels)
     found = measure_feedback(findings, labels, args.accept_at, args.assume_random)
-    if show(args, render_feedback, found, out) and args.out:
+    if show(args, "feedback", found, out) and args.out:
         emit_line(f"wrote {args.out}: {len(findings)} findings", out)
     return EXIT_OK if args.out and not args.labels else TRUST_CODES[found.is_trusted]
 

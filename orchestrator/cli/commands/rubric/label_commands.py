@@ -1,11 +1,9 @@
 """The ``rubric`` subcommands that fit nothing: disagree, lint, jury, rate and drift."""
 
 import argparse
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -27,13 +25,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
 from orchestrator.report.tuning.html_report import render_jury_page, render_result_page
-from orchestrator.report.tuning.label_reports import (
-    render_disagreements,
-    render_drift,
-    render_lint,
-    render_rate,
-)
-from orchestrator.report.tuning.scoring_text import render_jury
+from orchestrator.report.tuning.text_report import render_report
 from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge
 from orchestrator.tuning.jury import measure_jury
 from orchestrator.tuning.labels import anchors
@@ -49,13 +41,13 @@ def disagree(args: argparse.Namespace, out: TextIO) -> int:
     """Print the disagreements of a rubric with people."""
     read = load_inputs(args)
     found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
-    return _finish(args, partial(render_disagreements, everything=args.all), found, out)
+    return _finish(args, "disagreements", found, out, args.all)
 
 
 def lint(args: argparse.Namespace, out: TextIO) -> int:
     """Print what to fix in a rubric; exit code 1 when there is something."""
     found = lint_rubric(*_load_some(args), args.accept_at)
-    show(args, partial(render_lint, everything=args.all), found, out)
+    show(args, "lint", found, out, None if args.all else 3)
     return EXIT_GATED if found.findings else EXIT_OK
 
 
@@ -87,7 +79,7 @@ def jury(args: argparse.Namespace, out: TextIO) -> int:
     labels = select_labels(args, [replace(x, repeat=0) for x in labeled.values()])
     scale = read_label_scale(args, labels)
     found = measure_jury(rubric, items, labels, scale, dict(args.cost))
-    show(args, render_jury, found, out)
+    show(args, "jury", found, out)
     if args.report:
         write_text(args.report, render_jury_page(found, f"Judges of {rubric.name}"))
     return EXIT_OK if any(one.proven for one in found.cascades) else EXIT_GATED
@@ -97,7 +89,7 @@ def rate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the accept rate of all items, corrected for the judge's errors."""
     read = load_inputs(args)
     found = estimate_rate(read.rubric, read.items, read.labels, read.data.scale, args.assume_random)
-    return _finish(args, render_rate, found, out)
+    return _finish(args, "rate", found, out)
 
 
 def drift(args: argparse.Namespace, out: TextIO) -> int:
@@ -110,9 +102,9 @@ def drift(args: argparse.Namespace, out: TextIO) -> int:
     frozen = anchors.read_anchors(args.anchors, read.rubric) if args.anchors else None
     found = measure_drift(read.rubric, read.items, read.labels, read.data.scale, frozen, args.since)
     if args.freeze:
-        print_lines(render_drift(layout_of(out), found), out)
+        print_lines(render_report(layout_of(out), "drift", found), out)
         require_freezable(args.anchors, args.force)
-    return _finish(args, render_drift, found, out)
+    return _finish(args, "drift", found, out)
 
 
 def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
@@ -131,12 +123,13 @@ def _freeze(args: argparse.Namespace, read: TuningInputs, out: TextIO) -> int:
 
 def _finish(
     args: argparse.Namespace,
-    render: Callable[..., list[str]],
+    macro: str,
     found: CorrectedRate | DisagreementReport | Drift,
     out: TextIO,
+    *more: Any,
 ) -> int:
     """Print a result, and give the exit code: trusted, not trusted, or cannot tell."""
-    show(args, render, found, out)
+    show(args, macro, found, out, *more)
     if args.report:
         write_text(args.report, render_result_page(f"Rubric {Path(args.rubric).stem}", found))
     return TRUST_CODES[found.is_trusted]

@@ -34,14 +34,8 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 from orchestrator.report.text_layout import TextLayout
-from orchestrator.report.tuning.scoring_text import (
-    ScoringProgress,
-    render_plan,
-    render_quote,
-    render_rewrite,
-    render_scored,
-)
-from orchestrator.report.tuning.text_report import render_judge_reliability, render_repeated_scoring
+from orchestrator.report.tuning.scoring_text import ScoringProgress, diff_rubrics
+from orchestrator.report.tuning.text_report import render_report
 from orchestrator.tuning.file_formats.item_files import (
     Item,
     name_run_group,
@@ -210,7 +204,7 @@ def _report_judge_reliability(page: TextLayout, rubric: Rubric, runs: list[Resco
         for name in judged[0].probes
     }
     repeats = measure_repeated_scoring(rubric, _list_repeats(judged))
-    return render_judge_reliability(page, repeats, effects)
+    return render_report(page, "reliability", repeats, effects)
 
 
 def refuse_without_provider(args: argparse.Namespace) -> None:
@@ -277,7 +271,9 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
             _print_score(rubric, item, number, args, out)
     accepted = {i.id for i in found.rows if not i.repeat and decide_item(rubric, i.scores)[0]}
     page, repeats = layout_of(out), measure_repeated_scoring(rubric, list(found.rows))
-    lines = render_scored(page, found, len(accepted)) + render_repeated_scoring(page, repeats)
+    unique = len({item.id for item in found.rows})
+    lines = render_report(page, "scored", found, unique, len(accepted))
+    lines += render_report(page, "repeats", repeats)
     lines += [f"wrote {args.out}"] if args.out else []
     print_lines(lines, sys.stderr if args.json else out)
     return EXIT_INCOMPLETE if found.unscored else EXIT_OK
@@ -299,7 +295,7 @@ def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is sho
     """
 
     def agree(quote: Quote) -> bool:
-        lines = render_quote(layout_of(sys.stderr), quote)
+        lines = render_report(layout_of(sys.stderr), "quote", quote)
         print_lines([f"{name}{lines[0]}", *lines[1:]], out if estimate_only else sys.stderr)
         return not estimate_only
 
@@ -319,8 +315,9 @@ def rewrite(args: argparse.Namespace, out: TextIO) -> int:
         new = replace(done.rubric, name=path.stem)
         done = replace(done, rubric=new)
         write_rubric(path, new)
-    wrote = ["", f"wrote {path}"] if done.rubric is not None else []
-    show(args, lambda page, it: render_rewrite(page, it, rubric) + wrote, done, out)
+    wrote = None if done.rubric is None else path
+    difference = [] if done.rubric is None else diff_rubrics(rubric, done.rubric)
+    show(args, "rewrite", done, out, difference, wrote=wrote)
     if done.rubric is not None:
         return EXIT_OK
     unknown = done.found.failed or (done.found.stopped and done.found.proof is None)
@@ -335,7 +332,7 @@ def _rewrite(args: argparse.Namespace, rubric: Rubric, out: TextIO) -> Rewrite |
 
     def agree(plan: RewritePlan) -> bool:
         stream = out if args.estimate else sys.stderr
-        print_lines(render_plan(layout_of(stream), plan), stream)
+        print_lines(render_report(layout_of(stream), "plan", plan), stream)
         return not args.estimate
 
     def observe(what: str, progress: Progress) -> None:

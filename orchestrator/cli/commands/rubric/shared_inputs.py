@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -204,12 +204,18 @@ def print_lines(lines: Iterable[str], stream: TextIO) -> None:
 
 
 def show(
-    args: argparse.Namespace, render: Callable[..., list[str]], found: Any, out: TextIO
+    args: argparse.Namespace,
+    macro: str,
+    found: Any,
+    out: TextIO,
+    *more: Any,
+    wrote: Path | None = None,
 ) -> bool:
     """Print a result, unless its JSON takes the place of it, and write the JSON.
 
     Args:
-        render: the layout of a page and the result → lines.
+        macro: of the template ``tuning.txt``; ``more`` are its values after the result.
+        wrote: a file that was written, to be named at the end.
 
     Returns:
         Whether it was printed.
@@ -217,7 +223,10 @@ def show(
     target = optional_target(args.json)
     is_printed = target is None or not target.to_stdout
     if is_printed:
-        print_lines(render(layout_of(out), found), out)
+        from orchestrator.report.tuning.text_report import render_report
+
+        lines = render_report(layout_of(out), macro, found, *more)
+        print_lines(lines + (["", f"wrote {wrote}"] if wrote else []), out)
     if target is not None:
         data = to_json_data(found)
         if hasattr(found, "is_trusted"):

@@ -25,12 +25,7 @@ from orchestrator.report.tuning.html_report import (
     render_evaluation_page,
     render_tuning_page,
 )
-from orchestrator.report.tuning.text_report import (
-    describe_detectable_drop,
-    render_evaluation,
-    render_gate,
-    render_tuning,
-)
+from orchestrator.report.tuning.text_report import describe_detectable_drop
 from orchestrator.tuning import agreement_regression_gate as gating
 from orchestrator.tuning.evaluation import evaluate_rubric
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
@@ -44,7 +39,7 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
     read = load_inputs(args)
     found = evaluate_rubric(read.rubric, read.data, read.items)
-    is_printed = show(args, render_evaluation, found, out)
+    is_printed = show(args, "evaluation", found, out)
     if not args.report:
         return EXIT_OK
     disagreements, drift = _compare_with_labels(read, args)
@@ -94,8 +89,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     )
     if found.proven:  # before all that may fail, since a fit may take minutes
         write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
-    wrote = ["", f"wrote {path}"] if found.proven else []
-    show(args, lambda *shown: render_tuning(*shown) + wrote, found, out)
+    show(args, "tuning", found, out, wrote=path if found.proven else None)
     if args.report:
         disagreements, drift = _compare_with_labels(read, args)
         more = [*disagreement_sections(disagreements), *drift_sections(drift)]
@@ -141,7 +135,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     found = gating.check_against_baseline(
         read.rubric, read.items, read.labels, scale, baseline, args.margin
     )
-    show(args, render_gate, found, out)
+    show(args, "gate", found, out)
     if args.freeze:
         require_freezable(args.baseline, args.force)
     return {"passed": EXIT_OK, "failed": EXIT_GATED, "unknown": EXIT_INCOMPLETE}[found.outcome]
