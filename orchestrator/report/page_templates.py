@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,13 @@ class PageSection(Struct, frozen=True):
     body: Markup
 
 
-def new_environment(
-    package: str, finalize: Callable[[Any], Any] | None = None, **known: Any
-) -> Environment:
-    """The templates of a package: every value is escaped, and a missing one is an error.
-
-    Args:
-        finalize: what makes a value printable, by default ``make_printable``.
-        known: what every template may use, by its name.
-    """
+def new_environment(package: str, **known: Any) -> Environment:
+    """The templates of a package: every value is escaped, and a missing one is an error."""
     made = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=finalize or make_printable,
+        finalize=make_printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -27,7 +27,8 @@ _START = re.compile(r"( *)(> |- )?")
 
 def new_text_environment(package: str, **known: Any) -> Environment:
     """The text templates of a package; ``known`` is what every one of them may use."""
-    made = new_environment(package, _make_printable, paint=_paint, side_by_side=_join, **known)
+    made = new_environment(package, paint=_paint, side_by_side=_join, **known)
+    made.finalize = _make_printable
     made.filters.update(pad=_pad, cut=lambda text, width: truncate(escape_line(text), width))
     return made
 
