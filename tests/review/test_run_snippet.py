@@ -2,19 +2,25 @@
 
 import os
 import socket
+import sys
 import time
+import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.catalog import settings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools import run_snippet
 from orchestrator.code_review.tools.run_snippet import LIMITS, MAX_CODE, MAX_OUTPUT, RunSnippet
+from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError, SandboxError
+from orchestrator.sandbox import private_paths
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from tests.review.review_kit import change, review, workspace_of
 from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
@@ -28,8 +34,9 @@ SHOWN = "int(b'-5', 16) -> -5"
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[::-1]
 
 
-async def printed(workspace: ReviewWorkspace, code: str) -> str:
-    return (await RunSnippet(workspace).run({"code": code}, CONTEXT)).content
+async def printed(workspace: ReviewWorkspace, code: str, *more: Any, **arguments: str) -> str:
+    tool = RunSnippet(workspace, *more)
+    return (await tool.run({"code": code, **arguments}, CONTEXT)).content
 
 
 HEAD = {
@@ -68,6 +75,52 @@ async def _print_all(tmp_path: Path) -> None:
         ):
             with pytest.raises(InputError, match=why):
                 await printed(workspace, code)
+
+
+async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", ())
+    place = tmp_path / "env"
+    venv.create(place, symlinks=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    (packages / "driver.py").write_text("RATE = 3\n")
+    base, head = (
+        {"code/bill.py": f"import driver\n\nTOTAL = {n} * driver.RATE\n"} for n in (1, 2)
+    )
+    code = "import bill\nbill.TOTAL"
+    place.chmod(0o755)
+    tmp_path.chmod(0o755)
+    async with workspace_of(change(tmp_path / "repo", base, head)) as workspace:
+        for program in ("pytest", "python"):
+            command = ("env", "PYTHONPATH=code", str(place / "bin" / program), "-m", "pytest")
+            tests = settings.Tests(command, reads=(str(place),))
+            assert await printed(workspace, code, tests) == "exit status 0\nbill.TOTAL -> 6"
+            before = await printed(workspace, code, tests, side="base")
+            assert before == "base, exit status 0\nbill.TOTAL -> 3"
+        assert "No module named 'driver'" in await printed(
+            workspace, "import sys\nsys.path.append('code')\nimport bill", settings.Tests(("make", "test"))
+        )
+        monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", (tmp_path,))
+        with pytest.raises(SandboxError, match="snippet not run: tests.reads names"):
+            await printed(workspace, code, tests)
+
+
+@pytest.mark.parametrize(
+    ("command", "python"),
+    [
+        (("python3", "-X", "dev", "-m", "pytest"), ["python3"]),
+        (("pytest", "-q"), ["python3"]),
+        ((sys.executable, "-m", "unittest"), [sys.executable]),
+        (("/usr/bin/env", "A=1", "py.test"), ["/usr/bin/env", "A=1", "python3"]),
+        (("/nowhere/bin/python", "-m", "pytest"), []),
+        (("npx", "vitest"), []),
+    ],
+)
+def test_the_python_of_the_tests_is_told_from_their_command(
+    command: tuple[str, ...], python: list[str]
+) -> None:
+    assert python_of(settings.Tests(command)) == python
 
 
 HOSTILE = """

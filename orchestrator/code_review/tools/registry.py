@@ -149,8 +149,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ProposePlan(workspace, inputs.settings.specialists, inputs.focus, inputs.required_checks),
     ]
     if inputs.run_tests:
-        tools.append(RunSnippet(workspace))
         tests = inputs.settings.tests
+        tools.append(RunSnippet(workspace, tests, inputs.private_paths))
         if tests and (single := single_test(tests)):
             tools.append(ProveFinding(tests, single, inputs))
     tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, over))

@@ -7,14 +7,20 @@ this repository's code to run, and it cannot write the tree.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import anyio.to_thread
+
+from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.isolated_run import TimeUp, run_isolated
+from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
@@ -24,9 +30,10 @@ MAX_CODE = 4 << 10
 MAX_OUTPUT = 4 << 10
 """Bytes of what it prints that are shown."""
 LIMITS = ResourceLimits(seconds=20.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
-_STATUS = re.compile(r"exit status \d+")
+_STATUS = re.compile(r"(?:base, )?exit status \d+")
 SECONDS = 120.0
-"""Of a call: the first one writes head's tree out."""
+"""Of a call: the first one writes the side's tree out."""
+OPTIONS = ("-B", "-u", "-X", "utf8")
 RUNNER = """\
 import ast, sys
 tree, text = sys.argv[1:]
@@ -45,14 +52,27 @@ for node in ast.parse(text, "<snippet>").body:
 
 
 class RunSnippet:
-    """Runs a snippet in its own namespaces, over a read-only tree of head."""
+    """Runs a snippet in its own namespaces, over a read-only tree of one side.
+
+    Args:
+        tests: whose Python and packages it runs with; without any, only our own Python.
+        private_paths: what these may not read.
+    """
 
     spec = make_spec(
         RUN_SNIPPET, {"SECONDS": f"{LIMITS.seconds:g}", "BYTES": MAX_OUTPUT}, timeout=SECONDS
     )
 
-    def __init__(self, workspace: ReviewWorkspace) -> None:
-        self._workspace = workspace
+    def __init__(
+        self,
+        workspace: ReviewWorkspace,
+        tests: Tests | None = None,
+        private_paths: Sequence[Path] = (),
+    ) -> None:
+        self._workspace, self._private_paths = workspace, private_paths
+        python = python_of(tests) if tests else []
+        self._python = python or [*ISOLATED_PYTHON, "-S"]
+        self._reads = [Path(path) for path in tests.reads] if tests and python else []
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the snippet; its output and status are the answer, even if it fails.
@@ -68,14 +88,15 @@ class RunSnippet:
             raise InputError("the code is not valid Unicode") from None
         if size > MAX_CODE or "\0" in code:
             raise InputError(f"the code has {size} bytes or a NUL; at most {MAX_CODE}, without NUL")
-        listed = await self._workspace.contents.paths("head")
+        side = arguments.get("side", "head")
+        listed = await self._workspace.contents.paths(side)
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
-        head, _ = await self._workspace.side("head", regular)
-        tree = head.root.resolve()
-        options = ("-S", "-B", "-u", "-X", "utf8")
-        argv = [*ISOLATED_PYTHON, *options, "-c", RUNNER, str(tree), code]
+        exported, _ = await self._workspace.side(side, regular)
+        tree, reads = exported.root.resolve(), self._reads
+        argv = [*self._python, *OPTIONS, "-c", RUNNER, str(tree), code]
         try:
-            done = await run_isolated(argv, tree, limits=LIMITS, read_only=True)
+            await anyio.to_thread.run_sync(require_shareable, reads, self._private_paths)
+            done = await run_isolated(argv, tree, reads=reads, limits=LIMITS, read_only=True)
             how = f"exit status {done.code}"
         except TimeUp as late:
             done, how = late.output, f"ended after {LIMITS.seconds:g} s, because it ran out of time"
@@ -83,6 +104,7 @@ class RunSnippet:
             raise SandboxError(f"snippet not run: {error}") from None
         # The tree's path differs in each run and means nothing to a reader.
         printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
+        how = f"base, {how}" if side == "base" else how
         return Observation(f"{how}\n{_shown(printed)}")
 
 

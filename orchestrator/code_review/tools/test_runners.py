@@ -1,5 +1,6 @@
 """Which program runs one test file, told from the command that runs all of them."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -83,6 +84,24 @@ def single_test(tests: Tests) -> SingleTest | None:
         named = next((one for one in RUNNERS if _end_of(tests.single, one.words)), None)
         return SingleTest(named, tests.single) if named else None
     return None
+
+
+def python_of(tests: Tests) -> list[str]:
+    """The Python that runs the tests, with what stands before it; empty: they name none.
+
+    ``env PYTHONPATH=lib /opt/venv/bin/pytest`` has ``env PYTHONPATH=lib /opt/venv/bin/python3``.
+    """
+    for command in filter(None, (tests.single, tests.command)):
+        for at, path in enumerate(map(PurePosixPath, command)):
+            if re.fullmatch(r"python[\d.]*", path.name):
+                is_there = not path.is_absolute() or os.access(path, os.X_OK)
+                return [*command[: at + 1]] if is_there else []
+            own = path.with_name("python3")  # of the environment of pytest, coverage or tox
+            if path.is_absolute() and path.name != "env" and os.access(own, os.X_OK):
+                return [*command[:at], str(own)]
+            if path.name in {"pytest", "py.test"}:
+                return [*command[:at], "python3"]
+    return []
 
 
 def _end_of(command: Sequence[str], words: Sequence[str]) -> int:
