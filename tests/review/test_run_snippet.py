@@ -85,9 +85,7 @@ async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
     venv.create(place, symlinks=True)
     (packages,) = place.glob("lib/python*/site-packages")
     (packages / "driver.py").write_text("RATE = 3\n")
-    base, head = (
-        {"code/bill.py": f"import driver\n\nTOTAL = {n} * driver.RATE\n"} for n in (1, 2)
-    )
+    base, head = ({"code/bill.py": f"import driver\n\nTOTAL = {n} * driver.RATE\n"} for n in (1, 2))
     code = "import bill\nbill.TOTAL"
     place.chmod(0o755)
     tmp_path.chmod(0o755)
@@ -99,7 +97,9 @@ async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
             before = await printed(workspace, code, tests, side="base")
             assert before == "base, exit status 0\nbill.TOTAL -> 3"
         assert "No module named 'driver'" in await printed(
-            workspace, "import sys\nsys.path.append('code')\nimport bill", settings.Tests(("make", "test"))
+            workspace,
+            "import sys\nsys.path.append('code')\nimport bill",
+            settings.Tests(("make", "test")),
         )
         monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", (tmp_path,))
         with pytest.raises(SandboxError, match="snippet not run: tests.reads names"):

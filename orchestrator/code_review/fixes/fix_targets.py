@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from orchestrator.code_review.findings.located_findings import LocatedFinding
+from orchestrator.code_review.verdict.document_parts import Proof
 
 
 class FixTarget(Struct, frozen=True):
@@ -16,6 +17,7 @@ class FixTarget(Struct, frozen=True):
         path: where it is.
         tools: names of the tools that report it; empty if only agents do.
         cause_path: of the line elsewhere that causes it; may be empty.
+        tests: that reproduced it.
         words: its title, explanation and fix, which may name other files to patch.
     """
 
@@ -24,6 +26,7 @@ class FixTarget(Struct, frozen=True):
     tools: frozenset[str] = frozenset()
     cause_path: str = ""
     words: str = ""
+    tests: tuple[Proof, ...] = ()
 
     def names(self, path: str, paths: Iterable[str]) -> bool:
         """Whether the finding names a file of head, in full or by a name that no other has."""

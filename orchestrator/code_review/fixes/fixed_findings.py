@@ -23,6 +23,7 @@ from orchestrator.code_review.fixes.patches import (
 )
 from orchestrator.code_review.fixes.proof import PROGRAMS, ProofResult, is_content
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.prove_finding import PROVE_FINDING
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
 from orchestrator.code_review.verdict.document_parts import TEMPLATE, Fix
 from orchestrator.code_review.verdict.model import Finding
@@ -166,6 +167,7 @@ def _target(finding: Finding, ids: Mapping[str, str], calls: Iterable[AnalyzerCa
         ),
         finding.because_of.path if finding.because_of else "",
         "\n".join(words),
+        tuple(proof for proof in finding.proofs if proof.is_reproduced),
     )
 
 
@@ -222,14 +224,14 @@ def _as_written_by_agent(fix: Fix, focus: FixFocus) -> Fix:
     """The fix, with the state ``applies`` if only analyzers support it.
 
     A model can satisfy an analyzer without fixing the defect: remove the code, never run it, or
-    hide the pattern. So tests must pass with its patch as well.
+    hide the pattern. So tests must pass with its patch as well: base's, or that of the finding.
     """
     if not fix.is_verified:
         return fix
     why = ""
     if only_removes(fix.patch):
         why = "it removes code, and only the author can tell whether that is intended"
-    elif TESTS not in focus.programs:
+    elif TESTS not in focus.programs and PROVE_FINDING not in fix.proved_by:
         why = (
             "an agent wrote it, and base's tests did not run on it: only analyzers have checked it"
         )
@@ -259,7 +261,7 @@ async def _prove(
 def _compared_with(focus: FixFocus, patches: Iterable[WrittenPatch]) -> Json:
     """The inputs of a proof besides the patches, as JSON."""
     targets = [focus.targets[patch.finding] for patch in patches]
-    known = [[sorted(target.fingerprints), sorted(target.tools)] for target in targets]
+    known = [[sorted(one.fingerprints), sorted(one.tools), one.tests] for one in targets]
     return [to_builtins(known), sorted(focus.reported), sorted(focus.programs)]
 
 

@@ -4,13 +4,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
-from orchestrator.code_review.findings.located_findings import AnalysisResult, LocatedFinding
+from orchestrator.code_review.agent_report_contracts import WrittenTest
+from orchestrator.code_review.findings.located_findings import (
+    AnalysisResult,
+    LocatedFinding,
+    shared_fields,
+)
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.code_review.verdict.document_parts import FixState
+from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, PROVE_FINDING
+from orchestrator.code_review.verdict.document_parts import FixState, Proof
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json
@@ -18,7 +24,7 @@ from orchestrator.engine.types import Json
 AnalyzerTool = Analysis[Any]
 
 MakeTools = Callable[[ReviewWorkspace], Mapping[str, Tool]]
-"""The analyzers over a workspace, by the tool's name."""
+"""The analyzers, and the tool that runs a finding's test, over a workspace, by name."""
 
 PROGRAMS = frozenset({"run_tests", "typecheck"})
 """Tools that run what base configures over the whole tree."""
@@ -55,7 +61,8 @@ async def prove(
         paths: the files that the patch changes.
         patched: the workspace of the change with the patch.
     """
-    wanted = _choose(targets, paths, make_tools(patched), focus)
+    tools = make_tools(patched)
+    wanted = _choose(targets, paths, tools, focus)
     looked = sorted({*paths, *(target.path for target in targets)})
     results: dict[str, AnalysisResult] = {}
 
@@ -74,9 +81,26 @@ async def prove(
         before = focus.reported[name]
         if why := _why_not(name, results[name], before, targets, looked):
             return ProofResult("refused", tools=proved_by, reason=why)
-    unproved = _why_unproved(targets, results)
+    tests = [proof for target in targets for proof in target.tests]
+    ends = [await _run_test(proof, tools.get(PROVE_FINDING), context) for proof in tests]
+    for proof, end in zip(tests, ends, strict=True):
+        if end and end.head and end.reason != HEAD_PASSES:
+            why = end.reason or "it fails as before"
+            why = f"the test that shows {proof.claim!r} does not pass with it: {why}"
+            return ProofResult("refused", tools=proved_by, reason=why)
+    passed = {proof for proof, end in zip(tests, ends, strict=True) if end and end.head}
+    unproved = _why_unproved(targets, results, passed)
     state: FixState = "applies" if unproved else "verified"
-    return ProofResult(state, tools=proved_by, reason=unproved)
+    by_test = (PROVE_FINDING,) if passed and not unproved else ()
+    return ProofResult(state, tools=(*by_test, *proved_by), reason=unproved)
+
+
+async def _run_test(proof: Proof, prover: Tool | None, context: CallContext) -> Proof | None:
+    """How a finding's test ends on the patched files; None where none may run."""
+    if prover is None:
+        return None
+    again = WrittenTest("", **shared_fields(proof, WrittenTest))
+    return convert((await prover.run(to_builtins(again), context)).data, Proof)
 
 
 async def prove_by_programs(
@@ -166,9 +190,15 @@ def _new_finding(
     return None
 
 
-def _why_unproved(targets: Sequence[FixTarget], results: Mapping[str, AnalysisResult]) -> str:
-    """Why it is not shown that all targets are gone; empty if it is."""
-    if any(not target.tools for target in targets):
+def _why_unproved(
+    targets: Sequence[FixTarget], results: Mapping[str, AnalysisResult], passed: set[Proof]
+) -> str:
+    """Why it is not shown that all targets are gone; empty if it is.
+
+    Args:
+        passed: the tests of findings that pass now.
+    """
+    if any(not (target.tools or passed & {*target.tests}) for target in targets):
         return "only agents report the finding"
     silent = {name for target in targets for name in target.tools} - results.keys()
     if silent:

@@ -140,7 +140,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
 
     def over(patched: ReviewWorkspace) -> Mapping[str, Tool]:
         own = replace(inputs, workspace=patched)
-        return {name: make_tool(one, own) for name, one in ANALYZERS.items()}
+        made = (*(make_tool(one, own) for one in ANALYZERS.values()), *_provers(own))
+        return {tool.spec.name: tool for tool in made}
 
     tools = [make_tool(one, inputs) for one in ANALYZERS.values()]
     tools += Navigation(workspace).tools()
@@ -149,15 +150,20 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         ProposePlan(workspace, inputs.settings.specialists, inputs.focus, inputs.required_checks),
     ]
     if inputs.run_tests:
-        tests = inputs.settings.tests
-        tools.append(RunSnippet(workspace, tests, inputs.private_paths))
-        if tests and (single := single_test(tests)):
-            tools.append(ProveFinding(tests, single, inputs))
+        tools += [RunSnippet(workspace, inputs.settings.tests, inputs.private_paths)]
+        tools += _provers(inputs)
     tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, over))
     if policy.http.hosts:
         tools.append(HttpGet(policy.http))
     tools += [load_plugin(TOOL_PLUGINS, name) for name in policy.plugins]
     return [with_limits(tool, policy) for tool in tools]
+
+
+def _provers(inputs: ToolInputs) -> list[ProveFinding]:
+    """The tool that runs tests of findings, where they may run and base says how."""
+    tests = inputs.settings.tests
+    single = single_test(tests) if tests and inputs.run_tests else None
+    return [ProveFinding(tests, single, inputs)] if tests and single else []
 
 
 class LimitedTool(Struct):

@@ -9,9 +9,10 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.fixes.test_proven_fixes import MODULE, SHELL, claim, mend
+from tests.review.proofs import test_proven_findings as proven
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, options, review
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import ScriptedModel, text_reply
 
 RULE = "security.subprocess-shell"
 CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"
@@ -57,3 +58,36 @@ async def test_an_agents_patch_is_verified_where_tests_of_base_speak_for_it(
     (fix,) = (finding.fix for finding in verdict.findings if finding.rule == RULE)
     assert fix is not None
     assert (fix.state, why in fix.reason) == (state, True), fix.reason
+
+
+@pytest.mark.parametrize(
+    ("new", "state", "why"),
+    [
+        ("sum(prices)", "verified", ""),
+        ("sum(price for price in prices)", "verified", ""),
+        ("sum(prices[2:])", "refused", "the test that shows 'total([2, 3]) is 3' does not pass"),
+    ],
+)
+async def test_a_patch_is_proven_by_the_test_that_reproduced_its_finding(
+    namespaces: None, tmp_path: Path, new: str, state: str, why: str
+) -> None:
+    base = {"shop.py": proven.BASE, **proven.settings()}
+    repo = change(tmp_path, base, {"shop.py": proven.HEAD})
+    line = proven.QUOTE.replace("sum(prices[1:])", new)
+    patch = "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n def total(prices):\n"
+    fixes = {
+        "summary": "fixed",
+        "fixes": [{"finding": "F1", "patch": f"{patch}-{proven.QUOTE}\n+{line}\n"}],
+    }
+    lines = {
+        "generalist": [said(proven.claim())],
+        "prover": [proven.writes(proven.written())],
+        "fixer": [text_reply(json.dumps(fixes))] * 2,
+    }
+    verdict = await review(
+        repo, ScriptedModel(lines), adjust=alone, run_tests=True, prover=True, fixer=True
+    )
+    fix = proven.only(verdict).fix
+    assert fix is not None
+    assert (fix.state, why in fix.reason) == (state, True), fix.reason
+    assert ("prove_finding" in fix.proved_by) == (state == "verified")
