@@ -111,6 +111,35 @@ async def test_a_finding_that_is_left_out_when_it_is_sent_back_is_noted(tmp_path
     )
 
 
+async def test_what_was_ruled_out_nowhere_is_sent_back_once_and_then_dropped(
+    tmp_path: Path,
+) -> None:
+    def ruled_out(*entries: tuple[str, str]) -> Response:
+        listed = [{"path": path, "question": asked, "why": "It cannot."} for path, asked in entries]
+        return text_reply(json.dumps(json.loads(text_of(reports(RIGHT))) | {"ruled_out": listed}))
+
+    first = ruled_out(
+        ("a/app.py", "Overflow?"), ("app.py:2", "overflow? "), ("lib", "Who calls it?"),
+        ("gone.py", "Is it cached?"), ("old.py", "Is it reused?"),
+    )  # fmt: skip
+    second = ruled_out(("lib/", "Who calls it?"), ("gone.py", "Is it cached?"), ("", "Is it reused?"))
+    model = ScriptedModel(script(docs=[first, second]))
+    repo = change(tmp_path, {"lib/a.py": "A = 1\n"}, {"app.py": CODE})
+    verdict = await review(repo, model)
+    model.finish()
+    sent = [text_of(request.messages[-1]) for request in model.requests]
+    (back,) = [text for text in sent if "Parts of that report are wrong" in text]
+    assert "ruled out (Is it cached?): there is no file gone.py" in back
+    assert back.count("ruled out") == 2
+    (docs,) = [one for one in verdict.agents if one.agent == "docs"]
+    assert [(one.path, one.question) for one in docs.ruled_out] == [
+        ("lib", "Who calls it?"), ("", "Is it reused?"), ("app.py", "Overflow?"),
+    ]  # fmt: skip
+    assert docs.notes == (
+        "left out when sent back: ruled out (Is it cached?): there is no file gone.py",
+    )
+
+
 async def test_a_finding_that_is_wrong_twice_is_rejected_by_name(tmp_path: Path) -> None:
     lines = script(docs=[reports(RIGHT, WRONG), reports(RIGHT, WRONG)])
     verdict = await review(change(tmp_path, {}, {"app.py": CODE}), ScriptedModel(lines))

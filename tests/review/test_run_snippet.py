@@ -87,8 +87,8 @@ async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
     (packages / "driver.py").write_text("RATE = 3\n")
     base, head = ({"code/bill.py": f"import driver\n\nTOTAL = {n} * driver.RATE\n"} for n in (1, 2))
     code = "import bill\nbill.TOTAL"
-    place.chmod(0o755)
-    tmp_path.chmod(0o755)
+    os.chmod(place, 0o755)
+    os.chmod(tmp_path, 0o755)
     async with workspace_of(change(tmp_path / "repo", base, head)) as workspace:
         for program in ("pytest", "python"):
             command = ("env", "PYTHONPATH=code", str(place / "bin" / program), "-m", "pytest")

@@ -205,11 +205,11 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     synthesis, workspace = state.synthesis, state.given.workspace
     change, groups = workspace.change, group_alike(synthesis.findings, proven=True)
     reports = list(read_reports(state.team()))
-    ruled_out = [
-        {"agent": report.agent, **to_builtins(one)}
+    ruled_out = {
+        (one.path, one.question): {"agent": report.agent, **to_builtins(one)}
         for report in reports
         for one in report.form.ruled_out
-    ]
+    }
     agents_gaps = [
         {"agent": report.agent, "path": gap.path, "tool": gap.tool, "why": gap.why}
         for report in reports
@@ -234,7 +234,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
             if skip.gap
         ],
         "gaps_of_agents": agents_gaps[:SHOWN_FINDINGS],
-        "ruled_out": ruled_out[:SHOWN_FINDINGS],
+        "ruled_out": [*ruled_out.values()][:SHOWN_FINDINGS],
         "checked": [checked.path for checked in synthesis.checked],
     }
 

@@ -5,6 +5,7 @@ sent back together, with the lines as they are. What was valid in the first vers
 second, whether the agent repeats it or not.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from orchestrator.code_review.agent_report_contracts import (
     VerifierReport,
     as_form,
 )
+from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
 from orchestrator.code_review.findings.agent_responses import BOTH_STAY, OWN_CLAIM, response_error
 from orchestrator.code_review.findings.citations import CitableSources, locate_finding, read_lines
@@ -36,6 +38,7 @@ SHOWN_AROUND = 3
 """Lines shown before and behind those that a finding cites."""
 
 MAX_SHOWN_LINES = 40
+_LINES = re.compile(r":\d+(?:-\d+)?$")
 
 ReportCheck = Callable[[str, Json, Json], Awaitable[tuple[Json, list[str]]]]
 
@@ -84,7 +87,30 @@ class ReportCorrections(Struct, frozen=True):
             for number, finding in enumerate(form.findings, 1)
             if (error := await self._error(agent, finding, known))
         ]
-        return report, [*errors, *(await self._response_errors(agent, form, known)).values()]
+        errors += (await self._response_errors(agent, form, known)).values()
+        ruled_out, unplaced = await self._ruled_out(report)
+        if ruled_out and not unplaced:
+            report = {**report, "ruled_out": ruled_out}
+        return report, [*errors, *unplaced]
+
+    async def _ruled_out(self, *reports: dict[str, Any]) -> tuple[list[Json], list[str]]:
+        """What these ruled out, each question once, and errors of those at no path that exists."""
+        trees = [await self.workspace.contents.paths(side) for side in SIDES]
+        held: dict[tuple[str, ...], Json] = {}
+        wrong: dict[tuple[str, ...], str] = {}
+        for one in (one for report in reports for one in report.get("ruled_out", ())):
+            path = _LINES.sub("", one["path"].strip()).rstrip("/")
+            path = await self.workspace.known_path(path)
+            words = tuple(one["question"].casefold().split())
+            inside = f"{path}/"  # a directory is a place too, and so is the whole change
+            if path in {"", "."} or any(
+                name == path or name.startswith(inside) for tree in trees for name in tree
+            ):
+                held.setdefault((path, *words), {**one, "path": path})
+            else:
+                wrong[words] = f"ruled out ({one['question']}): there is no file {one['path']}"
+        found = {key[1:] for key in held}
+        return [*held.values()], [why for words, why in wrong.items() if words not in found]
 
     async def _response_errors(
         self, agent: str, form: SpecialistReport, known: Collection[str]
@@ -151,8 +177,7 @@ class ReportCorrections(Struct, frozen=True):
             if _identity(finding) in repeated:
                 continue
             if why := await self._why_not(agent, finding, known):
-                dropped = self.focus.dropped.setdefault((self.focus.number, agent), [])
-                dropped.append(
+                self.focus.dropped.setdefault((self.focus.number, agent), []).append(
                     f"left out when sent back: {finding.severity}: {finding.title}: {why}"
                 )
             else:
@@ -169,6 +194,9 @@ class ReportCorrections(Struct, frozen=True):
             for name in ("checked", "gaps")
             for added in [report.get(name, ())]
         }
+        lists["ruled_out"], unplaced = await self._ruled_out(report, earlier)
+        dropped = self.focus.dropped.setdefault((self.focus.number, agent), [])
+        dropped += [f"left out when sent back: {why}" for why in unplaced]
         return {
             **report,
             **lists,
