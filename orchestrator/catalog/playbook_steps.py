@@ -25,6 +25,9 @@ SCOPE = ("files", "words", PACK_FOR)
 MAX_PACK = 6_000
 """Characters of a knowledge pack, about 1,500 tokens."""
 
+CHECKED = "## Checked by code"
+"""The heading below which a model reads what code checks."""
+
 _HEADING = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
 _ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
 _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")

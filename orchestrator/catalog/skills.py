@@ -10,6 +10,7 @@ from msgspec import Meta, field, to_builtins
 from orchestrator.catalog.agents import KnownNames
 from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.playbook_steps import (
+    CHECKED,
     FILES_COVERED,
     MAX_PACK,
     PACK_FOR,
@@ -80,7 +81,7 @@ def _describe(requires: SkillRequirements) -> str:
     of = f" of {', '.join(requires.categories)}" if requires.categories else ""
     lines = [f"- Each finding{of} that no analyzer reports: {', '.join(needs)}."] if needs else []
     lines += [f"- Before you report: {', '.join(requires.stop)}."] if requires.stop else []
-    return "\n".join(["", "", "## Checked by code", "", *lines]) if lines else ""
+    return "\n".join(["", "", CHECKED, "", *lines]) if lines else ""
 
 
 def _check_front_matter(

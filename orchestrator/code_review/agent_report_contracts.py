@@ -88,6 +88,7 @@ class ReportedFinding(Strict, frozen=True):
     fingerprint: str = ""
     fix_suggestion: str = ""
     patch: str = ""
+    older: bool = False
     because_of: Cause | None = None
     guideline: Guideline | None = None
 
@@ -158,7 +159,7 @@ class ClaimVerdict(Strict, frozen=True, kw_only=True):
     """A verdict on one claim. Code looks up its quotations and what connects them."""
 
     finding: str
-    verdict: Literal["confirmed", "refuted", "cannot_tell"]
+    verdict: Literal["confirmed", "refuted", "older", "cannot_tell"]
     reason: str
     quotes: list[QuotedCode] = field(default_factory=list)
     one_place: str = ""

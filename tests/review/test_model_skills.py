@@ -1,5 +1,6 @@
 """What a model is shown of skills: judgment for its files, and the packs that code chooses."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -82,6 +83,13 @@ async def test_a_model_reads_no_step_for_an_analyzer_and_nothing_of_tools_it_has
     role = text.partition("Agent: generalist")[2].partition("Your tools:")[0]
     assert "run_snippet" not in role
     assert "derived from the code." in role, "only the aside about the tool is gone"
+
+
+async def test_what_code_checks_is_said_once(tmp_path: Path) -> None:
+    text, _ = await one_agent(tmp_path, {}, PYTHON)
+    said = re.findall(r"(?m)^- (?:Each finding|Before you report).*", text)
+    assert text.count("# Skill: ") > 2
+    assert len(said) == len(set(said)) > 0
 
 
 async def test_a_playbook_without_a_file_of_its_topic_is_not_sent_but_its_analyzers_count(

@@ -122,7 +122,9 @@ async def test_what_was_ruled_out_nowhere_is_sent_back_once_and_then_dropped(
         ("a/app.py", "Overflow?"), ("app.py:2", "overflow? "), ("lib", "Who calls it?"),
         ("gone.py", "Is it cached?"), ("old.py", "Is it reused?"),
     )  # fmt: skip
-    second = ruled_out(("lib/", "Who calls it?"), ("gone.py", "Is it cached?"), ("", "Is it reused?"))
+    second = ruled_out(
+        ("lib/", "Who calls it?"), ("gone.py", "Is it cached?"), ("", "Is it reused?")
+    )
     model = ScriptedModel(script(docs=[first, second]))
     repo = change(tmp_path, {"lib/a.py": "A = 1\n"}, {"app.py": CODE})
     verdict = await review(repo, model)

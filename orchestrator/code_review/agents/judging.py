@@ -21,6 +21,7 @@ from orchestrator.code_review.findings.agent_reports import read_reports
 from orchestrator.code_review.findings.citations import CitableSources, format_citation
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
+from orchestrator.code_review.verdict.document_parts import Proof
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task, run_task
@@ -89,6 +90,8 @@ SHOWN_FINDINGS = 60
 SHOWN_FILES = 200
 
 LINES_AROUND = 3
+PROOF_LINES, MAX_LINE = 3, 200
+"""Of a proof's output: lines, and characters of each."""
 
 
 def needs_judge(settings: ReviewSettings, rubric: Rubric) -> bool:
@@ -242,7 +245,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
     "end_line", "evidence", "reported_by", "reports", "objections", "fix_suggestion", "because_of",
-    "rule", "cwe", "support", "cause_quote", "guideline", "proofs",
+    "rule", "cwe", "support", "cause_quote", "guideline", "proofs", "remarks",
 }  # fmt: skip
 
 
@@ -250,10 +253,7 @@ def _shown(finding: Finding) -> dict[str, Any]:
     """A finding for the judge, without empty fields and text that its reports repeat."""
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
-    fields["proofs"] = [
-        {name: proof[name] for name in ("state", "claim", "reason") if proof[name]}
-        for proof in fields["proofs"]
-    ]
+    fields["proofs"] = [_proof_shown(proof) for proof in finding.proofs]
     fields["reports"] = [
         {name: value for name, value in report.items() if value and str(value) not in known}
         for report in fields["reports"]
@@ -263,3 +263,17 @@ def _shown(finding: Finding) -> dict[str, Any]:
         for name, value in fields.items()
         if name in _SHOWN and value not in (None, "", [], ())
     }
+
+
+def _proof_shown(proof: Proof) -> dict[str, str]:
+    """A proof for the judge: what was predicted, and what came on head in a few lines."""
+    said = [line.strip() for line in proof.head.splitlines() if line.strip()]
+    telling = [line for line in said if proof.value in line or proof.exception in line] or said
+    shown = {
+        "state": proof.state,
+        "claim": proof.claim,
+        "predicted": f"{proof.exception}: {proof.value}",
+        "came": "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:]),
+        "reason": proof.reason,
+    }
+    return {name: text for name, text in shown.items() if text}

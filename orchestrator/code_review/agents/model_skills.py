@@ -6,13 +6,13 @@ which files each is for, and the text of a change decides nothing else.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import matches
-from orchestrator.catalog.playbook_steps import drop_mentions, keep_judgment
+from orchestrator.catalog.playbook_steps import CHECKED, drop_mentions, keep_judgment
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_state import ReviewState
@@ -98,19 +98,24 @@ def for_model(
         or not found.isdisjoint(skills[skill.name].tools)
     ]
     packs = state.assignment.packs.get(spec.name, ()) if state.assignment else ()
-    return replace(
-        spec,
-        prompt=drop_mentions(spec.prompt, known - offered),
-        skills=(
-            *(
-                skill
-                if skill.scope.topics
-                else replace(skill, text=keep_judgment(skills[skill.name].text, offered, known))
-                for skill in wanted or spec.skills
-            ),
-            *(skills[name] for name in packs),
-        ),
-    )
+    playbooks = [
+        skill
+        if skill.scope.topics
+        else replace(skill, text=keep_judgment(skills[skill.name].text, offered, known))
+        for skill in wanted or spec.skills
+    ]
+    shown = (*_say_once(playbooks), *(skills[name] for name in packs))
+    return replace(spec, prompt=drop_mentions(spec.prompt, known - offered), skills=shown)
+
+
+def _say_once(playbooks: Iterable[Skill]) -> Iterator[Skill]:
+    """The playbooks without what code checks and an earlier one says as well."""
+    said = set[str]()
+    for skill in playbooks:
+        text, heading, checks = skill.text.partition(CHECKED)
+        new = [line for line in checks.splitlines() if line and line not in said]
+        said.update(new)
+        yield replace(skill, text="\n".join([text + heading, "", *new]) if new else text.rstrip())
 
 
 def _tools_with_findings(state: ReviewState, names: Collection[str]) -> set[str]:

@@ -72,6 +72,7 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
         because_of=claim.because_of,
         guideline=claim.guideline,
         patch=claim.patch,
+        older=claim.older,
     )
 
 

@@ -82,6 +82,7 @@ def _cause_as_guideline(workspace: ReviewWorkspace, finding: LocatedFinding) -> 
     return replace(finding, because_of=None, guideline=Guideline(cause.path, cause.line, ""))
 
 
+NOT_INTRODUCED = "not introduced: base has it too"
 CONTEXT_LINES = 10
 """How far from a changed line a finding may stand that names no cause."""
 
@@ -133,6 +134,8 @@ async def locate_finding(
             continue
         start, end = place
         text = finding.quote if REDACTED in finding.quote else "\n".join(lines[start - 1 : end])
+        if finding.older:
+            return Rejection("older", f"{NOT_INTRODUCED}, says its author")
         located = replace(finding, path=name, side=side, start_line=start, end_line=end, quote=text)
         if held := with_cause(workspace, located, changed):
             return await with_cause_quote(workspace, held)

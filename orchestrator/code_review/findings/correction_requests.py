@@ -210,7 +210,7 @@ class ReportCorrections(Struct, frozen=True):
         if self.focus.shown.get(finding.fingerprint, finding.fingerprint) in known:
             return ""
         found = await locate_finding(self.workspace, read_claim(finding, agent))
-        return found.reason if isinstance(found, Rejection) else ""
+        return found.reason if isinstance(found, Rejection) and found.cause != "older" else ""
 
     async def _error(self, agent: str, finding: ReportedFinding, known: Collection[str]) -> str:
         """Why a finding does not count, with the cited lines; empty if it does."""

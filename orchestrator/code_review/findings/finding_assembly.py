@@ -111,12 +111,12 @@ def _is_outweighed(merged: MergedFinding, severity: Severity, against: Set[str])
     None outweighs what is above medium, concerns security, or states a fact.
     """
     fixed = any(one.is_fact or one.finding.category == "security" for one in merged.all_reports)
-    refuted = {one.verdict for one in _verifications(merged)} == {"refuted"}
+    refuted = {one.verdict for one in verifications(merged)} == {"refuted"}
     disputed = bool(against) and merged.supporters <= against
     return disputed and refuted and not fixed and severity not in SEVERE
 
 
-def _verifications(merged: MergedFinding) -> list[Verification]:
+def verifications(merged: MergedFinding) -> list[Verification]:
     """What the verifier says of its reports."""
     found = (merged.verified.get(report.finding.fingerprint) for report in merged.all_reports)
     return list(dict.fromkeys(filter(None, found)))
@@ -127,7 +127,7 @@ def _objections(
 ) -> tuple[Objection, ...]:
     """The agents' objections and the verifier's refutations, with why the finding is kept."""
     found = list(given)
-    for one in _verifications(merged):
+    for one in verifications(merged):
         if one.verdict == "refuted":
             why = "other reports speak for it"
             found.append(Objection(VERIFIER, one.reason, one.evidence, why, refutes=True))
@@ -146,8 +146,8 @@ def _remarks(merged: MergedFinding) -> tuple[Remark, ...]:
     ]
     found += [
         Remark(VERIFIER, "confirms" if one.verdict == "confirmed" else "cannot tell of", one.reason)
-        for one in _verifications(merged)
-        if one.verdict != "refuted"
+        for one in verifications(merged)
+        if one.verdict in {"confirmed", "cannot_tell"}
     ]
     return tuple(dict.fromkeys(found))
 
@@ -212,7 +212,7 @@ def _support(
     confirmed_by = tuple(sorted((names | before | verifier) - {author.reporter}))
     if proved or verifier:
         return "proven" if proved else "verified", confirmed_by
-    if {*told} == {"refuted"}:
+    if told and {*told} <= {"refuted", "older"}:
         return "refuted", confirmed_by
     analyzers = {report.reporter for report in as_severe if report.from_analyzer}
     reporters = {author.reporter, *confirmed_by}

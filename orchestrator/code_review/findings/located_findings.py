@@ -39,6 +39,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         steps: the data flow from a source, as taint analysis traced it.
         edits: a fix in its file that an analyzer proposes.
         patch: a fix that an agent proposes, as a unified diff against head.
+        older: its author says that base has it too.
         lowered_from: its author's severity, where it is info as one too many.
         refined_because: why its author has changed it since it reported it.
     """
@@ -64,6 +65,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()
     patch: str = ""
+    older: bool = False
     lowered_from: Severity | None = None
     refined_because: str = ""
 
@@ -133,7 +135,7 @@ class Verification(Struct, frozen=True):
         duplicate_of: fingerprint of the finding that it repeats; empty: none.
     """
 
-    verdict: Literal["confirmed", "refuted", "cannot_tell"]
+    verdict: Literal["confirmed", "refuted", "older", "cannot_tell"]
     reason: str
     severity: Severity
     evidence: tuple[str, ...] = ()
@@ -143,7 +145,7 @@ class Verification(Struct, frozen=True):
 class Rejection(Struct, frozen=True):
     """Why a finding does not count; ``cause`` is one of a verdict's."""
 
-    cause: Literal["unverified", "outside", "constant", "withdrawn", "settled"]
+    cause: Literal["unverified", "outside", "older", "constant", "withdrawn", "settled"]
     reason: str
 
 

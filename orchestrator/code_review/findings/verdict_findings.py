@@ -26,12 +26,13 @@ from orchestrator.code_review.findings.agent_responses import (
 )
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
 from orchestrator.code_review.findings.citations import (
+    NOT_INTRODUCED,
     CitableSources,
     keep_guideline,
     locate_finding,
 )
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE, AnalyzerCall, Work
-from orchestrator.code_review.findings.finding_assembly import build_finding
+from orchestrator.code_review.findings.finding_assembly import build_finding, verifications
 from orchestrator.code_review.findings.located_findings import (
     FindingTarget,
     LocatedFinding,
@@ -135,7 +136,11 @@ async def build_findings(
         build_finding(entry, policy, objections.get(entry.fingerprint, ()), references.family_of)
         for entry in merged
     ]
-    rejected = [entry for finding in findings if (entry := _argued_down(finding))]
+    rejected = [
+        entry
+        for one, finding in zip(merged, findings, strict=True)
+        if (entry := _argued_down(finding) or _not_introduced(one, finding))
+    ]
     set_aside = {entry.finding.fingerprint for entry in rejected}
     rejected += [_reject(report, why, policy) for report, why in refused]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
@@ -322,7 +327,7 @@ async def _check_claims(
             refers_to = names.get(claim.fingerprint, claim.fingerprint)
             if refers_to in refuted:
                 continue
-            if known := proved.get(refers_to):
+            if (known := proved.get(refers_to)) and not claim.older:
                 if any(_adds_nothing(version, finding) for version in versions[refers_to]):
                     claims.repeated.append((refers_to, agent))
                     continue
@@ -403,6 +408,14 @@ def _argued_down(finding: Finding) -> Rejected | None:
     by = tuple(dict.fromkeys(objection.by for objection in won))
     reason = f"argued down by {', '.join(by)}: {won[0].reason}"
     return Rejected(finding=finding, reason=reason, cause="argued", argued_by=by)
+
+
+def _not_introduced(merged: MergedFinding, finding: Finding) -> Rejected | None:
+    """The finding as rejected, if the verifier shows that base has it too."""
+    why = next((one.reason for one in verifications(merged) if one.verdict == "older"), "")
+    if finding.support != "refuted" or not why:
+        return None
+    return Rejected(finding=finding, reason=f"{NOT_INTRODUCED}: {why}", cause="older")
 
 
 def _reject(report: FindingReport, why: Rejection, policy: VerdictPolicy) -> Rejected:

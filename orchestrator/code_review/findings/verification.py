@@ -99,7 +99,8 @@ def _opposite(given: ClaimVerdict, by_claim: Mapping[str, Sequence[ClaimVerdict]
     for others in by_claim.values():
         for other in others:
             linked = other.finding == given.duplicate_of or other.duplicate_of == given.finding
-            if linked and {given.verdict, other.verdict} == {"confirmed", "refuted"}:
+            both = {given.verdict, other.verdict}
+            if linked and "confirmed" in both and both & {"refuted", "older"}:
                 return f"it is {given.verdict}, and {other.finding}, the same, {other.verdict}"
     return ""
 
@@ -124,11 +125,13 @@ async def _error(
         return "it quotes nothing"
     quotes = list[_Code]()
     for quoted in given.quotes:
-        found = await _locate(workspace, quoted, asked[given.finding])
+        found = await _locate(workspace, quoted, asked[given.finding], given.verdict == "older")
         if isinstance(found, str):
             return found
         quotes.append(found)
     place = await _place_of(workspace, asked[given.finding])
+    if given.verdict == "older":
+        return "" if place.connects(quotes) else "no quotation shares a name with the claim's place"
     return (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, quotes, given)
 
 
@@ -180,14 +183,18 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     )
 
 
-async def _locate(workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding) -> _Code | str:
+async def _locate(
+    workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding, in_base: bool
+) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
     path, (start, end) = (
         await workspace.known_path(quoted.file),
         (finding.start_line, finding.end_line),
     )
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
-    sides: list[tuple[SideName, str]] = [("head", path), ("base", old.get(path, path))]
+    sides: list[tuple[SideName, str]] = [("base", old.get(path, path))]
+    if not in_base:
+        sides.append(("head", path))
     sides.sort(key=lambda one: one[0] != finding.evidence.side)
     for side, name in sides:
         lines = await read_lines(workspace, side, name)
@@ -200,7 +207,7 @@ async def _locate(workspace: ReviewWorkspace, quoted: QuotedCode, finding: Findi
             if not name.endswith(_PROSE) and not _COMMENT.sub("", text).strip():
                 return f"its quotation of {quoted.file} is a comment, which shows nothing"
             return _Code(side, name, *near, _names(_COMMENT.sub("", text)))
-    return f"its quotation is not in {quoted.file}"
+    return f"its quotation is not in {quoted.file}{' of base' * in_base}"
 
 
 def _names(text: str) -> frozenset[str]:

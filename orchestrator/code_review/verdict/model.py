@@ -175,7 +175,7 @@ class Rejected(Strict, frozen=True):
     finding: Finding
     reason: str
     cause: Literal[
-        "", "unverified", "outside", "constant", "argued", "withdrawn", "settled", "fixed"
+        "", "unverified", "outside", "older", "constant", "argued", "withdrawn", "settled", "fixed"
     ] = ""
     argued_by: tuple[str, ...] = ()
 

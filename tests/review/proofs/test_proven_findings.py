@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.stores.memory import MemoryStore
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import PYTEST_ALONE, change, review
+from tests.review.team_kit import facts, scores
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 BASE = "def total(prices):\n    return sum(prices)\n\n\ndef label(name):\n    return name.upper()\n"
@@ -89,6 +91,31 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     for shown in (describe_tests(finding), render_format("html", verdict, FormatInputs())):
         assert "Add this test, that base passes and head fails: total(" in shown
         assert "tests/test_claim.py" in shown
+
+
+async def test_the_judge_sees_what_a_test_predicted_and_what_came(
+    namespaces: None, tmp_path: Path
+) -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    def judge(request: Request) -> Response:
+        seen.extend(facts(request)["findings"])
+        return scores()
+
+    repo = change(tmp_path, {"shop.py": BASE, **settings()}, {"shop.py": HEAD})
+    lines: dict[str, list[ScriptedReply]] = {
+        "generalist": [said(claim())], "prover": [writes(written())], "judge": [judge],
+    }  # fmt: skip
+    await review(
+        repo, ScriptedModel(lines), run_tests=True, prover=True,
+        adjust=lambda policy: replace(alone(policy), judge=True),
+    )  # fmt: skip
+    (shown,) = [one for one in seen if "proofs" in one]
+    (proof,) = shown["proofs"]
+    assert shown["support"] == "proven"
+    assert proof["predicted"] == "AssertionError: 3 == 5"
+    assert "assert 3 == 5" in proof["came"]
+    assert len(proof["came"].splitlines()) <= 3
 
 
 async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_prediction(
