@@ -154,6 +154,26 @@ async def test_names_and_words_of_changed_files_choose_packs(
     assert set(given(verdict)) == expected
 
 
+@pytest.mark.parametrize(
+    ("base", "word"),
+    [
+        ({"lib/sqlalchemy/__init__.py": ""}, "sqlalchemy"),
+        ({"pyproject.toml": '[project]\nname = "Django"\n'}, "django"),
+        ({"packages/core/package.json": '{\n  "name": "@nestjs/common",\n  "version": "1"\n}\n'},
+         "@nestjs/common"),
+        ({"go.mod": "module github.com/gin-gonic/gin\n\ngo 1.22\n"}, "gin-gonic"),
+    ],
+)  # fmt: skip
+async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(
+    tmp_path: Path, base: dict[str, str], word: str
+) -> None:
+    files = {"a.py": f"USED = '{word}'\n"}
+    _, verdict = await one_agent(tmp_path / "own", base, files)
+    assert given(verdict) == ()
+    _, verdict = await one_agent(tmp_path / "used", {}, files)
+    assert len(given(verdict)) == 1
+
+
 async def test_of_four_packs_the_three_with_most_changed_lines_are_given(tmp_path: Path) -> None:
     base = {
         **pack("few", "*.py"),

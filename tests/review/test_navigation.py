@@ -142,6 +142,29 @@ async def test_a_search_sorts_by_number_shows_context_and_reads_base(repo):
             await look.search({"pattern": "x", "glob": "*.rb"})
 
 
+async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):
+    wide = "needle " + "x" * 190 + "\n"
+    base = {"a.py": wide * 150, "b.py": wide * 250, "c.py": "x\nneedle\n", "d.py": wide * 3}
+    async with workspace_of(change(tmp_path, base, {"e.py": "e\n"})) as workspace:
+        look = Navigation(workspace)
+        lines = (await look.search({"pattern": "needle"})).split("\n")
+        assert "c.py:2: needle" in lines
+        assert sum(line.startswith("d.py:") for line in lines) == 3
+        (first, second) = [line for line in lines if " more in " in line]
+        shown = sum(line.startswith("a.py:") for line in lines)
+        assert first == f"and {150 - shown} more in a.py"
+        assert lines[-1] == "narrow the pattern or the glob to see them"
+        assert second.startswith("and at least ")
+        assert sum(map(len, lines)) < 19_000
+        for n in range(5):  # few of very many files fit
+            assert (await look.search({"pattern": "needle", "context": n})).count("more in") == 2
+    many = {f"m{n:03}.py": f"needle {n}\n" * 9 for n in range(400)}
+    async with workspace_of(change(tmp_path / "many", many, {"e.py": "e\n"})) as workspace:
+        found = await Navigation(workspace).search({"pattern": "needle"})
+        assert re.search(r"\nand \d+ more in \d+ files\nnarrow the pattern .*\Z", found)
+        assert len(found) < 19_000
+
+
 async def test_the_log_without_a_path_holds_the_messages_of_the_change(repo):
     async with workspace_of(repo) as workspace:
         look = Navigation(workspace)

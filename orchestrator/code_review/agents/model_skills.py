@@ -7,6 +7,7 @@ which files each is for, and the text of a change decides nothing else.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -21,6 +22,13 @@ from orchestrator.engine.types import AgentSpec, Skill
 
 MAX_PACKS = 3
 """Knowledge packs of one agent."""
+MAX_MANIFESTS = 50
+"""That are read to tell which packages base defines."""
+_PACKAGE = re.compile(r"(?:(?:src|lib|python)/)?([^/]+)/__init__\.py")
+_MANIFEST = re.compile(
+    r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
+)
+_NAMED = re.compile(r"""(?m)^\s*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
 LEAD_TOOLS = ("change_summary", "propose_plan")
 """What these answer is in the lead's first message where code assigns the files."""
 
@@ -32,8 +40,9 @@ async def choose_packs(state: ReviewState) -> None:
         return
     packs = [skill for skill in skills.values() if skill.scope.topics]
     lines: dict[str, Counter[str]] = {pack.name: Counter() for pack in packs}
+    own_packages = await _own_packages(state)
     for file in state.given.workspace.change.files:
-        for pack in await _packs_of(state, file, packs):
+        for pack in await _packs_of(state, file, packs, own_packages):
             lines[pack.name][file.path] = len(file.added) + len(file.removed)
     own = {share.agent: share.paths for share in assignment.shares}
     chosen: dict[str, tuple[str, ...]] = {}
@@ -52,8 +61,19 @@ async def choose_packs(state: ReviewState) -> None:
     state.assignment = replace(assignment, packs=chosen)
 
 
+async def _own_packages(state: ReviewState) -> Collection[str]:
+    """The packages that base defines: a pack is for those who import one, not for its authors."""
+    contents = state.given.workspace.contents
+    listed = await contents.paths("base")
+    own = {found[1] for path in listed if (found := _PACKAGE.fullmatch(path))}
+    for path in islice(filter(_MANIFEST.fullmatch, listed), MAX_MANIFESTS):
+        for _, name in _NAMED.findall(decode_text(await contents.read(listed[path][1]))):
+            own |= {name, *name.split("/")}
+    return {name.casefold() for name in own}
+
+
 async def _packs_of(
-    state: ReviewState, file: ChangedFile, packs: Iterable[Skill]
+    state: ReviewState, file: ChangedFile, packs: Iterable[Skill], own: Collection[str]
 ) -> Collection[Skill]:
     """The packs for a file, by its name and, where that does not tell, by words in its text."""
     workspace, blob = state.given.workspace, file.new_blob or file.old_blob
@@ -63,11 +83,15 @@ async def _packs_of(
     if not any(pack.scope.words for pack in named):
         return named
     text = decode_text(await workspace.contents.read(blob))
-    words = {pack.name: "|".join(map(re.escape, pack.scope.words)) for pack in named}
+    words = {
+        pack.name: [w for w in pack.scope.words if not {w, re.split(r"[.(]", w)[0]} & {*own}]
+        for pack in named
+    }
     return [
         pack
         for pack in named
-        if not words[pack.name] or re.search(rf"(?<!\w)(?:{words[pack.name]})(?!\w)", text)
+        if not pack.scope.words
+        or any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in words[pack.name])
     ]
 
 

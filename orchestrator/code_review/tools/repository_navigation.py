@@ -1,6 +1,7 @@
 """Navigation tools: files, names, text and history. For models; bounded and read-only."""
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ from orchestrator.wording import name_rest
 
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
-MATCHES_AT_MOST = 200
+MATCHES_AT_MOST = 200  # of one file
 SEARCHED_FILES_AT_MOST = 20_000
 MATCH_CHARACTERS = 400  # of one line
 PAGE_CHARACTERS = 18_000
@@ -178,6 +179,12 @@ class _Line(Struct, frozen=True):
     matched: bool
     text: str
 
+    @property
+    def shown(self) -> str:
+        """As it is shown; a context line has a dash where a match has a colon."""
+        mark = ":" if self.matched else "-"
+        return f"{self.path}{mark}{self.number}{mark} {self.text}"
+
 
 def _parse_line(line: bytes) -> _Line | None:
     event = json.loads(line)
@@ -191,22 +198,39 @@ def _parse_line(line: bytes) -> _Line | None:
 
 
 def _show_lines(found: Sequence[_Line]) -> str:
-    """By path and number; a context line has a dash where a match has a colon."""
-    shown, size, matches = list[str](), 0, 0
-    before: _Line | None = None
-    ordered = sorted(found, key=lambda line: (line.path, line.number))
-    for at, line in enumerate(ordered):
-        mark = ":" if line.matched else "-"
-        text = f"{line.path}{mark}{line.number}{mark} {line.text}"
-        apart = before and (line.path, line.number) != (before.path, before.number + 1)
-        if apart and any(not other.matched for other in found):
-            shown.append("--")
-        size += len(text) + 1
-        matches += line.matched
-        if matches > MATCHES_AT_MOST or (shown and size > PAGE_CHARACTERS):
-            more = sum(rest.matched for rest in ordered[at:])
-            shown.append(f"and {more} more; narrow the pattern or the glob")
+    """By path and number. Files share a page: what a small one leaves goes to the larger ones."""
+    files: dict[str, list[_Line]] = {}
+    for line in sorted(found, key=lambda line: (line.path, line.number)):
+        files.setdefault(line.path, []).append(line)
+    sizes = {path: sum(len(line.shown) + 1 for line in lines) for path, lines in files.items()}
+    room, left = dict[str, int](), PAGE_CHARACTERS
+    for others, path in enumerate(sorted(sizes, key=sizes.__getitem__), -len(sizes)):
+        room[path] = min(sizes[path], left // -others)
+        left -= room[path]
+    shown, used, apart = list[str](), 0, any(not line.matched for line in found)
+    for at, (path, lines) in enumerate(files.items()):
+        if used > PAGE_CHARACTERS:
+            more = [line for others in [*files.values()][at:] for line in others]
+            shown.append(_name_more(more, f"{len(files) - at} files", found))
             break
-        shown.append(text)
-        before = line
-    return "\n".join(shown) or "nothing matches"
+        end, before = used + room[path], -1
+        for place, line in enumerate(lines):
+            if place and used + len(line.shown) >= end:
+                shown.append(_name_more(lines[place:], path, lines))
+                used += len(shown[-1])
+                break
+            if apart and shown and line.number != before + 1:
+                shown.append("--")
+            shown.append(line.shown)
+            used, before = used + len(line.shown) + 1, line.number
+    if any(text.startswith("and ") for text in shown):
+        shown.append("narrow the pattern or the glob to see them")
+    return "\n".join(filter(None, shown)) or "nothing matches"
+
+
+def _name_more(left_out: Sequence[_Line], where: str, found: Sequence[_Line]) -> str:
+    """How many matches are not shown; empty if none. A file's search ends at so many."""
+    count = sum(line.matched for line in left_out)
+    searched = Counter(line.path for line in found if line.matched)
+    least = "at least " if max(searched.values(), default=0) >= MATCHES_AT_MOST else ""
+    return f"and {least}{count} more in {where}" if count else ""
