@@ -5,6 +5,7 @@ of fields is in ``contracts.yaml``.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -227,3 +228,15 @@ def contracts() -> Mapping[str, Mapping[str, Any]]:
     """The contracts by name, as JSON Schemas."""
     texts = read_table(__file__, "contracts.yaml")
     return {name: inlined(form, texts) for name, form in FORMS.items()}
+
+
+@cache
+def contract_of_one() -> Mapping[str, Any]:
+    """A report's contract without what only a team needs, which has others' findings and rounds."""
+    found = deepcopy(contracts()["report"])
+    response = found["properties"]["responses"]["items"]
+    for name in ("confidence", "title", "detail", "fix_suggestion", "duplicate_of"):
+        del response["properties"][name]
+    response["properties"]["action"]["enum"] = ["confirm", "dispute", "refine"]
+    response["description"] = "A response to an analyzer's finding. Code decides its effect."
+    return found

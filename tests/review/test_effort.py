@@ -187,6 +187,8 @@ async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> Non
     readers = {request.agent for request in model.requests}
     assert (readers == {"generalist"}) == (tier == "trivial")
     assert ("lead" in readers) == (tier == "risky")
+    schemas = [str(one.output_schema) for one in model.requests if one.agent == "generalist"]
+    assert [one for one in schemas if ("duplicate_of" in one) == (tier == "trivial")] == []
     text = " ".join(render_verdict(verdict).split())
     assert f"Effort {tier} (" in text
 

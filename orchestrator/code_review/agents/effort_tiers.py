@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from diffchecks import name_some
 from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, highest, word_finder
 from orchestrator.catalog.shared_literals import is_as_severe
+from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
 from orchestrator.code_review.change.types import ChangedFile
@@ -169,7 +170,8 @@ def shrink(state: ReviewState) -> None:
     fewer = {name: min(getattr(spec.bounds, name), getattr(most, name))
              for name in ("turns", "tool_calls", "tokens")}  # fmt: skip
     tools = tuple(name for name in spec.tools if name in {*most.tools, *ANALYZERS})
-    spec = replace(spec, skills=(), tools=tools, bounds=replace(spec.bounds, **fewer))
+    bounds, contract = replace(spec.bounds, **fewer), contract_of_one()
+    spec = replace(spec, skills=(), tools=tools, bounds=bounds, contract=contract)
     agents = {**given.catalog.agents, settings.single: spec}
     state.given = replace(given, settings=settings, catalog=replace(given.catalog, agents=agents))
     state.given.workspace.guidance = [

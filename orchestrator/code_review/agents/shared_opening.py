@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.agent_report_contracts import contracts
+from orchestrator.code_review.agent_report_contracts import contract_of_one, contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
@@ -107,7 +107,8 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 def _contracts(state: ReviewState) -> dict[str, Json]:
     """The readers' contracts, by name; a provider's cache depends on equal schemas."""
     wanted = [spec.contract for spec in _readers(state)]
-    return {name: contract for name, contract in contracts().items() if contract in wanted}
+    known = {**contracts(), **({"report": contract_of_one()} if state.is_trivial else {})}
+    return {name: contract for name, contract in known.items() if contract in wanted}
 
 
 def _readers(state: ReviewState) -> list[AgentSpec]:

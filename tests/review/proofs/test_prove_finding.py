@@ -1,5 +1,6 @@
 """The tool that runs a test on base and on head: what it takes for a proof, and what it does not."""
 
+import ast
 import re
 import shutil
 import socket
@@ -12,11 +13,12 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
+from diffchecks.test_quality.proof_python import compares_two
 from diffchecks.test_quality.proof_runs import TestEnd
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.catalog import settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.agent_report_contracts import WrittenTest
+from orchestrator.code_review.agent_report_contracts import WrittenTest, contracts
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_workspace import IterationFocus
 from orchestrator.code_review.tools.prove_finding import ProveFinding, is_as_predicted
@@ -154,6 +156,14 @@ def test_a_predicted_value_is_in_the_message_as_a_whole(
     )
     end = TestEnd("failed", "AssertionError", message)
     assert is_as_predicted(predicted, end) == is_there
+
+
+def test_the_form_that_the_prover_is_told_of_is_accepted() -> None:
+    example = "assert cached(7) == plain(7)"
+    assert f"`{example}`" in read_shipped_layer().files["agents/prover.md"].decode()
+    assert example in str(contracts()["proofs"])
+    (node,) = ast.parse(example).body
+    assert compares_two(node)
 
 
 async def test_a_defect_that_base_has_as_well_is_not_introduced(
