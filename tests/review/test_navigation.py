@@ -1,16 +1,14 @@
 """What the tools for looking around show a model."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from orchestrator.code_review.tools import repository_navigation
-from orchestrator.code_review.tools.lead_tools import ChangeSummary
+from orchestrator.code_review.tools.lead_tools import by_risk
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.repository_navigation import SPECS, Navigation
-from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import InputError
 from tests.review.review_kit import Repo, change, workspace_of
@@ -185,16 +183,9 @@ async def test_a_file_with_long_lines_says_where_to_continue(tmp_path):
         assert rest.split("\n")[1].startswith(f"{len(lines) + 1}: ")
 
 
-async def test_the_summary_names_what_makes_a_file_risky_and_its_former_name(repo):
+async def test_a_file_whose_path_names_something_sensitive_is_read_first(repo):
     async with workspace_of(repo) as workspace:
-        context = CallContext("key", "lead", 10.0)
-        seen = await ChangeSummary(workspace).run({}, context)
-    files = {file["path"]: file for file in json.loads(seen.content)["files"]}
-    assert files["auth/login.py"]["risks"] == [
-        "1 changed lines", "its path names auth, login", "it is code",
-    ]  # fmt: skip
-    assert files["new name.txt"]["old_path"] == "old name.txt"
-    assert "old_path" not in files["app.py"]
+        assert by_risk(workspace.change.files)[0].path == "auth/login.py"
 
 
 def test_an_argument_that_a_tool_does_not_have_is_answered_with_what_it_has() -> None:

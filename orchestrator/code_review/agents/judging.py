@@ -269,11 +269,7 @@ def _proof_shown(proof: Proof) -> dict[str, str]:
     """A proof for the judge: what was predicted, and what came on head in a few lines."""
     said = [line.strip() for line in proof.head.splitlines() if line.strip()]
     telling = [line for line in said if proof.value in line or proof.exception in line] or said
-    shown = {
-        "state": proof.state,
-        "claim": proof.claim,
-        "predicted": f"{proof.exception}: {proof.value}",
-        "came": "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:]),
-        "reason": proof.reason,
-    }
-    return {name: text for name, text in shown.items() if text}
+    came = "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:])
+    told = {"predicted": f"{proof.exception}: {proof.value}", "came": came, "reason": proof.reason}
+    told |= {"state": proof.state, "claim": proof.claim}
+    return {name: text for name, text in told.items() if text}

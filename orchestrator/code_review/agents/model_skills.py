@@ -29,8 +29,8 @@ _MANIFEST = re.compile(
     r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
 )
 _NAMED = re.compile(r"""(?m)^\s*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
-LEAD_TOOLS = ("change_summary", "propose_plan")
-"""What these answer is in the lead's first message where code assigns the files."""
+LEAD_TOOLS = ("propose_plan",)
+"""What they answer is in the lead's first message where code assigns the files."""
 
 
 async def choose_packs(state: ReviewState) -> None:

@@ -81,26 +81,20 @@ async def prove(
         before = focus.reported[name]
         if why := _why_not(name, results[name], before, targets, looked):
             return ProofResult("refused", tools=proved_by, reason=why)
-    tests = [proof for target in targets for proof in target.tests]
-    ends = [await _run_test(proof, tools.get(PROVE_FINDING), context) for proof in tests]
-    for proof, end in zip(tests, ends, strict=True):
-        if end and end.head and end.reason != HEAD_PASSES:
+    passed = set[Proof]()
+    for proof in (one for target in targets for one in target.tests if PROVE_FINDING in tools):
+        again = to_builtins(WrittenTest("", **shared_fields(proof, WrittenTest)))
+        end = convert((await tools[PROVE_FINDING].run(again, context)).data, Proof)
+        if end.reason == HEAD_PASSES:
+            passed.add(proof)
+        elif end.head or end.is_reproduced:  # else it was not run
             why = end.reason or "it fails as before"
             why = f"the test that shows {proof.claim!r} does not pass with it: {why}"
             return ProofResult("refused", tools=proved_by, reason=why)
-    passed = {proof for proof, end in zip(tests, ends, strict=True) if end and end.head}
     unproved = _why_unproved(targets, results, passed)
     state: FixState = "applies" if unproved else "verified"
     by_test = (PROVE_FINDING,) if passed and not unproved else ()
     return ProofResult(state, tools=(*by_test, *proved_by), reason=unproved)
-
-
-async def _run_test(proof: Proof, prover: Tool | None, context: CallContext) -> Proof | None:
-    """How a finding's test ends on the patched files; None where none may run."""
-    if prover is None:
-        return None
-    again = WrittenTest("", **shared_fields(proof, WrittenTest))
-    return convert((await prover.run(to_builtins(again), context)).data, Proof)
 
 
 async def prove_by_programs(

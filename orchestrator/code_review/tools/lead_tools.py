@@ -1,12 +1,11 @@
-"""The lead's tools: facts about the change, and a plan proposed from its file names.
+"""The lead's tool: a plan proposed from the names of changed files.
 
 The proposed plan is computed by code. A model may plan differently; files that its plan does not
 mention are added when the plan is read.
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from diffchecks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
@@ -15,13 +14,8 @@ from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation
 
-LISTED_AT_MOST = 200
 LINES_OF_RISK = 200  # more lines add no risk
-KINDS_OF_RISK: Mapping[str, tuple[int, str]] = {
-    "ci": (150, "it runs in CI"),
-    "code": (100, "it is code"),
-    "other": (50, "it is neither test nor documentation"),
-}
+KINDS_OF_RISK = {"ci": 150, "code": 100, "other": 50}
 
 SENSITIVE = (
     "auth", "login", "crypt", "secret", "token", "session", "password", "permission", "sql",
@@ -40,48 +34,11 @@ def kind_of(path: str) -> str:
     return "code" if "code" in kinds else "other"
 
 
-class ChangeSummary:
-    """Facts about the change."""
-
-    spec = make_spec("change_summary")
-
-    def __init__(self, workspace: ReviewWorkspace) -> None:
-        self._workspace = workspace
-
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """List the files, riskiest first."""
-        workspace = self._workspace
-        files = by_risk(workspace.change.files)
-        kinds = Counter(kind_of(file.path) for file in files)
-        content = {
-            "files": [
-                {
-                    "path": file.path,
-                    **({"old_path": file.old_path} if moved(file) else {}),
-                    "status": file.status,
-                    "kind": kind_of(file.path),
-                    "added": len(file.added),
-                    "removed": len(file.removed),
-                    "risks": [why for _, why in risks(file)],
-                    "left_out": workspace.left_out(file),
-                }
-                for file in files[:LISTED_AT_MOST]
-            ],
-            "more_files": max(0, len(files) - LISTED_AT_MOST),
-            "kinds": dict(sorted(kinds.items())),
-            "notes": list(workspace.change.notes),
-        }
-        return Observation(json.dumps(content))
-
-
-def moved(file: ChangedFile) -> bool:
-    """Whether a file has another name in base."""
-    return file.old_path is not None and file.old_path != file.path
-
-
 def risk(file: ChangedFile) -> int:
     """The risk of a file, by which files are ordered for review."""
-    return sum(weight for weight, _ in risks(file))
+    size = min(len(file.added) + len(file.removed), LINES_OF_RISK)
+    names = 100 * any(word in file.path.lower() for word in SENSITIVE)
+    return size + names + KINDS_OF_RISK.get(kind_of(file.path), 0)
 
 
 def by_risk(files: Iterable[ChangedFile]) -> list[ChangedFile]:
@@ -94,19 +51,6 @@ def describe_file(file: ChangedFile) -> str:
     renamed = f", from {file.old_path}" if file.old_path not in {None, file.path} else ""
     size = f"+{len(file.added)} -{len(file.removed)}"
     return f"{file.path}: {file.status}, {kind_of(file.path)}, {size}{renamed}"
-
-
-def risks(file: ChangedFile) -> Iterator[tuple[int, str]]:
-    """What makes a file risky: weights and reasons."""
-    size = len(file.added) + len(file.removed)
-    if size:
-        yield min(size, LINES_OF_RISK), f"{size} changed lines"
-    telling = [word for word in SENSITIVE if word in file.path.lower()]
-    if telling:
-        yield 100, f"its path names {', '.join(telling)}"
-    kind = kind_of(file.path)
-    if kind in KINDS_OF_RISK:
-        yield KINDS_OF_RISK[kind]
 
 
 class ProposePlan:

@@ -26,7 +26,7 @@ from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet
-from orchestrator.code_review.tools.lead_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.lead_tools import ProposePlan
 from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, ProveFinding
 from orchestrator.code_review.tools.prove_fixes import ProveFixes
 from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
@@ -47,14 +47,7 @@ TOPICS: Mapping[str, Sequence[str]] = {
 
 OTHERS: Mapping[str, str] = {
     tool.name: tool.description
-    for tool in (
-        ChangeSummary.spec,
-        ProposePlan.spec,
-        HttpGet.spec,
-        RunSnippet.spec,
-        ProveFixes.spec,
-        *NAVIGATION,
-    )
+    for tool in (ProposePlan.spec, HttpGet.spec, RunSnippet.spec, ProveFixes.spec, *NAVIGATION)
 } | {PROVE_FINDING: ProveFinding.about}
 
 TOOLS: Mapping[str, str] = {**{name: one.about for name, one in ANALYZERS.items()}, **OTHERS}
@@ -145,12 +138,10 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
 
     tools = [make_tool(one, inputs) for one in ANALYZERS.values()]
     tools += Navigation(workspace).tools()
-    tools += [
-        ChangeSummary(workspace),
-        ProposePlan(workspace, inputs.settings.specialists, inputs.focus, inputs.required_checks),
-    ]
+    given, focus = inputs.settings, inputs.focus
+    tools.append(ProposePlan(workspace, given.specialists, focus, inputs.required_checks))
     if inputs.run_tests:
-        tools += [RunSnippet(workspace, inputs.settings.tests, inputs.private_paths)]
+        tools.append(RunSnippet(workspace, given.tests, inputs.private_paths))
         tools += _provers(inputs)
     tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, over))
     if policy.http.hosts:
