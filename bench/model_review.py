@@ -101,6 +101,8 @@ def main() -> int:
                 table.row(figure, f"<= {goal:,}", f"{tokens:,}", tokens <= goal)
         table.ratios("a team", team, single, "<= 1.5")
         table.ratios("a team, three of it on fast,", mixed, single)
+        formed = kit.cost(folder / "formed", None, "effort: {level: thorough}\n")
+        table.ratios("a team of those whom code finds concerned", formed, single, "<= 1.5")
         for looks, what in ((0, "a report at once"), (1, "one look-up")):
             tokens = kit.trivial_tokens(folder / f"trivial{looks}", looks=looks)
             figure = f"input tokens of a change of 4 lines, {what}"

@@ -340,7 +340,7 @@ class Cost(Struct, frozen=True):
     requests: int
 
 
-def cost(folder: Path, pattern: str, settings: str = "") -> Cost:
+def cost(folder: Path, pattern: str | None, settings: str = "") -> Cost:
     """The same change and the same finding, by agents that read it as they must.
 
     Uncached are input tokens that are not read from the cache, whether written to it or not; a
