@@ -293,6 +293,7 @@ async def test_duplicates_are_joined_and_the_judge_scores_what_is_verified(tmp_p
         (shown,) = [one for one in facts(request)["findings"] if one["support"] != "proven"]
         assert (shown["severity"], shown["support"]) == ("critical", "verified")
         assert {"by": "verifier", "action": "confirms", "reason": "As quoted."} in shown["remarks"]
+        assert str(facts(request)).count("return evaluate(query)") == 1
         cited = {"source": "file", "name": "app.py", "quote": LEADS["quote"]}
         return scores(evidence=[cited])
 

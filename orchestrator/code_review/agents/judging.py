@@ -1,6 +1,6 @@
 """The agents of a review, and the judge's scores, checked against the rubric and its evidence."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -218,17 +218,19 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         for report in reports
         for gap in report.form.gaps
     ]
+    firsts = [first for first, *_ in groups[:SHOWN_FINDINGS]]
+    code = await code_around(state, firsts, LINES_AROUND)
+    quoted = {(part["path"], part["side"]) for part in code if part["lines"]}
     purpose = state.rounds[0].plan.summary  # empty where no lead plans
     return {
         **({"change": purpose} if purpose else {}),
         "files": [describe_file(file) for file in by_risk(change.files)[:SHOWN_FILES]],
         "files_not_shown": max(0, len(change.files) - SHOWN_FILES),
         "findings": [
-            {**_shown(first), **name_alike(others)} for first, *others in groups[:SHOWN_FINDINGS]
+            {**_shown(first, quoted), **name_alike(others)}
+            for first, *others in groups[:SHOWN_FINDINGS]
         ],
-        "code": await code_around(
-            state, [first for first, *_ in groups[:SHOWN_FINDINGS]], LINES_AROUND
-        ),
+        "code": code,
         "findings_not_shown": sum(map(len, groups[SHOWN_FINDINGS:])),
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN_FINDINGS]],
         "gaps": [
@@ -249,10 +251,16 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def _shown(finding: Finding) -> dict[str, Any]:
-    """A finding for the judge, without empty fields and text that its reports repeat."""
+def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """A finding for the judge, without empty fields and text that its reports or ``code`` repeat.
+
+    Args:
+        quoted: paths and sides of which the judge is shown code.
+    """
     known = {finding.title, finding.detail}
     fields: dict[str, Any] = to_builtins(finding)
+    if (finding.path, finding.evidence.side) in quoted:
+        del fields["evidence"]["quote"]
     fields["proofs"] = [_proof_shown(proof) for proof in finding.proofs]
     fields["reports"] = [
         {name: value for name, value in report.items() if value and str(value) not in known}

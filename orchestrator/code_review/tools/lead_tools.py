@@ -79,28 +79,20 @@ class ProposePlan:
         workspace, focus = self._workspace, self._focus
         open_files = [file for file in workspace.change.files if workspace.reviewable(file)]
         ordered = [file.path for file in by_risk(open_files)]
-        if focus.retry is None and focus.shares:
-            tasks = [
-                {"agent": agent, "paths": list(paths), "why": "its share of the change"}
-                for agent, paths in focus.shares.items()
-            ]
-        elif focus.retry is None:
-            tasks = [
-                {"agent": agent, "paths": ordered, "why": "every changed file, riskiest first"}
-                for agent in self._specialists
-            ]
-        else:
-            tasks = [
-                {"agent": agent, "paths": list(paths), "why": "what the last iteration missed"}
-                for agent, paths in focus.retry.items()
-            ]
+        scopes: Mapping[str, Sequence[str]] = dict.fromkeys(self._specialists, ordered)
+        why = "every changed file, riskiest first"
+        if focus.retry is not None:
+            scopes, why = focus.retry, "what the last iteration missed"
+        elif focus.shares:
+            scopes, why = focus.shares, "its share of the change"
+        tasks = [{"agent": name, "paths": [*paths], "why": why} for name, paths in scopes.items()]
         plan = {
             "summary": f"{len(ordered)} files for {len(tasks)} specialists",
             "tasks": tasks,
             "skips": [
-                {"path": file.path, "why": why}
+                {"path": file.path, "why": reason}
                 for file in workspace.change.files
-                if not workspace.reviewable(file) and (why := workspace.left_out(file))
+                if not workspace.reviewable(file) and (reason := workspace.left_out(file))
             ],
             "required_checks": list(self._required),
             "open_questions": [],
