@@ -214,9 +214,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
         for one in report.form.ruled_out
     }
     agents_gaps = [
-        {"agent": report.agent, "path": gap.path, "tool": gap.tool, "why": gap.why}
-        for report in reports
-        for gap in report.form.gaps
+        {"agent": one.agent, **to_builtins(gap)} for one in reports for gap in one.form.gaps
     ]
     firsts = [first for first, *_ in groups[:SHOWN_FINDINGS]]
     code = await code_around(state, firsts, LINES_AROUND)

@@ -6,6 +6,7 @@ runs the tests, and it alone decides what they prove.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from posixpath import commonprefix
 
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
@@ -201,7 +202,7 @@ async def _test_facts(state: ReviewState) -> Mapping[str, object]:
 
     def nearness(path: str) -> tuple[int, int]:
         parts = path.split("/")
-        near = max((_shared(parts, top) for top in tops), default=0)
+        near = max((len(commonprefix([parts[:-1], top[:-1]])) for top in tops), default=0)
         return -near, len(parts)
 
     examples = sorted(filter(single.is_test, listed), key=nearness)
@@ -212,12 +213,6 @@ async def _test_facts(state: ReviewState) -> Mapping[str, object]:
         "file_name": runner.example,
         "example": {"path": examples[0], "lines": lines[:EXAMPLE_LINES]} if examples else None,
     }
-
-
-def _shared(parts: Sequence[str], others: Sequence[str]) -> int:
-    """How many directories two paths begin with alike."""
-    pairs = zip(parts[:-1], others[:-1], strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), len(others) - 1)
 
 
 def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:
