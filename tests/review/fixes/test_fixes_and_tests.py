@@ -12,7 +12,7 @@ from tests.review.fixes.test_proven_fixes import MODULE, SHELL, claim, mend
 from tests.review.proofs import test_proven_findings as proven
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import change, options, review
-from tests.scripted_model import ScriptedModel, text_reply
+from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 RULE = "security.subprocess-shell"
 CHECK = "import a\nimport b\n\nassert a.os.sep and b.f() == 1\n"
@@ -79,7 +79,7 @@ async def test_a_patch_is_proven_by_the_test_that_reproduced_its_finding(
         "summary": "fixed",
         "fixes": [{"finding": "F1", "patch": f"{patch}-{proven.QUOTE}\n+{line}\n"}],
     }
-    lines = {
+    lines: dict[str, list[ScriptedReply]] = {
         "generalist": [said(proven.claim())],
         "prover": [proven.writes(proven.written())],
         "fixer": [text_reply(json.dumps(fixes))] * 2,
