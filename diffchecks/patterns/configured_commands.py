@@ -1,11 +1,12 @@
-"""Commands in the settings of tools: scripts of npm, tasks of editors, hooks, units and cron."""
+"""Commands in settings: npm's scripts, editors' tasks, hooks, units, cron, lists of processes."""
 
 import json
 import re
 
 _FILES = re.compile(
     r"(?:^|/)(?:package\.json|\.pre-commit-config\.ya?ml|\.vscode/tasks\.json|devcontainer\.json"
-    r"|lefthook\.ya?ml|crontab|cron\.(?:d|daily|hourly|weekly|monthly)/[^/]+)\Z|\.service\Z"
+    r"|lefthook\.ya?ml|crontab|cron\.(?:d|daily|hourly|weekly|monthly)/[^/]+"
+    r"|Procfile(?:\.\w+)?|supervisord\.conf)\Z|\.(?:service|desktop|code-workspace)\Z"
 )
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
@@ -23,7 +24,7 @@ def has_configured_commands(path: str) -> bool:
 def extract_configured_commands(path: str, text: str) -> str:
     """The commands as a script, on their original lines; every other line is empty."""
     name = path.rpartition("/")[2]
-    if name.endswith(".json"):
+    if name.endswith((".json", ".code-workspace")):
         read = _strings
     else:
         read = _cron_command if name == "crontab" or "/cron." in f"/{path}" else _value

@@ -47,12 +47,15 @@ async def test_a_line_says_how_each_file_was_read(tmp_path: Path) -> None:
     assert verdict.verdict == "needs_changes"
 
 
+JINJA = '{% set version = "1.2" %}\npackage:\n  version: {{ version }}\n'
 SETTINGS = (
     ".gitignore", ".dockerignore", ".gitattributes", "CODEOWNERS", ".editorconfig", ".nvmrc",
     ".tool-versions", ".env.example", "a.properties", "data.csv", "api.proto", "q.graphql",
     "log4j.xml", "App.csproj", "nginx.conf", "Caddyfile", "schema.prisma", "tox.ini", "App.sln",
     "Directory.Packages.props", "phpstan.neon.dist", ".clang-format", ".prettierrc", "VERSION", "logo.svg",
     "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "newsfragments/1.bugfix", "LICENSE.MIT",
+    ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
+    ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
 )  # fmt: skip
 
 
@@ -60,6 +63,10 @@ async def test_settings_alone_are_read_as_what_they_are(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, dict.fromkeys(SETTINGS, "a = 1\n")))
     assert gaps(verdict) == {}
     assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    text = dict.fromkeys(("recipe/meta.yaml", "salt/web.sls", "app.yml.j2", "a.conf.jinja2"), JINJA)
+    text |= {"Procfile": "web: gunicorn app:app\n", "a.code-workspace": '{"folders": []} // a\n'}
+    verdict = await review(change(tmp_path / "a", {}, text))
+    assert (gaps(verdict), verdict.verdict) == ({}, "merge")
     script = await review(change(tmp_path / "b", {}, {"CODEOWNERS": "#!/usr/bin/perl\n"}))
     assert gaps(script) == {"CODEOWNERS": "not read as a program: only its text was searched"}
 

@@ -17,6 +17,11 @@ FILES = {
     "deploy/a.service": "[Service]\nUser=a\n\nExecStart=/bin/sh -c '%s'\n",
     "etc/cron.d/a": "MAILTO=a\n\n\n0 * * * * root %s\n",
     "etc/cron.d/b": "#\n#\n#\n*/5 1-3 * * mon www-data %s\n",
+    "Procfile": "web: gunicorn app:app\n\n\nrelease: %s\n",
+    "d/Procfile.dev": "# a\n\n\nweb: bash -c '%s'\n",
+    "supervisord.conf": "[program:a]\n\n\ncommand=sh -c '%s'\n",
+    "a.desktop": "[Desktop Entry]\n\n\nExec=sh -c '%s'\n",
+    "a.code-workspace": '{"tasks": {\n"tasks": [\n{\n"command": "%s"}]}}\n',
     "crontab": "#\n#\n#\n@daily %s\n",
 }
 
