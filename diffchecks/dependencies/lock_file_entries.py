@@ -54,6 +54,8 @@ _YARN_HEAD = re.compile(r'^(?:\? )?"?(@?[^@\s"]+)@(?:npm:(@?[^@\s"]+)@)?[^\n]*?[
 _YARN_FIELD = re.compile(
     r'^  "?(version|resolved|integrity|resolution|checksum)"?:? "?([^"\n]+)"?$'
 )
+_YARN_LOCAL = frozenset({"file", "link", "portal", "workspace"})
+_ARCHIVES = "//codeload.github.com/"  # of commits
 _PNPM_OLD_KEY = re.compile(r"((?:@[^/]+/)?[^/@]+)/(\d[^_(]*)")
 _PNPM_FIELD = re.compile(
     r"\b(integrity|tarball|requiresBuild|repo|directory):\s*['\"]?([^,}'\"\s]+)"
@@ -92,23 +94,25 @@ def yarn(text: str) -> Iterator[LockEntry]:
             continue
         if name and "version" not in fields:
             raise MalformedError(begins, "begins a package without a version")
-        if name:
+        # What is patched has an entry of its own.
+        if name and "@patch:" not in fields.get("resolution", ""):
             yield _yarn_entry(name, fields)
         head = _YARN_HEAD.match(line)
         if head is None and line != "__metadata:":
             raise MalformedError(number, "names no package")
-        name, begins, fields = (head[2] or head[1]) if head else "", number, {}
+        name, begins = (head[2] or head[1]) if head else "", number
+        fields = {"wanted": line.partition(f"{name}@")[2].strip('":')}
 
 
 def _yarn_entry(name: str, fields: Mapping[str, str]) -> LockEntry:
-    locator = fields.get("resolution", "").removeprefix(f"{name}@")
+    locator = fields.get("resolution", fields["wanted"]).removeprefix(f"{name}@")
     source, _, fragment = fields.get("resolved", locator).partition("#")
-    git = source.startswith(("git", "ssh:")) or source.endswith(".git")
+    git = source.startswith(("git", "ssh:")) or source.endswith(".git") or _ARCHIVES in source
     found = digests(fields.get("integrity"), fields.get("checksum"), "" if git else fragment)
     # A registry package of Yarn 2 has no URL, and its checksum may be left out by a setting.
     exempt = git or (not URL.match(source) and not found)
     kind, _, path = source.partition(":")
-    path = path.partition("::")[0] if kind in {"file", "link", "portal"} else ""
+    path = path.partition("::")[0] if kind in _YARN_LOCAL else ""
     source = source if URL.match(source) else ""
     return LockEntry(name, fields["version"], source, found, exempt=exempt, git=git, path=path)
 
@@ -148,7 +152,7 @@ def _pnpm_entry(key: str, begins: int, block: str) -> LockEntry:
     # The first letter may be the @ of a scope.
     name, _, version = key[1:].partition("@")
     name, version = old.groups() if old else (key[:1] + name, version)
-    git = "repo" in fields or "codeload.github.com" in fields.get("tarball", "")
+    git = "repo" in fields or _ARCHIVES in fields.get("tarball", "")
     path = fields.get("directory", "") or (version[5:] if version[:5] == "file:" else "")
     return LockEntry(
         name,
@@ -263,8 +267,9 @@ def _npm(text: str) -> Iterator[LockEntry]:
     if document.keys().isdisjoint(("lockfileVersion", "packages", "dependencies")):
         raise KeyError
     for place, package in document.get("packages", {}).items():
-        if place:
-            yield _npm_entry(place.rpartition("node_modules/")[2], package)
+        if place:  # outside of node_modules: a directory of the workspace
+            own = {} if "node_modules/" in place else {"resolved": f"file:{place}"}
+            yield _npm_entry(place.rpartition("node_modules/")[2], own | package)
     if "packages" not in document:
         waiting = [document.get("dependencies", {})]
         while waiting:
@@ -275,7 +280,7 @@ def _npm(text: str) -> Iterator[LockEntry]:
 
 def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
     version, source = str(package.get("version", "")), str(package.get("resolved", ""))
-    source = source or (version if URL.match(version) else "")
+    source = source or (version if URL.match(version) or version[:5] == "file:" else "")
     path = source.removeprefix("file:") if package.get("link") or source[:5] == "file:" else ""
     git = source.startswith(("git", "ssh:"))
     return LockEntry(
@@ -291,6 +296,9 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
     )
 
 
+_LOCAL_KEYS = ("directory", "path", "editable", "virtual")
+
+
 def _python(text: str) -> Iterator[LockEntry]:
     """poetry.lock, uv.lock and pdm.lock."""
     document = load_toml(text)
@@ -300,9 +308,9 @@ def _python(text: str) -> Iterator[LockEntry]:
         files = [*package.get("files", old.get(name, ())), *package.get("wheels", ())]
         files += [package["sdist"]] if "sdist" in package else []
         git = "git" in source or source.get("type") == "git" or "git" in package
-        folder = source.get("type") == "directory"
-        path = next((str(source[k]) for k in ("directory", "path", "editable") if k in source), "")
-        path = path or str(package.get("path") or (source.get("url", "") if folder else ""))
+        local = source.get("type") in {"directory", "file"}
+        path = next((str(source[key]) for key in _LOCAL_KEYS if key in source), "")
+        path = path or str(package.get("path") or (source.get("url", "") if local else ""))
         url = source.get("url") or source.get("git") or source.get("registry") or package.get("git")
         hashes = tuple((str(f.get("file") or f.get("url")), str(f.get("hash"))) for f in files)
         yield LockEntry(
@@ -310,7 +318,7 @@ def _python(text: str) -> Iterator[LockEntry]:
             str(package.get("version", "")),
             "" if path else str(url or ""),
             digests(*(file.get("hash") for file in files)),
-            exempt=git or bool(path) or "virtual" in source,
+            exempt=git or bool(path),
             git=git,
             path=path,
             urls=_one_of_each_host(str(file["url"]) for file in files if "url" in file),
@@ -324,7 +332,7 @@ def _pylock(text: str) -> Iterator[LockEntry]:
         vcs, folder = package.get("vcs", {}), package.get("directory", {})
         single = [package[key] for key in ("archive", "sdist") if key in package]
         files = [*package.get("wheels", ()), *single]
-        path = str(folder.get("path") or vcs.get("path") or "")
+        path = next((str(each["path"]) for each in (folder, vcs, *files) if "path" in each), "")
         urls = [str(file["url"]) for file in files if "url" in file]
         found = [f"{k}:{value}" for file in files for k, value in file.get("hashes", {}).items()]
         yield LockEntry(
@@ -347,7 +355,7 @@ def _bun(text: str) -> Iterator[LockEntry]:
         local = version.startswith(("workspace:", "file:", "link:"))
         git = version.startswith(("git", "ssh:"))
         registry = given[1] if len(given) > 1 and isinstance(given[1], str) else ""
-        url = version if URL.match(version) else registry
+        url = version if git or URL.match(version) else registry
         found = digests(*(item for item in given[2:] if str(item).startswith("sha")))
         yield LockEntry(
             name or version,
@@ -370,8 +378,9 @@ def _pipfile(text: str) -> Iterator[LockEntry]:
         yield LockEntry(str(source["name"]), "", str(source["url"]), exempt=True)
     for group in ("default", "develop"):
         for name, package in document.get(group, {}).items():
-            git, path = str(package.get("git") or ""), str(package.get("path") or "")
-            source = git or str(package.get("file") or "")
+            git, file = str(package.get("git") or ""), str(package.get("file") or "")
+            path = str(package.get("path") or ("" if URL.match(file) else file))
+            source = git or ("" if path else file)
             yield LockEntry(
                 name,
                 str(package.get("version", "")),
@@ -406,8 +415,8 @@ def _composer(text: str) -> Iterator[LockEntry]:
         found = () if branch else digests(dist.get("shasum"), dist.get("reference"))
         path = url if local else ""
         exempt = local or branch or not dist
-        source_url = "" if local else url
-        yield LockEntry(package["name"], version, source_url, found, exempt=exempt, path=path)
+        git, url = not dist and bool(source), "" if local else url
+        yield LockEntry(package["name"], version, url, found, exempt=exempt, git=git, path=path)
 
 
 _READERS: Mapping[str, Callable[[str], Iterator[LockEntry]]] = {

@@ -79,7 +79,7 @@ def _python(requirement: str) -> Dependency | None:
     if match is None:
         return None
     written, rest = match.group(1), match.group(2).strip()
-    if rest.startswith("/") or re.match(r"@\s*(?:file:|[./])", rest):
+    if rest.startswith(("/", ":")) or re.match(r"@\s*(?:file:|[./]|\{root:)", rest):
         return None  # a directory
     name = re.sub(r"[-_.]+", "-", written).lower()
     if rest.startswith("@"):
@@ -122,9 +122,10 @@ def _pyproject(text: str) -> Manifest:
             for dependency in _tables(group, ("git", "url"))
             if dependency.name != "python"
         ]
-    named = tool.get("uv", {}).get("sources", {})
-    found += _tables({k: v for k, v in named.items() if _is_remote(v)}, ("git", "url"))
-    local = {re.sub(r"[-_.]+", "-", name).lower() for name in named if _is_local(named[name])}
+    given = tool.get("uv", {}).get("sources", {}).items()
+    sources = [(k, v) for k, each in given for v in (each if isinstance(each, list) else [each])]
+    found += _tables({k: v for k, v in sources if _is_remote(v)}, ("git", "url"))
+    local = {re.sub(r"[-_.]+", "-", name).lower() for name, v in sources if _is_local(v)}
     found = [dependency for dependency in found if dependency.name not in local]
     settings = package_sources.python_indexes(tool)
     return manifest("PyPI", found, settings=settings, own_name=project.get("name"))
@@ -145,11 +146,11 @@ def _cargo(text: str) -> Manifest:
     places = [document, document.get("workspace", {}), *document.get("target", {}).values()]
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     groups = [place.get(kind, {}) for place in places for kind in kinds]
-    groups += [
-        {name: value for name, value in patches.items() if _is_remote(value)}
-        for patches in document.get("patch", {}).values()
-    ]
-    found = (dependency for group in groups for dependency in _tables(group, ("git",)))
+    patches = [each for group in document.get("patch", {}).values() for each in group.items()]
+    groups.append({name: value for name, value in patches if _is_remote(value)})
+    local = {name.lower() for name, value in patches if _is_local(value)}
+    every = (dependency for group in groups for dependency in _tables(group, ("git",)))
+    found = (dependency for dependency in every if dependency.name not in local)
     return manifest("crates.io", found, own_name=document.get("package", {}).get("name"))
 
 
@@ -204,9 +205,10 @@ def _go(text: str) -> Manifest:
 
 
 def go_modules(text: str) -> Iterator[LockEntry]:
-    """Every module that a go.mod requires, including indirect ones."""
+    """Every module that a go.mod requires from elsewhere, including indirect ones."""
+    local = set(_GO_LOCAL.findall(text))
     for line in text.split("\n"):
-        if match := _GO_REQUIRE.match(line):
+        if (match := _GO_REQUIRE.match(line)) and match[1] not in local:
             yield LockEntry(match[1], match[2])
 
 

@@ -19,12 +19,15 @@ _MAX_DECODED = 1 << 20  # bytes
 _PEEK = 64  # characters that tell what a value is
 _CHARACTERS = r"[A-Za-z0-9+/_-]"
 # What separates the lines of one value: in YAML, a string with escapes, or joined strings.
-_JOINT = r"(?:\\n|[\"'`]?[ \t]{0,20}[+.&\\]?[ \t]{0,20}\n[ \t]{0,80}[\"'`]?)"
+_JOINT = (
+    r"(?:\\n|(?:[\"'`][ \t]{0,20}[+.&]?)?[ \t]{0,20}\\?[ \t]{0,20}\n[ \t]{0,80}"
+    r"(?:(?:[+.&][ \t]{0,20})?[\"'`])?)"
+)
 _VALUE = re.compile(
     rf"(?<!{_CHARACTERS}){_CHARACTERS}{{24,}}+"
     rf"(?:{_JOINT}{_CHARACTERS}{{4,}}+(?=[ \t]*(?:=|\\|[\"'`]|\n|\Z)))*+={{0,2}}"
 )
-_NOT_ENCODED = re.compile(r"\\n|[^A-Za-z0-9+/_-]")
+_NOT_ENCODED = re.compile(rf"{_JOINT}|[^A-Za-z0-9+/_-]")  # a sign that joins is in the alphabet
 _GZIP = b"\x1f\x8b\x08"
 _PEM = "LS0tLS1CRUdJTi"  # -----BEGIN, in base64
 _CONTROL = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"

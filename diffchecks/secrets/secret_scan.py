@@ -37,6 +37,7 @@ _NEAR = 120  # characters before and after it
 _USER = (
     r"(?:user(?:[ _.-]?(?:name|id))?|login|role|uid)[\"'`]?\s{0,4}(?:=>|:=|[=:(,]|\s)\s{0,4}[\"'`]?"
 )
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<password>[^\s/@]+)@\S+\Z")
 _MANIFESTS = (".yaml", ".yml", ".json")
 # What is in files of which only the content is known.
 _SIGNS = (
@@ -109,7 +110,9 @@ def _name_for(text: str) -> str:
 def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
     """Passwords, binary values, and whole files with secrets."""
     for plain, start, end in find_secret_values(text):
-        if plain is None or is_set(plain) or ("\n" in plain and any(_hits(".env", plain, kind, 0))):
+        address = _ADDRESS.match(plain or "")  # of a service in the cluster, as ``nowhere`` is not
+        value = address["password"] if address else plain
+        if value is None or is_set(value) or ("\n" in value and any(_hits(".env", value, kind, 0))):
             yield Hit("kubernetes-secret", "Value of a Kubernetes Secret", start, end)
 
 

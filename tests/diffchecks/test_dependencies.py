@@ -7,6 +7,7 @@ import pytest
 
 from diffchecks import dependencies
 from diffchecks.check_io import CheckReply
+from diffchecks.dependencies import changed_packages
 from diffchecks.dependencies.look_alikes import POPULAR, find_look_alike
 from tests.diffchecks.check_kit import run_check
 
@@ -20,6 +21,8 @@ GRADLE = "repositories {{\n    {}\n}}\ndependencies {{\n    implementation({})\n
 REPOSITORY = "<repositories><repository>\n<url>{}</url></repository></repositories>"
 CATALOG = '[versions]\nb = "{}"\n[libraries]\na = {{ module = "x.io:a", version.ref = "b" }}\n{}'
 WRAPPER = "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.1-bin.zip\ndistributionSha256Sum=aa\n"
+NPM = '{{"lockfileVersion": 3, "packages": {{{}}}}}'
+PIPFILE = '{{"_meta": {{}}, "default": {{{}}}}}'
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 # code, file, base, a head that has it, a head that has not
@@ -261,6 +264,9 @@ LOCAL = [
     ("pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b-c"') + "[tool.uv.sources]\nb_c = {workspace = true}\n"),
     ("pyproject.toml", '[tool.poetry.dependencies]\na = "1"\n', '[tool.poetry.dependencies]\na = "1"\nb = {path = "../b"}\n'),
     ("go.mod", GO.format("\tx.io/a v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v0.0.0\n") + "replace x.io/b => ../b\n"),
+    ("pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b", "c @ {root:uri}/c"') + "[tool.uv.sources]\nb = [{path = '../b', marker = 'x'}]\n"),
+    ("requirements.txt", "a==1\n", "a==1\nfile:../b#egg=b\n"),
+    ("Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nb = "1"\n[patch.crates-io]\nb = {path = "b"}')),
     ("Gemfile", 'gem "a"\n', 'gem "a"\ngem "b", path: "b"\npath "engines" do\n  gem "c"\nend\n'),
     ("composer.json", '{"require": {"v/a": "^1"}}', '{"require": {"v/a": "^1", "v/b": "@dev"}, "repositories": [{"type": "path", "url": "packages/*"}]}'),
     ("pom.xml", POM.format(1, MAVEN.format("a", 1), "<groupId>x.io</groupId>"), POM.format(1, MAVEN.format("a", 1) + MAVEN.format("b", "${project.version}"), "<groupId>x.io</groupId>")),
@@ -274,6 +280,39 @@ def test_a_package_of_the_repository_is_no_new_dependency(
 ) -> None:
     reply = look(tmp_path, {name: base}, {name: head})
     assert (reply.findings, reply.gaps) == ([], {})
+
+
+BERRY = "__metadata:\n  version: 8\n"
+# lock file, base, head: ``b`` is a directory, an archive of the repository, or a commit
+LOCKED = [
+    ("yarn.lock", "", '"b@file:./b":\n  version "1.0.0"\n'),
+    ("yarn.lock", "", f'"b@o/b":\n  version "1.0.0"\n  resolved "https://codeload.github.com/o/b/tar.gz/{COMMIT}"\n'),
+    ("yarn.lock", BERRY, f'{BERRY}\n"b@workspace:b":\n  version: 0.0.0-use.local\n  resolution: "b@workspace:b"\n'),
+    ("package-lock.json", NPM.format(""), NPM.format('"b": {"version": "1.0.0"}')),
+    ("package-lock.json", '{"dependencies": {}}', '{"dependencies": {"b": {"version": "file:b"}}}'),
+    ("uv.lock", "", '[[package]]\nname = "b"\nversion = "1"\nsource = {virtual = "."}\n'),
+    ("poetry.lock", "", '[[package]]\nname = "b"\nversion = "1"\nsource = {type = "file", url = "b.whl"}\n'),
+    ("pylock.toml", "packages = []\n", '[[packages]]\nname = "b"\nversion = "1"\narchive = {path = "b.zip", hashes = {}}\n'),
+    ("Pipfile.lock", PIPFILE.format(""), PIPFILE.format('"b": {"file": "./b", "version": "==1"}')),
+    ("composer.lock", '{"packages": []}', '{"packages": [{"name": "v/b", "version": "1", "source": {"type": "git", "url": "https://example.invalid/b"}}]}'),
+    ("bun.lock", '{"packages": {}}', f'{{"packages": {{"b": ["b@github:o/b#{COMMIT}", {{}}, "o-b"]}}}}'),
+    ("go.mod", GO.format(""), GO.format("\tx.io/b v1.0.0\n") + "replace x.io/b => ./b\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "base", "head"), LOCKED)
+def test_a_package_from_elsewhere_is_not_asked_for_at_the_public_registry(
+    name: str, base: str, head: str, tmp_path: Path
+) -> None:
+    job = job_of(tmp_path, {name: base}, {name: head})
+    assert run_check(changed_packages.run, job).facts == {"packages": []}
+
+
+def test_a_patch_of_yarn_is_no_other_digest_of_its_package(tmp_path: Path) -> None:
+    entry = '\n"a@{0}":\n  version: 1.0.0\n  resolution: "a@{0}"\n  checksum: 10/{1}\n'
+    base = BERRY + entry.format("npm:1.0.0", "a" * 9)
+    head = base + entry.format("patch:a@npm%3A1.0.0#./a.patch", "b" * 9)
+    assert look(tmp_path, {"yarn.lock": base}, {"yarn.lock": head}).findings == []
 
 
 def test_a_workspace_names_its_packages_in_the_lock_file_or_their_manifests(tmp_path: Path) -> None:
