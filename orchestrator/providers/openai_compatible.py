@@ -179,7 +179,7 @@ class CompatibleModel(ApiModel):
     ) -> list[Block]:
         if content is None:
             return []
-        can, text, blocks = self.provider.can, expect_text(content, "its content"), list[Block]()
+        can, text, blocks = self.provider.can, _join_parts(content), list[Block]()
         thought, unsure, answer = split_thinking(text) if can.think_tags else ("", "", text)
         if thought and not unsure:
             text = answer
@@ -187,6 +187,16 @@ class CompatibleModel(ApiModel):
         if can.tool_calls == "text":
             return [*blocks, *_parse_text_calls(text, request, calls)]
         return [*blocks, Text(text)]
+
+
+def _join_parts(content: Json) -> str:
+    """A content as text; of one in parts, as Mistral's, the texts without the thinking."""
+    if isinstance(content, list):
+        parts = map(object_or_empty, content)
+        content = "".join(
+            expect_text(part.get("text"), "a part") for part in parts if part.get("type") == "text"
+        )
+    return expect_text(content, "its content")
 
 
 @dataclass
@@ -213,7 +223,7 @@ class _ChunkAccumulator:
         delta = object_or_empty(choice.get("delta"))
         for key in _TEXT_KEYS:
             if delta.get(key):
-                self.texts.setdefault(key, []).append(expect_text(delta[key], key))
+                self.texts.setdefault(key, []).append(_join_parts(delta[key]))
         for call in expect_list(delta.get("tool_calls") or [], "its tool_calls"):
             self._add_call(expect_object(call, "a tool call"))
 

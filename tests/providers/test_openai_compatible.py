@@ -146,6 +146,20 @@ async def test_replies_with_missing_or_additional_fields_are_accepted():
     assert given[3] == (ToolCall("call_1", "list", {}),)
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_content_in_parts_is_its_texts_without_the_thinking(streams):
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts = [thought, {"type": "text", "text": "do"}, {"type": "text", "text": "ne"}]
+    line = message(content=parts)
+    if streams:
+        chunks = [{"delta": {"content": [part]}} for part in parts]
+        chunks.append({"delta": {"content": ""}, "finish_reason": "stop"})
+        events = (f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks)
+        line = raw("".join(events).encode(), "text/event-stream")
+    async with open_session(NAME, [line], can=replace(FULL, streams=streams)) as used:
+        assert (await used.model.respond(request(NAME))).blocks == (Text("done"),)
+
+
 async def test_a_server_without_a_key_is_sent_none_of_ours():
     env = {"OPENAI_API_KEY": "sk-other", "OPENAI_ORG_ID": "org-other"}
     url = "OPENAI_COMPATIBLE_BASE_URL"

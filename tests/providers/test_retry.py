@@ -129,6 +129,8 @@ CREDIT = "Your credit balance is too low to access the Anthropic API."
         (failure("Key limit exceeded (total limit).", code=403), "Key limit"),
         (failure("Budget has been exceeded! Current cost: 1.2", 400), "Current cost"),
         (failure("make sure your account is in good standing.", 400), "good standing"),
+        (failure("Your prepayment credits are depleted.", 429), "prepayment"),
+        (failure("Inactive subscription or usage limit reached", 429), "Inactive subscription"),
         (gateway([{"error": {"code": 400, "message": "API key not valid."}}], 400), "_API_KEY"),
         (gateway({"code": 30001, "message": "the balance is insufficient"}, 403), "balance is"),
         (
