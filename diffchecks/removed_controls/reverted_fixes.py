@@ -105,7 +105,7 @@ def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
 def find_undone(
     texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
 ) -> Iterator[tuple[str, Undone]]:
-    """Path in base → the fix of the file that the change reverts most."""
+    """Path in base → a fix of the file that the change reverts; of those that share lines the most."""
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
@@ -115,8 +115,12 @@ def find_undone(
             continue
         sides = _code(text.base), _code(text.head)
         found = [one for fix in of_file if (one := _compare(text, sides, fix, came))]
-        if found:
-            yield path, max(found, key=_weight)
+        taken = set[int]()
+        for one in sorted(found, key=_weight, reverse=True):
+            lines = {*one.gone, *(-line for line in one.back)}
+            if taken.isdisjoint(lines):
+                taken |= lines
+                yield path, one
 
 
 def count_added(texts: Iterable[ChangedText]) -> Counter[str]:

@@ -1,6 +1,7 @@
 """``diffcourt waive`` and ``diffcourt override``: what a person accepts or decides, on record."""
 
 import json
+import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -75,6 +76,22 @@ def test_a_finding_is_waived_by_its_fingerprint_and_counts_once_it_is_in_base(
     assert main(REVIEW) == 0
     (finding,) = [one for one in load_verdict(None, "latest").findings if one.rule == RULE]
     assert (finding.state, finding.waiver) == ("waived", 'It\'s "ours": # yes (security-team)')
+
+
+def test_findings_in_any_name_and_bytes_are_waived_and_dismissed(repo: Repo) -> None:
+    names = ["app/[id]/a.py", os.fsdecode(b"na\xefve.py"), "latin.py"]
+    for name in names:
+        (repo.path / name).parent.mkdir(parents=True, exist_ok=True)
+        text = f"# coding: latin-1\n{SHELL}".replace("(x):", "(x):  # caf\xe9")
+        (repo.path / name).write_bytes(text.replace("True)", "True)  # \xe9").encode("latin-1"))
+    for command in ("checkout -q main", "checkout -qb other", "add -A", "commit -qm other"):
+        repo.git(*command.split())
+    assert main(REVIEW) == 1
+    assert [main(["waive", f"F{n}", "--why", "Ours."]) for n in (1, 3)] == [0, 0]
+    assert [main(["dismiss", f"F{n}", "--reason", "Ours."]) for n in (2, 3)] == [0, 0]
+    for command in ("checkout -q main", "add -A", "commit -qm accept", "rebase -q main other"):
+        repo.git(*command.split())
+    assert main(REVIEW) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Dismiss a finding: an entry in the repository's memory with the finding's context."""
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,10 +12,12 @@ from diffchecks.rules import IMPORTED
 from orchestrator.app.catalog_listing import list_rules
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.memory.waiver_files import (
+    NOT_UTF8,
     ListFile,
     append_entry,
     describe_finding,
     entry_lines,
+    literal_glob,
     open_finding,
     read_last_day,
     render_entry,
@@ -36,8 +37,6 @@ DISMISSAL_FILE = ListFile(
 
 MAX_QUOTE = 1_000
 """Characters of a quotation that are kept; of a longer one, its first lines."""
-
-_SPECIAL = re.compile(r"[*?\[\]\\{}]|\s$")
 
 Scope = Literal["finding", "rule", "path"]
 
@@ -90,7 +89,7 @@ def make_dismissal(finding: Finding, reason: Reason, on: date | None = None) -> 
     return Dismissal(
         fingerprint=finding.fingerprint if one else None,
         rule=None if one else finding.rule,
-        paths=(_literal(finding.path),) if reason.scope == "path" else ("**",),
+        paths=(f"/{literal_glob(finding.path)}",) if reason.scope == "path" else ("**",),
         why=" ".join(reason.why.split()),
         by=reason.by,
         on=on or datetime.now(UTC).date(),
@@ -116,17 +115,18 @@ def _about(finding: Finding) -> DismissedFinding:
     quote = finding.evidence.quote
     if len(quote) > MAX_QUOTE:
         quote = quote[:MAX_QUOTE].rpartition("\n")[0] or quote[:MAX_QUOTE]
+    readable = not NOT_UTF8.search(quote)  # else only its fingerprint finds it again
     return DismissedFinding(
-        title=finding.title,
-        path=finding.path,
+        title=NOT_UTF8.sub("?", finding.title),
+        path=NOT_UTF8.sub("?", finding.path),
         rule=finding.rule,
         severity=finding.severity,
         category=finding.category,
         cwe=finding.cwe,
         side=finding.evidence.side,
         line=finding.start_line,
-        quote=quote,
-        scope=context.scope if context else "",
+        quote=quote if readable else "",
+        scope=NOT_UTF8.sub("?", context.scope) if context and readable else "",
         context=context.lines if context else "",
         flow=context.flow if context else "",
     )
@@ -172,8 +172,3 @@ def _fields(dismissal: Dismissal) -> Iterator[str]:
             value = getattr(about, name)
             if value and (name, value) != ("side", "head"):
                 yield f"  {name}: {json.dumps(value)}"
-
-
-def _literal(path: str) -> str:
-    """A glob that matches this path alone."""
-    return "/" + _SPECIAL.sub(r"\\\g<0>", path)

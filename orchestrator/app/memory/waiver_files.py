@@ -1,6 +1,7 @@
 """Adds waivers and dismissals to a repository's files without changing their other text."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,6 +18,9 @@ from orchestrator.data_directories import OVERLAY, WAIVERS
 from orchestrator.errors import ConfigError, InputError
 
 NAME = f"{OVERLAY}/{WAIVERS}"
+NOT_UTF8 = re.compile("[\ud800-\udfff]")
+"""Bytes of a name or a line that are no UTF-8; YAML cannot hold them."""
+_SPECIAL = re.compile(r"[*?\[\]\\{}]|^[!#]|\s$")
 
 
 class ListFile(Struct, frozen=True):
@@ -96,8 +100,14 @@ def waiver_of_finding(
         InputError: the verdict has no such open finding.
     """
     finding = open_finding(verdict, finding_id, by)
-    waiver = make_waiver(why, by, until, fingerprint=finding.fingerprint, paths=(finding.path,))
+    paths = (literal_glob(finding.path),)
+    waiver = make_waiver(why, by, until, fingerprint=finding.fingerprint, paths=paths)
     return waiver, describe_finding(finding)
+
+
+def literal_glob(path: str) -> str:
+    """A glob that matches this path; ``?`` stands for a byte that YAML cannot hold."""
+    return NOT_UTF8.sub("?", _SPECIAL.sub(r"\\\g<0>", path))
 
 
 def describe_finding(finding: Finding) -> str:

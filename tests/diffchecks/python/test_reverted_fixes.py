@@ -198,6 +198,18 @@ def test_a_longer_expression_near_by_still_has_the_fix(found):
     assert weaker != safe
 
 
+def test_two_commits_reverted_in_one_file_are_two_findings(compare: Compare) -> None:
+    fixes = [
+        PastFix(**{**to_builtins(FIX), "commit": f"{n}" * 40, "added": (line,), "removed": (old,)})
+        for n, (line, old) in enumerate(zip(FIX.added, FIX.removed, strict=True))
+    ]
+    replies = compare(check, {"a.py": SAFE}, {"a.py": OPEN}, fixes=[*fixes, WORD])
+    assert [(one.code, one.line) for one in replies.findings] == [
+        ("fix-reverted", 2),
+        ("fix-reverted", 6),
+    ]
+
+
 def test_one_commit_reverted_in_several_files_is_one_finding(compare: Compare) -> None:
     names = ("a.py", "b.py", "c.py")
     fixes = [PastFix(**{**to_builtins(FIX), "path": name}) for name in names]
