@@ -25,7 +25,7 @@ class LockEntry(Struct, frozen=True):
         source: URL of its registry, archive or repository; empty if the file has none.
         digests: of its content, with which an installer detects a replaced file.
         script: it runs an install script.
-        exempt: it needs no digest, since it is a local directory or a repository at a commit.
+        exempt: it needs no digest; nor do a path and a repository at a commit.
         git: the source is a repository.
         path: the local directory or file of its source; empty: none.
         urls: download locations of its files, one URL for each host.
@@ -42,6 +42,11 @@ class LockEntry(Struct, frozen=True):
     path: str = ""
     urls: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether it needs no digest."""
+        return self.exempt or self.git or bool(self.path)
 
 
 def digests(*found: Any) -> tuple[str, ...]:
@@ -110,7 +115,7 @@ def _yarn_entry(name: str, fields: Mapping[str, str]) -> LockEntry:
     git = source.startswith(("git", "ssh:")) or source.endswith(".git") or _ARCHIVES in source
     found = digests(fields.get("integrity"), fields.get("checksum"), "" if git else fragment)
     # A registry package of Yarn 2 has no URL, and its checksum may be left out by a setting.
-    exempt = git or (not URL.match(source) and not found)
+    exempt = not URL.match(source) and not found
     kind, _, path = source.partition(":")
     path = path.partition("::")[0] if kind in _YARN_LOCAL else ""
     source = source if URL.match(source) else ""
@@ -160,7 +165,6 @@ def _pnpm_entry(key: str, begins: int, block: str) -> LockEntry:
         fields.get("repo") or fields.get("tarball", ""),
         digests(*(value for field, value in found if field == "integrity")),
         script=fields.get("requiresBuild") == "true",
-        exempt=git or bool(path),
         git=git,
         path=path,
     )
@@ -218,8 +222,8 @@ def gems(text: str) -> Iterator[LockEntry]:
             source = found[1]
         elif found := _GEM.match(line):
             digest = digests(known.get((found[1], found[2])))
-            exempt, path = section != "GEM" or not known, source if section == "PATH" else ""
-            url, git = "" if path else source, section == "GIT"
+            exempt, git = section != "GEM" or not known, section == "GIT"
+            url, path = ("", source) if section == "PATH" else (source, "")
             yield LockEntry(found[1], found[2], url, digest, exempt=exempt, git=git, path=path)
 
 
@@ -290,7 +294,7 @@ def _npm_entry(name: str, package: Mapping[str, Any]) -> LockEntry:
         digests(package.get("integrity")),
         script=bool(package.get("hasInstallScript")),
         # Without a URL it is a workspace's directory, or part of another package.
-        exempt=not source or git or bool(path),
+        exempt=not source,
         git=git,
         path=path,
     )
@@ -318,7 +322,6 @@ def _python(text: str) -> Iterator[LockEntry]:
             str(package.get("version", "")),
             "" if path else str(url or ""),
             digests(*(file.get("hash") for file in files)),
-            exempt=git or bool(path),
             git=git,
             path=path,
             urls=_one_of_each_host(str(file["url"]) for file in files if "url" in file),
@@ -340,7 +343,6 @@ def _pylock(text: str) -> Iterator[LockEntry]:
             str(package.get("version", "")),
             "" if path else str(vcs.get("url") or package.get("index") or next(iter(urls), "")),
             digests(*found),
-            exempt=bool(vcs or folder),
             git=bool(vcs),
             path=path,
             urls=_one_of_each_host(iter(urls)),
@@ -355,17 +357,10 @@ def _bun(text: str) -> Iterator[LockEntry]:
         local = version.startswith(("workspace:", "file:", "link:"))
         git = version.startswith(("git", "ssh:"))
         registry = given[1] if len(given) > 1 and isinstance(given[1], str) else ""
-        url = version if git or URL.match(version) else registry
+        url = "" if local else version if git or URL.match(version) else registry
         found = digests(*(item for item in given[2:] if str(item).startswith("sha")))
-        yield LockEntry(
-            name or version,
-            version,
-            "" if local else url,
-            found,
-            exempt=local or git,
-            git=git,
-            path=version.partition(":")[2] if local else "",
-        )
+        path = version.partition(":")[2] if local else ""
+        yield LockEntry(name or version, version, url, found, git=git, path=path)
 
 
 def _one_of_each_host(urls: Iterator[str]) -> tuple[str, ...]:
@@ -380,27 +375,17 @@ def _pipfile(text: str) -> Iterator[LockEntry]:
         for name, package in document.get(group, {}).items():
             git, file = str(package.get("git") or ""), str(package.get("file") or "")
             path = str(package.get("path") or ("" if URL.match(file) else file))
-            source = git or ("" if path else file)
-            yield LockEntry(
-                name,
-                str(package.get("version", "")),
-                source,
-                digests(*package.get("hashes", ())),
-                exempt=bool(source or path),
-                git=bool(git),
-                path=path,
-            )
+            source, version = git or ("" if path else file), str(package.get("version", ""))
+            found, exempt = digests(*package.get("hashes", ())), bool(source)
+            yield LockEntry(name, version, source, found, exempt=exempt, git=bool(git), path=path)
 
 
 def _cargo(text: str) -> Iterator[LockEntry]:
     for package in load_toml(text).get("package", ()):
         kind, _, url = str(package.get("source", "")).partition("+")
-        exempt = kind in {"", "git"}
-        found = digests(package.get("checksum"))
-        version, path = str(package["version"]), "" if kind else "."
-        yield LockEntry(
-            package["name"], version, url, found, exempt=exempt, git=kind == "git", path=path
-        )
+        found, path = digests(package.get("checksum")), "" if kind else "."
+        version, git = str(package["version"]), kind == "git"
+        yield LockEntry(package["name"], version, url, found, git=git, path=path)
 
 
 def _composer(text: str) -> Iterator[LockEntry]:
@@ -414,7 +399,7 @@ def _composer(text: str) -> Iterator[LockEntry]:
         # Packages from a code host have a commit, and no checksum of their archive.
         found = () if branch else digests(dist.get("shasum"), dist.get("reference"))
         path = url if local else ""
-        exempt = local or branch or not dist
+        exempt = branch or not dist
         git, url = not dist and bool(source), "" if local else url
         yield LockEntry(package["name"], version, url, found, exempt=exempt, git=git, path=path)
 

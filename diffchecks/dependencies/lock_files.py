@@ -117,7 +117,7 @@ def _known(was: Sequence[LockEntry], now: Sequence[LockEntry], composer: bool) -
         hosts | read_names("code_hosts") if composer else hosts,
         {_host(url) for entry in was for url in _urls(entry) if _UNENCRYPTED.match(url)},
         by_name,
-        bool(was) and all(entry.digests or entry.exempt for entry in was),
+        bool(was) and all(entry.digests or entry.is_exempt for entry in was),
     )
 
 
@@ -186,7 +186,7 @@ def _judge_content(entry: LockEntry, older: Sequence[LockEntry], known: Known) -
     if before and entry.digests and not entry.git and (message := _replaced(entry, same, before)):
         yield "lock-digest", entry.digests[0], f"{name} {version} {message}"
     # A package of Yarn 2 needs no checksum, unless it had one.
-    is_new = not same and known.verified and not entry.exempt
+    is_new = not same and known.verified and not entry.is_exempt
     had = bool(same) and all(one.digests for one in same)  # what another brings along has none
     is_lost = had and not entry.git and not entry.path
     if not entry.digests and (is_new or is_lost):

@@ -26,6 +26,7 @@ _GO_LOCAL = re.compile(r"^\s*(?:replace\s+)?(\S+)(?:\s+v\S+)?\s+=>\s+\.{0,2}/", 
 MEMBERS = ("package.json", "pyproject.toml", "Cargo.toml", "pom.xml", "go.mod")
 """Manifests that name the package which they describe."""
 _NPM_GROUPS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_REMOTE, _LOCAL = ("git", "url"), ("path", "workspace")
 _NPM_LOCAL = ("workspace:", "file:", "link:", "portal:", "./", "../", "~/", "/")
 _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _COMPOSER_HOOKS = (
@@ -118,27 +119,20 @@ def _pyproject(text: str) -> Manifest:
     groups += [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
     for group in groups:
         found += [
-            dependency
-            for dependency in _tables(group, ("git", "url"))
-            if dependency.name != "python"
+            dependency for dependency in _tables(group, _REMOTE) if dependency.name != "python"
         ]
     given = tool.get("uv", {}).get("sources", {}).items()
     sources = [(k, v) for k, each in given for v in (each if isinstance(each, list) else [each])]
-    found += _tables({k: v for k, v in sources if _is_remote(v)}, ("git", "url"))
-    local = {re.sub(r"[-_.]+", "-", name).lower() for name, v in sources if _is_local(v)}
+    found += _tables({k: v for k, v in sources if _has(v, *_REMOTE)}, _REMOTE)
+    local = {re.sub(r"[-_.]+", "-", name).lower() for name, v in sources if _has(v, *_LOCAL)}
     found = [dependency for dependency in found if dependency.name not in local]
     settings = package_sources.python_indexes(tool)
     return manifest("PyPI", found, settings=settings, own_name=project.get("name"))
 
 
-def _is_remote(value: Any) -> bool:
-    """Whether a table names the download location of a package."""
-    return isinstance(value, dict) and not value.keys().isdisjoint(("git", "url"))
-
-
-def _is_local(value: Any) -> bool:
-    """Whether a table names a directory, or a package of the same workspace."""
-    return isinstance(value, dict) and not value.keys().isdisjoint(("path", "workspace"))
+def _has(value: Any, *keys: str) -> bool:
+    """Whether a table has one of these keys."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(keys)
 
 
 def _cargo(text: str) -> Manifest:
@@ -147,8 +141,8 @@ def _cargo(text: str) -> Manifest:
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     groups = [place.get(kind, {}) for place in places for kind in kinds]
     patches = [each for group in document.get("patch", {}).values() for each in group.items()]
-    groups.append({name: value for name, value in patches if _is_remote(value)})
-    local = {name.lower() for name, value in patches if _is_local(value)}
+    groups.append({name: value for name, value in patches if _has(value, *_REMOTE)})
+    local = {name.lower() for name, value in patches if _has(value, *_LOCAL)}
     every = (dependency for group in groups for dependency in _tables(group, ("git",)))
     found = (dependency for dependency in every if dependency.name not in local)
     return manifest("crates.io", found, own_name=document.get("package", {}).get("name"))
@@ -159,7 +153,7 @@ def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependenc
     for name, value in group.items():
         if isinstance(value, str):
             yield Dependency(name.lower(), name, value)
-        elif isinstance(value, dict) and (_is_remote(value) or not _is_local(value)):
+        elif isinstance(value, dict) and (_has(value, *_REMOTE) or not _has(value, *_LOCAL)):
             source = next((str(value[key]) for key in keys if key in value), "")
             pinned = value.get("rev")
             yield Dependency(
@@ -216,25 +210,21 @@ def _composer(text: str) -> Manifest:
     document = json.loads(text)
     listed = {**document.get("require", {}), **document.get("require-dev", {})}
     # A name without a slash is PHP itself, or an extension of it.
-    local = [path for path in _composer_paths(document) if path]
+    given = document.get("repositories", ())
+    places = given.values() if isinstance(given, dict) else given
+    folders = (one for one in places if isinstance(one, dict) and one.get("type") == "path")
+    # The names of directories, or patterns of these, that hold packages.
+    local = [str(one.get("url", "")).rstrip("/").rpartition("/")[2] for one in folders]
     found = (
         Dependency(name.lower(), name, spec)
         for name, spec in listed.items()
         if "/" in name
-        if not any(fnmatchcase(name.rpartition("/")[2], path) for path in local)
+        if not any(fnmatchcase(name.rpartition("/")[2], path) for path in filter(None, local))
     )
     scripts = {name: _script(document, name) for name in _COMPOSER_HOOKS}
     hooks = {name: command for name, command in scripts.items() if _PROGRAM.search(command)}
     settings = package_sources.composer(document)
     return manifest("Packagist", found, hooks, settings, document.get("name"))
-
-
-def _composer_paths(document: Mapping[str, Any]) -> Iterator[str]:
-    """The names of directories, or patterns of these, that hold packages."""
-    listed = document.get("repositories", ())
-    for repository in listed.values() if isinstance(listed, dict) else listed:
-        if isinstance(repository, dict) and repository.get("type") == "path":
-            yield str(repository.get("url", "")).rstrip("/").rpartition("/")[2]
 
 
 def _script(document: Mapping[str, Any], name: str) -> str:

@@ -82,14 +82,10 @@ def _without_actions(text: str) -> tuple[str, frozenset[int]]:
         parts += [text[at:start], ends if steers else TEMPLATED + ends]
         at = end + 2
     parts.append(text[at:])
-    kept = "".join(parts).split("\n")
-    plain = "\n".join("" if _is_filled_in(each) else each for each in kept)
-    return plain, frozenset(chosen)
-
-
-def _is_filled_in(line: str) -> bool:
-    """Whether a line consists of markers only, so that nothing of it is known."""
-    return TEMPLATED in line and not line.replace(TEMPLATED, "").strip(" \t-")
+    # Of a line that consists of markers only, nothing is known.
+    filled = re.compile(rf"[ \t-]*(?:{re.escape(TEMPLATED)}[ \t-]*)+")
+    kept = ("" if filled.fullmatch(each) else each for each in "".join(parts).split("\n"))
+    return "\n".join(kept), frozenset(chosen)
 
 
 def _parts(text: str) -> Iterator[tuple[str, int]]:

@@ -105,7 +105,7 @@ def _is_same(finding: RawFinding, own: RawFinding, undone: Undone) -> bool:
 def find_undone(
     texts: Mapping[str, ChangedText], fixes: Iterable[PastFix], came: Counter[str]
 ) -> Iterator[tuple[str, Undone]]:
-    """Path in base → a fix of the file that the change reverts; of those that share lines the most."""
+    """Path in base → a fix that the change reverts; of those that share lines, the most."""
     by_path: dict[str, list[PastFix]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)
@@ -239,7 +239,9 @@ def _tells(line: str) -> bool:
 
 def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
     """The finding at the place of the lines, with the commit that added them."""
-    line = undone.gone[0] if undone.gone else 0
+    line, back = undone.gone[0] if undone.gone else 0, len(undone.back)
+    counts = [f"that the commit added here and that are gone: {len(undone.gone)}"] * bool(line)
+    counts += [f"that it removed and that are back: {back}"] * bool(back)
     return RawFinding(
         "fix-reverted",
         text.path,
@@ -248,7 +250,7 @@ def as_finding(old_path: str, text: ChangedText, undone: Undone) -> RawFinding:
         confidence=0.9 if undone.fix.statement == "security" else 0.7,
         removed_path=old_path if line else "",
         removed_line=line,
-        detail=_count(undone),
+        detail=f"lines {'; '.join(counts)}",
     )
 
 
@@ -263,10 +265,3 @@ def describe(undone: Undone) -> str:
     other = [name for name in fix.identifiers if name not in subject.upper()]
     named = f" ({', '.join(other[:3])})" if other else ""
     return f'Lines of {what} are reverted: {fix.commit[:12]} of {fix.date} "{subject}"{named}'
-
-
-def _count(undone: Undone) -> str:
-    gone, back = len(undone.gone), len(undone.back)
-    parts = [f"that the commit added here and that are gone: {gone}"] * bool(gone)
-    parts += [f"that it removed and that are back: {back}"] * bool(back)
-    return f"lines {'; '.join(parts)}"

@@ -96,15 +96,11 @@ def _in_base64(text: str, kind: _Kind, layers: int) -> Iterator[Hit]:
             example = kind.example_key or marked
             found = [private_key(value.key, 0, 0, example=example)]
         else:
-            found = _hits(_name_for(value.text), value.text, kind, layers)
+            names = (name for sign, name in _SIGNS if sign.search(value.text))
+            found = _hits(next(names, "decoded.ini"), value.text, kind, layers)
         for hit in islice(found, 1):
             what = f"{hit.what.removesuffix(_IN_BASE64)}{_IN_BASE64}"
             yield hit._replace(what=what, start=value.start, end=value.end)
-
-
-def _name_for(text: str) -> str:
-    """A name for the file that a text likely is."""
-    return next((name for sign, name in _SIGNS if sign.search(text)), "decoded.ini")
 
 
 def _in_kubernetes_secrets(text: str, kind: _Kind) -> Iterator[Hit]:
