@@ -56,6 +56,7 @@ SETTINGS = (
     "tests/__snapshots__/a.snap", "de.xlf", "man/a.1", "newsfragments/1.bugfix", "LICENSE.MIT",
     ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
     ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
+    "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
 )  # fmt: skip
 
 
