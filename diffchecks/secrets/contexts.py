@@ -124,7 +124,7 @@ def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
     path = path.lower()
     forms = ["quoted", "define", "element"]
     if any(context(kind).fullmatch(path) for kind in _SETTINGS):
-        forms.append("bare")
+        forms += ["bare", "inline"]
     if context("directives_file").fullmatch(path):
         forms.append("spaced")
     laid_out = ("named", "listed", "held") if context("laid_out_file").fullmatch(path) else ()
