@@ -29,7 +29,7 @@ _ACCOUNT = re.compile(
     r"|free-models-per-day|call volume quota"
     r"|used all .{0,20}credits|(?:not|n't) (?:have )?(?:any |enough )(?:credit|balance|fund)"
     r"|\b(?:balance|credits?|funds) (?:is|are) (?:insufficient|exhausted|depleted|too low)"
-    r"|trial key|inactive subscription|\busage limit reached|exceeded your monthly|out of credits"
+    r"|trial key|inactive subscription|exceeded your monthly|out of credits"
     r"|arrearage|in good standing|payment instrument|余额不足|欠费",
     re.IGNORECASE | re.DOTALL,
 )

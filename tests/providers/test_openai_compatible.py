@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.types import Opaque, Response, Text, ToolCall
+from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
 from orchestrator.testing.model_server import ModelServer, start_server
 from tests.providers.provider_kit import (
@@ -148,8 +148,8 @@ async def test_replies_with_missing_or_additional_fields_are_accepted():
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_content_in_parts_is_its_texts_without_the_thinking(streams):
-    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-    parts = [thought, {"type": "text", "text": "do"}, {"type": "text", "text": "ne"}]
+    thought: Json = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts: list[Json] = [thought, {"type": "text", "text": "do"}, {"type": "text", "text": "ne"}]
     line = message(content=parts)
     if streams:
         chunks = [{"delta": {"content": [part]}} for part in parts]
