@@ -152,7 +152,7 @@ async def test_a_content_in_parts_is_its_texts_without_the_thinking(streams):
     parts: list[Json] = [thought, {"type": "text", "text": "do"}, {"type": "text", "text": "ne"}]
     line = message(content=parts)
     if streams:
-        chunks = [{"delta": {"content": [part]}} for part in parts]
+        chunks: list[Json] = [{"delta": {"content": [part]}} for part in parts]
         chunks.append({"delta": {"content": ""}, "finish_reason": "stop"})
         events = (f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks)
         line = raw("".join(events).encode(), "text/event-stream")
