@@ -51,7 +51,7 @@ from orchestrator.code_review.findings.merging import (
 )
 from orchestrator.code_review.findings.settled_places import limit_responses, set_settled_aside
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, WaiverUse
+from orchestrator.code_review.verdict.document_parts import Checked, MemoryUse, Objection, WaiverUse
 from orchestrator.code_review.verdict.model import Finding, Rejected, Skipped
 
 NO_REFERENCES = References()
@@ -127,26 +127,23 @@ async def build_findings(
     final = _merge(workspace, proved, claims, responses, references, policy)
     merged, known = final.findings, final.known
     refused += [*_withdrawn(claims, responses, known), *_settled(final.settled)]
-    team_names = {report.agent for report in reports}
-    objections = judge_disputes(responses.disputes, workspace.rules, known, team_names)
-    for carried in filter(earlier_objections, merged):
-        own = objections.get(carried.fingerprint, ())
-        objections[carried.fingerprint] = [*earlier_objections(carried), *own]
+    objections = judge_disputes(
+        responses.disputes, workspace.rules, known, {report.agent for report in reports}
+    )
+    _add_earlier(objections, merged)
     findings = [
         build_finding(entry, policy, objections.get(entry.fingerprint, ()), references.family_of)
         for entry in merged
     ]
-    rejected = [
-        entry
-        for one, finding in zip(merged, findings, strict=True)
-        if (entry := _argued_down(finding) or _not_introduced(one, finding))
-    ]
+    rejected = _set_aside(merged, findings)
     set_aside = {entry.finding.fingerprint for entry in rejected}
     rejected += [_reject(report, why, policy) for report, why in refused]
     counted = [finding for finding in findings if finding.fingerprint not in set_aside]
     numbered = _number(counted, rejected, known, references.ids)
-    notes = {key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
-             for key in {*claims.notes, *responses.notes}}  # fmt: skip
+    notes = {
+        key: (*claims.notes.get(key, ()), *responses.notes.get(key, ()))
+        for key in {*claims.notes, *responses.notes}
+    }
     return replace(numbered, notes=notes, proposals=_proposals(merged))
 
 
@@ -398,6 +395,19 @@ def _adds_nothing(known: LocatedFinding, claim: LocatedFinding) -> bool:
 
 
 # --- what does not count ------------------------------------------------------------------------
+
+
+def _add_earlier(objections: dict[str, list[Objection]], merged: Iterable[MergedFinding]) -> None:
+    """Add what was objected to carried findings in the earlier review."""
+    for carried in filter(earlier_objections, merged):
+        own = objections.get(carried.fingerprint, ())
+        objections[carried.fingerprint] = [*earlier_objections(carried), *own]
+
+
+def _set_aside(merged: Sequence[MergedFinding], findings: Sequence[Finding]) -> list[Rejected]:
+    """The findings that an objection refutes, or that base has too."""
+    pairs = zip(merged, findings, strict=True)
+    return [found for one, f in pairs if (found := _argued_down(f) or _not_introduced(one, f))]
 
 
 def _argued_down(finding: Finding) -> Rejected | None:
