@@ -25,7 +25,7 @@ PROGRAM = "program"
 """The kind of run that a program keeps with the library; a review's entry has no kind."""
 
 
-DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 """What interpreting an altered row can raise."""
 
 ENTRY_DAMAGED = "its entry in the store is damaged, or of another version of Diffcourt"
@@ -46,8 +46,18 @@ def is_program_run(run: RunMeta) -> bool:
 def is_readable(run: RunMeta) -> bool:
     """Whether a run's entry in the store has the form of one."""
     if is_program_run(run):
-        return "root" in run.meta
+        return isinstance(run.meta.get("root", 0), str | None)
     return isinstance(run.meta, dict) and isinstance(run.meta.get("options"), dict)
+
+
+def check_entry(run: RunMeta) -> None:
+    """Refuse a run whose entry ``is_readable`` does not take.
+
+    Raises:
+        StoreError: that is so.
+    """
+    if not is_readable(run):
+        raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
 
 
 def review_options(run: RunMeta) -> Mapping[str, Any]:

@@ -24,6 +24,12 @@ Store = TypeVar("Store", bound="RunStore")
 Lease = tuple[str, float, int]
 """Holder, seconds left and fencing token."""
 
+MOST_TIME = 1e11
+"""Seconds since the epoch: the year 5138."""
+
+MOST_SECONDS = 24 * 3600
+"""Of a lease: one that ends later than any writer asks for is damaged, and keeps nobody out."""
+
 
 class CancelRequest(Struct, frozen=True):
     """What asks the writer of a run to stop: who, why (may be empty), seconds since the epoch."""
@@ -62,6 +68,11 @@ def read_entry(run_id: str, started: float, text: str, writer: str | None) -> Ru
     except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return RunMeta(run_id, 0.0, None, writer)
     return RunMeta(run_id, started, meta if isinstance(meta, dict) else None, writer)
+
+
+def _make_row(seq: int, kind: str, key: str, at: float, body: bytes, hash_: str) -> Row:
+    """A row; a time that no clock shows, which nobody could compute with, is 0 as if altered."""
+    return Row(seq, kind, key, at if 0 <= at < MOST_TIME else 0.0, body, hash_)
 
 
 def in_thread(
@@ -186,13 +197,13 @@ class RunStore(ABC):
     @in_thread
     def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
         """The rows of a run behind a number, in order."""
-        return [Row(*row) for row in self._select(self.ROWS, (run_id, after))]
+        return [_make_row(*row) for row in self._select(self.ROWS, (run_id, after))]
 
     @in_thread
     def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key, without reading the others; None: there is none."""
         found = self._select(self.FIND, (run_id, key))
-        return Row(*found[0]) if found else None
+        return _make_row(*found[0]) if found else None
 
     @in_thread
     def release(self, run_id: str, fence: int) -> None:
@@ -287,7 +298,7 @@ class RunStore(ABC):
 
 def is_live(holder: str, seconds_left: float) -> bool:
     """Whether a lease still keeps others out."""
-    return seconds_left > 0 and not is_gone(holder)
+    return 0 < seconds_left < MOST_SECONDS and not is_gone(holder)
 
 
 def _check_free(run_id: str, lease: Lease) -> None:

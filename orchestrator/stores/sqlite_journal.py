@@ -20,7 +20,7 @@ from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 LAYOUT = 1
 """The file's ``user_version``; 0 is an empty file."""
 
-LAST_SEQ = 0xFFFFFFFF
+LAST_SEQ, LAST_RUN = 0xFFFFFFFF, 0x7FFFFFFF
 
 # A row's place is its run's number and, behind it, its own: what a run adds goes to the end of one
 # tree, which SQLite does without touching the pages beside it. With a key of its own, or without a
@@ -51,6 +51,11 @@ TABLES = (
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""
 REPAIR, HIDDEN = "diffcourt runs repair", "hidden"
+ODD = """
+SELECT run FROM runs
+WHERE number NOT BETWEEN 1 AND 0x7fffffff OR fence NOT BETWEEN 0 AND 0xffffffff
+"""
+"""Runs with numbers that are damaged although SQLite can read them."""
 MOST_RUNS = 100_000
 """How many are looked for where the index of runs is damaged."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -61,6 +66,13 @@ ROWS_PER_INSERT = 500
 _ROWS = """
 SELECT place & 0xffffffff, kind, key, at, body, hash FROM runs JOIN journal
 ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = ?
+"""
+
+# Behind all rows, also those whose run has another number by damage.
+_NEXT = """
+SELECT 1 + max(
+    (SELECT coalesce(max(number), 0) FROM runs WHERE number < 0x7fffffff),
+    (SELECT coalesce(max(place) >> 32, 0) FROM journal WHERE place < 0x7fffffff00000000))
 """
 
 
@@ -104,7 +116,7 @@ class SqliteStore(RunStore):
     def _store_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:  # a number that is too large, by damage
             advice = "Free some space or repair its permissions, then resume the run"
             if is_damage(error):
                 advice = "It is damaged: put back a copy, or take what can be read: " + REPAIR
@@ -160,7 +172,7 @@ class SqliteStore(RunStore):
 
     def _insert_run(self, run: RunMeta) -> int | None:
         row = self._db.execute(
-            "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)"
+            f"INSERT INTO runs (number, run, started, meta) VALUES (({_NEXT}), ?, ?, ?)"  # noqa: S608
             " ON CONFLICT DO NOTHING RETURNING number",
             (run.run_id, run.started, canonical(run.meta).decode()),
         ).fetchone()
@@ -191,7 +203,7 @@ class SqliteStore(RunStore):
             if not is_damage(error):
                 raise
             found = list(self._read_one_by_one(columns))
-        return [row if isinstance(row[0], str) else (HIDDEN, *row[1:]) for row in found]
+        return [row if _is_name(row[0]) else (HIDDEN, *row[1:]) for row in found]
 
     def _read_one_by_one(self, columns: str) -> Iterator[Any]:
         """Each run by its number, the newest first; ``hidden-N`` where it cannot be read."""
@@ -229,10 +241,11 @@ class SqliteStore(RunStore):
             "DELETE FROM runs WHERE run = ? RETURNING number", (run_id,)
         ).fetchone()
         self._db.execute("DELETE FROM cancellations WHERE number = ?", (number,))
-        self._db.execute(
-            "DELETE FROM journal WHERE place BETWEEN ? AND ?",
-            (place_of(number, 0), place_of(number, LAST_SEQ)),
-        )
+        if number <= LAST_RUN:  # a damaged number has no rows
+            self._db.execute(
+                "DELETE FROM journal WHERE place BETWEEN ? AND ?",
+                (place_of(number, 0), place_of(number, LAST_SEQ)),
+            )
 
     def _lease(self, run_id: str) -> Lease | None:
         row = self._db.execute(
@@ -265,9 +278,14 @@ class SqliteStore(RunStore):
         return int(number)
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether the file itself is wrong, and not the disk or another process."""
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, OverflowError) or code in _DAMAGED
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 
 def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import run_locked
-from orchestrator.stores.sqlite_journal import SqliteStore, is_damage
+from orchestrator.stores.sqlite_journal import HIDDEN, ODD, SqliteStore, is_damage
 from orchestrator.stores.sqlite_log_damage import PAGE, find_damage, refuse_damaged_log
 
 
@@ -106,7 +106,9 @@ def _is_sound(path: Path) -> bool:
         refuse_damaged_log(path)
         with closing(sqlite3.connect(path)) as db:
             checked = db.execute("PRAGMA integrity_check(1)").fetchall()
-            SqliteStore(path).close()
+            with closing(SqliteStore(path)) as store:
+                odd = [run for run in anyio.run(store.runs) if run.run_id.startswith(HIDDEN)]
+            odd += db.execute(ODD).fetchall()
     except sqlite3.Error as error:
         if is_damage(error):
             return False
@@ -115,7 +117,7 @@ def _is_sound(path: Path) -> bool:
         ) from None
     except StoreError:
         return False
-    return checked == [("ok",)]
+    return checked == [("ok",)] and not odd
 
 
 def _free_name(path: Path) -> Path:

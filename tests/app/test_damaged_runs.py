@@ -47,6 +47,29 @@ ENTRIES = [
     "started = 1e300",
 ]
 
+NUMBERS = {
+    "number = -5": ["repair"],
+    "number = 4294967297": ["repair"],
+    "run = CAST(x'ff41' AS TEXT)": ["repair"],
+    "fence = 9223372036854775807": ["repair"],
+    "lease_until = 1e300, holder = 'process 1 on b'": ["prune", "--run"],
+    "lease_until = 9e999": ["prune", "--run"],
+    """meta = '{"kind": "program", "root": 5}'""": ["prune", "--run"],
+    """meta = '{"kind": "program"}'""": ["prune", "--run"],
+}
+"""What damages the newest run's entry, and the subcommand of ``runs`` that removes it."""
+
+ROWS = {
+    "at = -5": "%outcome%",
+    "at = 9e999": "%outcome%",
+    "body = x'5b5d'": "%outcome%",
+    """body = CAST('{"value": 1e999}' AS BLOB)""": "%outcome%",
+    """body = CAST('{"state": 5}' AS BLOB)""": "%note%",
+    "kind = 'note'": "%intent%",
+    "key = CAST(x'2fff' AS TEXT)": "%note%",
+}
+"""What damages rows, and of which kind."""
+
 
 STATE = ".diffcourt/state"
 
@@ -100,6 +123,68 @@ def test_a_damaged_entry_stops_no_command_and_is_removed_by_its_name(
         db.execute(f"UPDATE runs SET {entry} WHERE run = ?", (damaged,))
     db.close()
     _commands(repo, sound, damaged, capsys)
+
+
+def _run_each(commands: list[list[str]], repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command ends with a documented code, and none with an internal error."""
+    for command in commands:
+        assert main([*command, "--repo", str(repo.path)]) in {0, 1, 2, 3}, command
+        assert "internal error" not in capsys.readouterr().err, command
+
+
+def _all_on(run: str, folder: Path) -> list[list[str]]:
+    return [
+        ["show", run],
+        ["stats"],
+        ["audit", "verify", run],
+        ["audit", "show", run],
+        ["export", run, "--format", f"html={folder / 'html'}"],
+        ["remember", "--out", str(folder / "patch")],
+        ["runs", "export", run, str(folder / "exported")],
+        ["trace", run, "--to", str(folder / "trace"), "--with-content"],
+        ["view", "--bundle", run, str(folder / "bundle")],
+        ["approve", run],
+        ["rollback", run],
+        ["feedback", "F1", "useful", "--run", run],
+        ["resume", run, "--quiet"],
+    ]
+
+
+@pytest.mark.parametrize("entry", NUMBERS)
+def test_damaged_numbers_and_names_of_the_newest_run_keep_nothing_else_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, entry: str
+) -> None:
+    repo, sound, damaged = _same_two_runs()
+    with sqlite3.connect(repo.path / STATE / "journal.db") as db:
+        db.execute(f"UPDATE runs SET {entry} WHERE run = ?", (damaged,))
+    db.close()
+    at = ["--repo", str(repo.path)]
+    _run_each(_all_on(damaged, tmp_path), repo, capsys)
+    for command in (["show", sound], ["review", "--base", "HEAD~1", "--quiet"]):
+        assert main([*command, *at]) == 0, capsys.readouterr().err
+    remedy = NUMBERS[entry]
+    assert main(["runs", *remedy, *([damaged] if "--run" in remedy else []), *at]) == 0
+    left = list_runs(repo.path)
+    assert sound in {run.run_id for run in left}
+    assert all(run.state != "unreadable" for run in left)
+    assert main(["resume", "latest", "--quiet", *at]) == 0
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_damaged_rows_are_said_to_be_so_by_each_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, row: str
+) -> None:
+    repo, sound, damaged = _same_two_runs()
+    with sqlite3.connect(repo.path / STATE / "journal.db") as db:
+        db.execute(
+            f"UPDATE journal SET {row} WHERE place >> 32 = (SELECT number FROM runs WHERE run = ?)"
+            " AND kind LIKE ?",
+            (damaged, ROWS[row]),
+        )
+    db.close()
+    _run_each(_all_on(damaged, tmp_path), repo, capsys)
+    assert main(["audit", "verify", damaged, "--repo", str(repo.path)]) == 1
+    assert main(["show", sound, "--repo", str(repo.path)]) == 0
 
 
 def test_an_option_of_another_type_in_an_entry_is_no_internal_error(

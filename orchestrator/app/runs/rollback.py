@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.runs import state_directory
-from orchestrator.app.types import is_program_run, review_options
+from orchestrator.app.types import check_entry, is_program_run, review_options
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
@@ -57,6 +57,7 @@ def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
     if not is_program_run(run):
         repo = review_options(run)["repo"]
         return make_rollback(Path(repo) if repo else None, state_dir, run.run_id)
+    check_entry(run)
     if run.meta["root"] is None:
         raise InputError(f"no tool of {run.run_id} may change files, so nothing can be restored")
     return FileRollback(Path(run.meta["root"]), state_dir / "runs" / run.run_id / "rollback")

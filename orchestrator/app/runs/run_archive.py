@@ -29,7 +29,7 @@ from orchestrator.app.runs.stored_runs import build_timeline, parse_verdict
 from orchestrator.app.runs.verdict_recording import VERDICT, is_verdict, last_row
 from orchestrator.app.statistics.all_runs import figures_of
 from orchestrator.app.statistics.run_facts import read_run
-from orchestrator.app.types import TimelineEntry, is_program_run, is_readable
+from orchestrator.app.types import TimelineEntry, check_entry, is_program_run, is_readable
 from orchestrator.code_review.fixes.patch_files import write_patch_files
 from orchestrator.code_review.tools.program_output_files import DIRECTORY as OUTPUTS
 from orchestrator.code_review.tools.program_output_files import KeptFile
@@ -349,7 +349,8 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
 
 
 def _has_patch(run: RunMeta) -> bool:
-    return not is_program_run(run) and bool(run.meta["options"]["has_diff"])
+    check_entry(run)
+    return not is_program_run(run) and bool(run.meta["options"].get("has_diff"))
 
 
 def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:

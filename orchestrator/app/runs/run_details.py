@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -177,11 +178,12 @@ class _CallReader:
         )
 
     def _body(self, number: int) -> dict[str, Any]:
-        """The body of a row; empty if there is none."""
-        if not 0 < number <= len(self._rows):
-            return {}
-        loaded: dict[str, Any] = self._redact.json(read_fields(self._rows[number - 1].body))
-        return loaded
+        """The body of a row; empty if there is none, or it cannot be read."""
+        if 0 < number <= len(self._rows):
+            with suppress(ValueError):
+                loaded: dict[str, Any] = self._redact.json(read_fields(self._rows[number - 1].body))
+                return loaded
+        return {}
 
     def _sent(self, span: EffectSpan) -> Iterator[Passage]:
         """The request: each part that is kept by its digest, then the conversation."""

@@ -26,11 +26,12 @@ from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.repository_identity import repository_identity
-from orchestrator.app.types import ReviewOptions, is_readable, review_options
+from orchestrator.app.types import DAMAGE, ReviewOptions, is_readable, review_options
 from orchestrator.code_review.change.git.index_file import tracks_below
 from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunLocked, RunNotFound, StoreError
 from orchestrator.optional_dependencies import install_command
@@ -174,10 +175,16 @@ def open_run(repo: Path | None, name: str) -> Iterator[tuple[RunStore, RunMeta]]
     """Find a run by its name, and yield the open store and the run.
 
     Raises:
-        RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``.
+        RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``, or a damaged row
+            could not be read.
     """
     with open_store(repo) as store:
-        yield store, find_run(name, anyio.run(store.runs))
+        run = find_run(name, anyio.run(store.runs))
+        try:
+            yield store, run
+        except DAMAGE:
+            verify_chain(anyio.run(store.rows, run.run_id))  # sound: the error is ours
+            raise
 
 
 def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:

@@ -154,7 +154,7 @@ def render_json(trace: TraceContext, spans: Sequence[TraceSpan]) -> str:
     message = encode_spans([_readable(trace, span) for span in spans])
     document: dict[str, Any] = MessageToDict(message, use_integers_for_enums=True)
     by_id = {span.span_id: span for span in spans}
-    for resource in document["resourceSpans"]:
+    for resource in document.get("resourceSpans", ()):
         for scope in resource["scopeSpans"]:
             for entry in scope["spans"]:
                 _write_ids_in_hex(entry, trace, by_id)
