@@ -131,9 +131,9 @@ async def _synthesize(
     """
     calls, team = state.calls(), state.team()
     reported = reported_paths(calls, team, state.carried)
-    policy, dropped = state.given.catalog.verdict_policy, state.dropped
-    if drop or state.round.number >= dropped.iteration:
-        policy = replace(policy, waivers=(*policy.waivers, *dropped.waivers))
+    policy, number = state.given.catalog.verdict_policy, state.round.number + drop
+    dropped = [one for each in state.dropped if each.iteration <= number for one in each.waivers]
+    policy = replace(policy, waivers=(*policy.waivers, *dropped))
     policy = await place_dismissals(state.given.workspace, policy, reported)
     found = await build_findings(
         state.given.workspace, calls, team, state.answers(judge=True), policy, state.references(ids)
@@ -206,7 +206,8 @@ async def evaluate(state: ReviewState) -> str:
 
 async def _drop_findings(state: ReviewState) -> None:
     """Build the findings again without the dropped ones, once all that is on record is replayed."""
-    if state.dropped.again and state.round.number + 1 == state.dropped.iteration:
+    following = state.round.number + 1
+    if any(drop.again and drop.iteration == following for drop in state.dropped):
         await _synthesize(state, _ids(state), drop=True)
 
 

@@ -120,9 +120,9 @@ class DroppedFindings(Struct, frozen=True):
         again: whether the checkpoint is before it, so that the last findings are built again.
     """
 
-    waivers: tuple[Waiver, ...] = ()
-    iteration: int = 1
-    again: bool = False
+    waivers: tuple[Waiver, ...]
+    iteration: int
+    again: bool
 
 
 @dataclass
@@ -150,7 +150,7 @@ class ReviewState:
         proof_note: why no finding was proven by a test although some could be; may be empty.
         verifier_note: why claims were not verified; may be empty.
         written: fingerprint of a finding → patches that were given or that the fixer wrote for it.
-        dropped: what a person drops in a fork.
+        dropped: what a person drops in a fork, and in the forks that it comes from.
     """
 
     given: ReviewInputs
@@ -176,7 +176,7 @@ class ReviewState:
     why_unsettled: str = ""
     fixes: dict[str, Fix] = field(default_factory=dict)
     written: dict[str, tuple[ProposedFix, ...]] = field(default_factory=dict)
-    dropped: DroppedFindings = field(default_factory=DroppedFindings)
+    dropped: Sequence[DroppedFindings] = ()
     proofs: dict[str, tuple[Proof, ...]] = field(default_factory=dict)
     proof_note: str = ""
     verifier_note: str = ""

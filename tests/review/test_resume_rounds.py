@@ -93,6 +93,11 @@ async def test_a_finding_dropped_at_any_state_of_two_iterations_counts_no_more(
         states = {one.title: one.state for one in again.findings}
         assert states["A constant"] == "waived", at
         assert replayed.digest == again.digest, at
+        fork = Fork(forked, "Evaluate")  # what this one drops stays dropped in forks of it
+        twice = await anyio.to_thread.run_sync(fork_run, repo.path, fork)
+        with state_directory.open_store(repo.path) as store:
+            last = await review(repo, ScriptedModel({"lead": [sums()]}), store=store, run_id=twice)
+        assert {one.title: one.state for one in last.findings} == states, at
 
 
 async def test_what_a_limit_cut_off_is_done_when_the_limit_is_raised_though_the_lead_forgets_it(

@@ -30,6 +30,7 @@ from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal import APPROVAL
 from orchestrator.engine.journal_hash_chain import GENESIS, SIGNED_HEAD, row_hash, verify_chain
 from orchestrator.engine.journal_keys import FEEDBACK, FORK_NOTE, FORKED, Key
+from orchestrator.engine.journal_rows import read_fields
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.state_machine import recorded_states
 from orchestrator.engine.trace_context import TRACEPARENT
@@ -98,12 +99,18 @@ def fork_run(repo: Path | None, fork: Fork) -> str:
     about = {
         "run": run.run_id, "head": reached.hash, "rows": reached.seq, "state": fork.at,
         "plan": digest(replaced) if replaced else None,
-        "dropped": _fingerprints(rows, fork.dropped),
         "who": current_user(), "at": SystemClock().now(),
     }  # fmt: skip
     plans = max(1, sum(note.state == "Plan" for _, note in recorded_states(kept)))
     judged = any(row.key == str(Key("evaluate", plans)) for row in kept)
-    about |= {"iteration": plans + judged, "again": judged or state == "Plan"}
+    since = {"iteration": plans + judged, "again": judged or state == "Plan"}
+    # A fork of a fork: what is copied was done without the findings that the first one drops.
+    before = read_fields(rows[0].body)["drops"] if rows[0].key == FORK_NOTE else []
+    new = {"findings": _fingerprints(rows, fork.dropped), "run": run.run_id, "who": about["who"]}
+    about["drops"] = [
+        *({**one, **(since if one["iteration"] > since["iteration"] else {})} for one in before),
+        {**new, **since},
+    ]
     copied = list(_chain(about, kept, replaced))
     meta = RunMeta(new_id, SystemClock().now(), run.meta)
     with state_directory.open_store(repo) as store:
@@ -196,8 +203,11 @@ def _is_left_behind(row: Row) -> bool:
     return row.kind == SIGNED_HEAD or of_the_old_run
 
 
-def dropped_findings(about: Mapping[str, Any]) -> DroppedFindings:
-    """What a fork waives in the forking user's name, by the note that begins its journal."""
-    why, by = f"dropped in this fork of {about['run']}", str(about["who"])
-    waivers = tuple(Waiver(fingerprint=one, why=why, by=by) for one in about["dropped"])
-    return DroppedFindings(waivers, about["iteration"], about["again"])
+def dropped_findings(about: Mapping[str, Any]) -> list[DroppedFindings]:
+    """What each fork waives in its user's name, by the note that begins the last one's journal."""
+    found = []
+    for drop in about["drops"]:
+        why, by = f"dropped in this fork of {drop['run']}", str(drop["who"])
+        waivers = tuple(Waiver(fingerprint=one, why=why, by=by) for one in drop["findings"])
+        found.append(DroppedFindings(waivers, drop["iteration"], drop["again"]))
+    return found
