@@ -8,6 +8,7 @@
     ├── ConfigError                 an error in config, agent, skill or rubric, with file and line
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
     │   ├── RunNotFound             there is no run of that name (exit 2)
+    │   ├── RunDamaged              its entry or its rows were altered: no attempt can read it
     │   └── RunLocked               another process writes the run
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the user stopped it; resumable (exit 130)
@@ -85,6 +86,10 @@ class RunNotFound(StoreError):
     """There is no run of that name."""
 
     exit_code = EXIT_USAGE
+
+
+class RunDamaged(StoreError):
+    """A run's entry or rows were altered after they were written; no attempt can read it."""
 
 
 class RunLocked(StoreError):

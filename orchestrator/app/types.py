@@ -14,7 +14,7 @@ from msgspec.structs import asdict, force_setattr
 from orchestrator.code_review.change.change_description import storable
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import DiffcourtError, InputError, StoreError
+from orchestrator.errors import DiffcourtError, InputError, RunDamaged
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -51,13 +51,9 @@ def is_readable(run: RunMeta) -> bool:
 
 
 def check_entry(run: RunMeta) -> None:
-    """Refuse a run whose entry ``is_readable`` does not take.
-
-    Raises:
-        StoreError: that is so.
-    """
+    """Raise ``RunDamaged`` where ``is_readable`` does not take a run's entry."""
     if not is_readable(run):
-        raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
+        raise RunDamaged(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
 
 
 def review_options(run: RunMeta) -> Mapping[str, Any]:
@@ -65,7 +61,7 @@ def review_options(run: RunMeta) -> Mapping[str, Any]:
 
     Raises:
         InputError: the run is no review.
-        StoreError: its entry cannot be read.
+        RunDamaged: its entry cannot be read.
     """
     if is_program_run(run):
         raise InputError(
@@ -77,7 +73,7 @@ def review_options(run: RunMeta) -> Mapping[str, Any]:
         if options.keys() == ReviewOptions().as_meta().keys():
             convert({**options, "repo": None}, ReviewOptions)
             return options
-    raise StoreError(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
+    raise RunDamaged(f"run {run.run_id} cannot be used: {ENTRY_DAMAGED}")
 
 
 class ReviewOptions(Struct, frozen=True):

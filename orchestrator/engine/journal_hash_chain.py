@@ -15,7 +15,7 @@ from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Json
-from orchestrator.errors import StoreError
+from orchestrator.errors import RunDamaged
 
 GENESIS = "0" * 64
 """The previous hash of a journal's first row."""
@@ -58,10 +58,10 @@ def verify_chain(rows: Sequence[Row]) -> None:
     """Check that rows are whole, in order and unaltered.
 
     Raises:
-        StoreError: names the first row that is not.
+        RunDamaged: names the first row that is not.
     """
     for _, what in find_chain_errors(rows):
-        raise StoreError(what)
+        raise RunDamaged(what)
 
 
 class SigningKey(Protocol):

@@ -33,7 +33,10 @@ WHERE (j.status IN ('todo', 'doing', 'failed') OR %(ended)s) AND
 """
 _NEWEST = f"{_JOBS} true ORDER BY j.id DESC LIMIT %(limit)s"
 _OLDEST = f"{_JOBS} j.status = 'todo' AND j.id < %(before)s ORDER BY j.id LIMIT 1"
-_COUNT = "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing', 'failed') OR %s"
+_COUNT = """
+SELECT count(*), count(*) FILTER (WHERE status = 'failed')
+FROM procrastinate_jobs WHERE status IN ('todo', 'doing', 'failed') OR %s
+"""
 
 
 class QueuedJob(Struct, frozen=True):
@@ -63,12 +66,13 @@ class QueueListing(Struct, frozen=True):
 
     Attributes:
         jobs: the newest, newest first.
-        total: how many there are.
+        total, parked: how many there are, and of those failed for good.
         oldest: the oldest waiting job, where ``jobs`` does not have it.
     """
 
     jobs: list[QueuedJob]
     total: int
+    parked: int
     oldest: QueuedJob | None
 
 
@@ -82,9 +86,9 @@ async def list_jobs(
         last = jobs[-1].id if jobs else 0
         await cursor.execute(_OLDEST, {"ended": ended, "before": last})
         oldest = await cursor.fetchone()
-    total = await (await db.execute(_COUNT, (ended,))).fetchone()
-    assert total is not None
-    return QueueListing(jobs, int(total[0]), oldest)
+    counts = await (await db.execute(_COUNT, (ended,))).fetchone()
+    assert counts is not None
+    return QueueListing(jobs, *counts, oldest)
 
 
 async def is_draining(db: psycopg.AsyncConnection) -> bool:

@@ -19,7 +19,7 @@ from orchestrator.app.tracing.export import live_trace
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunLocked
+from orchestrator.errors import EXIT_OK, InputError, ReplayMismatch, RunDamaged, RunLocked
 from orchestrator.report.ranking import headline
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import ReviewRequest, run_as_child
@@ -65,7 +65,7 @@ def main(request: ReviewRequest) -> int:
     """Review; returns the exit code."""
     try:
         verdict = review(request)
-    except ReplayMismatch as error:  # a run of another version: every attempt fails
+    except (ReplayMismatch, RunDamaged) as error:  # of another version, or damaged: no attempt can
         raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
     findings = count_noun(sum(astuple(verdict.counts)), "finding")
     said = f"{headline(verdict)}, {findings}"

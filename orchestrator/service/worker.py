@@ -279,7 +279,8 @@ class Worker:
         async with self._connection() as db:
             row = await changes.load_change(db, change)
             is_running = await changes.is_reviewing(db, change)
-        if row is None:
+        if row is None:  # opened before the first webhook, and not listed yet
+            LOG.warning("a command on %s: no push of it is known; reopen it", change)
             return
         more = {"run_id": row.run, "run_head": row.run_head, "is_running": is_running}
         more |= {"comment": comment, "body": body}

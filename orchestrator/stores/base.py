@@ -24,9 +24,6 @@ Store = TypeVar("Store", bound="RunStore")
 Lease = tuple[str, float, int]
 """Holder, seconds left and fencing token."""
 
-MOST_TIME = 1e11
-"""Seconds since the epoch: the year 5138."""
-
 MOST_SECONDS = 24 * 3600
 """Of a lease: one that ends later than any writer asks for is damaged, and keeps nobody out."""
 
@@ -71,8 +68,8 @@ def read_entry(run_id: str, started: float, text: str, writer: str | None) -> Ru
 
 
 def _make_row(seq: int, kind: str, key: str, at: float, body: bytes, hash_: str) -> Row:
-    """A row; a time that no clock shows, which nobody could compute with, is 0 as if altered."""
-    return Row(seq, kind, key, at if 0 <= at < MOST_TIME else 0.0, body, hash_)
+    """A row; a time before 1970 or after 5138, which is damaged, is 0: it breaks the chain too."""
+    return Row(seq, kind, key, at if 0 <= at < 1e11 else 0.0, body, hash_)
 
 
 def in_thread(

@@ -203,7 +203,8 @@ class SqliteStore(RunStore):
             if not is_damage(error):
                 raise
             found = list(self._read_one_by_one(columns))
-        return [row if _is_name(row[0]) else (HIDDEN, *row[1:]) for row in found]
+        names = (isinstance(row[0], str) and row[0].isprintable() for row in found)
+        return [r if is_name else (HIDDEN, *r[1:]) for r, is_name in zip(found, names, strict=True)]
 
     def _read_one_by_one(self, columns: str) -> Iterator[Any]:
         """Each run by its number, the newest first; ``hidden-N`` where it cannot be read."""
@@ -280,12 +281,8 @@ class SqliteStore(RunStore):
 
 def is_damage(error: Exception) -> bool:
     """Whether the file itself is wrong, and not the disk or another process."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return isinstance(error, OverflowError) or code in _DAMAGED
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and not any("\ud800" <= sign <= "\udfff" for sign in name)
+    number = sqlite3.SQLITE_CORRUPT if isinstance(error, OverflowError) else 0
+    return (getattr(error, "sqlite_errorcode", number) & 0xFF) in _DAMAGED
 
 
 def _schema(db: sqlite3.Connection) -> set[tuple[str, str, str]]:

@@ -29,7 +29,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.cli.main import main
-from orchestrator.errors import DiffcourtError, InputError, ReplayMismatch
+from orchestrator.errors import DiffcourtError, InputError, ReplayMismatch, RunDamaged
 from orchestrator.posting.forge import Forge
 from orchestrator.posting.forgejo import Forgejo
 from orchestrator.posting.github import GitHub
@@ -368,11 +368,21 @@ def test_a_configuration_that_is_wrong_is_one_line(
     assert says in said
 
 
-def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2}),
+            "the recorded request at 1/plan/model",
+        ),
+        (RunDamaged("journal row 3 (intake) was altered"), "journal row 3 (intake) was altered"),
+    ],
+)
+def test_a_run_of_another_version_or_a_damaged_one_is_parked_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, says: str
 ) -> None:
     def review(_: ReviewRequest) -> None:
-        raise ReplayMismatch("1/plan/model", {"tools": 1}, {"tools": 2})
+        raise error
 
     request = ReviewRequest(worker=os.getppid(), repo="/repo", run_id="r-1", options={})
     monkeypatch.setattr(review_process, "review", review)
@@ -381,7 +391,7 @@ def test_a_run_of_another_version_that_cannot_go_on_is_parked_at_once(
     monkeypatch.setattr(sys, "stdin", stdin)
     assert child_process.run_as_child(ReviewRequest, review_process.main) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("run r-1 cannot be resumed: the recorded request at 1/plan/model")
+    assert line.startswith(f"run r-1 cannot be resumed: {says}")
 
 
 def test_signatures_are_of_the_raw_body(tmp_path: Path) -> None:

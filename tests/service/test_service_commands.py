@@ -76,6 +76,12 @@ def test_who_may_write_dismisses_explains_pauses_and_reviews_again(service: Serv
     assert service.rows("SELECT is_paused, is_full FROM service_changes") == [
         {"is_paused": False, "is_full": True}
     ]
+    service.rows(
+        "DELETE FROM service_changes RETURNING 1"
+    )  # as one opened before the first webhook
+    service.comment("/diffcourt review", "bob")
+    with service.worker("b"):
+        service.wait(lambda: "forge:acme/shop#12: no push of it is known" in service.log())
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,8 @@ def test_a_list_of_jobs_says_what_it_leaves_out_and_shows_the_oldest(
     assert min(job["seconds"] for job in document["jobs"]) >= 0
     assert "more" not in listed("--limit", "5")
     assert "oldest" not in listed()
+    service.rows("UPDATE procrastinate_jobs SET status = 'failed' WHERE id = 1 RETURNING 1")
+    assert "and 2 more, older ones: --limit 5; parked in all: 1" in listed("--limit", "3")
 
 
 def test_a_request_goes_from_its_webhook_to_its_post(

@@ -13,6 +13,7 @@ from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path
+from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
@@ -73,7 +74,8 @@ def _list(args: argparse.Namespace) -> int:
     found, left = list_newest_runs(args.repo, most)
     _print(found, args.json)
     if left and not args.json:
-        emit_line(f"and {left:,} older runs; --limit {len(found) + left} lists all", sys.stdout)
+        every = f"--limit {len(found) + left} lists all"
+        emit_line(f"and {count_noun(left, 'older run')}; {every}", sys.stdout)
     for name in (info.run_id for info in found if info.state == "unreadable"):
         check, remove = f"diffcourt audit verify {name}", f"diffcourt runs prune --run {name}"
         todo = f"check it with: {check}; remove it with: {remove}"

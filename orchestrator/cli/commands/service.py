@@ -151,7 +151,8 @@ async def _list(args: argparse.Namespace, db: Database, *_: object) -> str:
 def _table(found: QueueListing) -> str:
     lines = ["STATE            AGE  QUEUE   CHANGE, HEAD, RUN", *map(_line, found.jobs)]
     if more := found.total - len(found.jobs):
-        lines.append(f"and {more:,} more, older ones: --limit {found.total}")
+        parked = f"; parked in all: {found.parked:,}" if found.parked else ""
+        lines.append(f"and {more:,} more, older ones: --limit {found.total}{parked}")
     if found.oldest is not None:
         lines += ["The oldest that waits:", _line(found.oldest)]
     return "".join(f"{line}\n" for line in lines)
