@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from diffchecks import PREFIX
@@ -27,7 +27,5 @@ def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
     pool.start()
     with suppress(DiffcourtError):  # the first program raises the error again
         SANDBOX.start(repository_directories((repo or Path()).absolute()))
-    try:
+    with closing(pool):
         yield pool
-    finally:
-        pool.close()

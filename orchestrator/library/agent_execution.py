@@ -5,7 +5,7 @@ Models are opened by name when an agent first needs one, and closed with the har
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,15 +86,12 @@ class RunLocation:
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
         """
-        store: RunStore = SqliteStore(self.file) if self.file else MemoryStore(clock)
-        try:
+        with closing(SqliteStore(self.file) if self.file else MemoryStore(clock)) as store:
             if run_id not in {known.run_id for known in await store.runs()}:
                 await store.create(run_id, clock.now(), self.meta)
             holder = this_process()
             async with open_journal(run_id, store, clock, holder=holder, redact=redact) as journal:
                 yield store, journal
-        finally:
-            store.close()
 
 
 Opened = tuple[Model, str, Callable[[AgentSpec], ModelChoice]]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -153,16 +153,14 @@ async def open_judge(
 @asynccontextmanager
 async def open_judgings(directory: Path, run_id: str) -> AsyncIterator[Journal]:
     """The journal of later judgings: of a run, or of labeled items."""
-    store, clock = SqliteStore(directory / state_directory.JUDGINGS), SystemClock()
-    try:
+    clock = SystemClock()
+    with closing(SqliteStore(directory / state_directory.JUDGINGS)) as store:
         if run_id not in {run.run_id for run in await store.runs()}:
             await store.create(run_id, clock.now(), {})
         async with open_journal(
             run_id, store, clock, holder=this_process(), redact=make_redactor(os.environ)
         ) as journal:
             yield journal
-    finally:
-        store.close()
 
 
 def _build_runtime(state: ReviewState, journal: Journal, opened: OpenModel) -> AgentRuntime:

@@ -151,7 +151,9 @@ def _replace_plan(rows: Sequence[Row], state: str, file: Path) -> dict[str, Any]
             "Triage and Act; give --at Triage"
         )
     try:
-        plan = parse_json(run_archive.read_named(file), ReviewPlan)
+        plan = parse_json(file.read_bytes(), ReviewPlan)
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"{file} is not a plan: {error}; edit plan.json of an export") from None
     body = json.loads(plans[-1].body)

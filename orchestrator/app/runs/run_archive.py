@@ -174,9 +174,7 @@ def _plain(name: str) -> str:
 
 
 def _put(place: Path, document: Json) -> None:
-    place.with_name(f"{place.name}.json").write_text(
-        json.dumps(document, indent=2) + "\n", encoding="ascii"
-    )
+    place.with_name(f"{place.name}.json").write_text(_json(document), encoding="ascii")
 
 
 def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
@@ -291,18 +289,6 @@ def _differs(folder: Path, original: Path, name: str) -> bool:
             return given.read(name) != (original / name).read_bytes()
         except OSError:
             return True  # not part of the export, or a link
-
-
-def read_named(file: Path) -> bytes:
-    """A file that the user names.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from None
 
 
 async def _store_run(

@@ -13,6 +13,7 @@ from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    closing,
     contextmanager,
     suppress,
 )
@@ -131,11 +132,9 @@ def open_store(repo: Path | None) -> Iterator[RunStore]:
         StoreError: the store cannot be opened.
     """
     folder, address = state_dir(repo), os.environ.get(STORE, "").strip()
-    store = _postgres(address, repo) if address else SqliteStore(folder / JOURNAL)
-    try:
+    opened = _postgres(address, repo) if address else SqliteStore(folder / JOURNAL)
+    with closing(opened) as store:
         yield store
-    finally:
-        store.close()
 
 
 def repair_store(repo: Path | None) -> Repair:
@@ -158,11 +157,8 @@ def mark_store(repo: Path | None) -> str:
     """
     folder, address, marks = state_dir(repo), os.environ.get(STORE, "").strip(), []
     if address:
-        store = _postgres(address, repo)
-        try:
+        with closing(_postgres(address, repo)) as store:
             return anyio.run(store.mark)
-        finally:
-            store.close()
     for name in (JOURNAL, f"{JOURNAL}-wal"):
         with suppress(FileNotFoundError):
             found = os.stat(folder / name)
@@ -257,10 +253,9 @@ def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
     Raises:
         RunNotFound: no run matches, or several do.
     """
-    readable = filter(is_readable, runs) if name == LATEST else ()
-    for run in readable:
-        return run
     found = [run for run in runs if run.run_id.startswith(name)]
+    if name == LATEST:
+        found = [*filter(is_readable, runs)][:1] or found
     if len(found) == 1:
         return found[0]
     if name == LATEST:
@@ -286,12 +281,9 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
     """Remove the later judgings of some runs."""
     if not (folder / JUDGINGS).is_file():
         return
-    store = await to_thread.run_sync(SqliteStore, folder / JUDGINGS)
-    try:
+    with closing(await to_thread.run_sync(SqliteStore, folder / JUDGINGS)) as store:
         for run_id in run_ids:
             await store.forget(run_id)
-    finally:
-        store.close()
 
 
 def make_scratch_dir(folder: Path, run_id: str) -> Path:

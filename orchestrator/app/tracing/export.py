@@ -8,6 +8,7 @@ import os
 import shlex
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -60,11 +61,8 @@ def trace_run(
     if not isinstance(to, str):
         to(render_json(builder.trace, spans))
         return run.run_id, len(spans)
-    collector = Collector(target)
-    try:
+    with closing(Collector(target)) as collector:
         collector.send(builder.trace, spans)
-    finally:
-        collector.close()
     return run.run_id, len(spans)
 
 
