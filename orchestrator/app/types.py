@@ -47,7 +47,8 @@ def is_readable(run: RunMeta) -> bool:
     """Whether a run's entry in the store has the form of one."""
     if is_program_run(run):
         return isinstance(run.meta.get("root", 0), str | None)
-    return isinstance(run.meta, dict) and isinstance(run.meta.get("options"), dict)
+    options = run.meta.get("options") if isinstance(run.meta, dict) else None
+    return isinstance(options, dict) and "has_diff" in options
 
 
 def check_entry(run: RunMeta) -> None:

@@ -88,7 +88,7 @@ async def list_jobs(
         oldest = await cursor.fetchone()
     counts = await (await db.execute(_COUNT, (ended,))).fetchone()
     assert counts is not None
-    return QueueListing(jobs, *counts, oldest)
+    return QueueListing(jobs, int(counts[0]), int(counts[1]), oldest)
 
 
 async def is_draining(db: psycopg.AsyncConnection) -> bool:

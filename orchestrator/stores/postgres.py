@@ -33,11 +33,13 @@ count(*) FILTER (WHERE lease_until > clock_timestamp()) FROM diffcourt_runs WHER
 """
 
 _ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal WHERE run = %s"
-_LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::float8, fence"
-_LEASES = """
-SELECT run, holder, extract(epoch FROM lease_until - clock_timestamp())::float8,
-extract(epoch FROM lease_until)::float8, fence FROM diffcourt_runs WHERE repository = %s
-"""
+# Not of the difference: that of an infinite time, which only damage writes, is an error.
+_LEFT = "(extract(epoch FROM lease_until) - extract(epoch FROM clock_timestamp()))::float8"
+_LEASE = f"SELECT holder, {_LEFT}, fence"
+_LEASES = f"""
+SELECT run, holder, {_LEFT}, extract(epoch FROM lease_until)::float8, fence
+FROM diffcourt_runs WHERE repository = %s
+"""  # noqa: S608
 _EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
 
 MIGRATION_LOCK = 0x6469666663

@@ -212,6 +212,24 @@ def test_a_damaged_entry_in_a_shared_store_stops_no_command(
     _commands(repo, sound, damaged, capsys)
 
 
+def test_a_lease_without_end_in_a_shared_store_locks_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    postgres: Server,
+) -> None:
+    monkeypatch.setenv(state_directory.STORE, address := postgres.fresh("lease"))
+    repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
+    run = run_review(options(repo.path), ignore_event).run_id
+    at = ["--repo", str(repo.path)]
+    for end in ("-infinity", "infinity"):
+        with psycopg.connect(address) as db:
+            db.execute("UPDATE diffcourt_runs SET lease_until = %s, holder = 'x on y'", (end,))
+        for command in (["runs"], ["stats"], ["approve", run]):
+            assert main([*command, *at]) == 0, capsys.readouterr().err
+    assert main(["runs", "prune", "--run", run, *at]) == 0
+
+
 def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -336,7 +336,7 @@ def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], l
 
 def _has_patch(run: RunMeta) -> bool:
     check_entry(run)
-    return not is_program_run(run) and bool(run.meta["options"].get("has_diff"))
+    return not is_program_run(run) and bool(run.meta["options"]["has_diff"])
 
 
 def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
