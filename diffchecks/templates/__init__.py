@@ -13,7 +13,7 @@ from diffchecks.check_io import CheckReply, NotApplicable, RawFinding, Source, c
 from diffchecks.data_files import vocabulary
 from diffchecks.jobs import SideJob
 from diffchecks.patterns.template_code_extraction import is_component
-from diffchecks.templates.dialects import Dialect, find_dialect, load_dialects
+from diffchecks.templates.dialects import Dialect, find_dialect, load_dialect
 from diffchecks.templates.judging import find_in_page
 from diffchecks.templates.page_scanner import TemplatePage, read_page
 
@@ -47,11 +47,11 @@ def read_template(source: Source) -> tuple[TemplatePage, Dialect, str] | None:
     Raises:
         Gap: it cannot be read.
     """
-    dialects = load_dialects()
-    name = find_dialect(dialects, source.name, source.text)
+    name = find_dialect(source.name, source.text)
     if name is None or not _is_page(source):
         return None
-    return read_page(source.text, dialects[name]), dialects[name], name
+    dialect = load_dialect(name)
+    return read_page(source.text, dialect), dialect, name
 
 
 def is_shown_as_markup(text: str, dialect: Dialect) -> bool:

@@ -98,38 +98,49 @@ class Dialect(Struct, frozen=True, forbid_unknown_fields=True):
     form_unknown: re.Pattern[str] = re.compile(NOTHING)
 
 
-Dialects = Mapping[str, Dialect]
-
-
 @cache
-def load_dialects() -> Dialects:
-    """Load the shipped dialects by name; read once by the process that forks the workers."""
+def _documents() -> Mapping[str, Mapping[str, Any]]:
+    """The shipped dialects by name, with what they inherit."""
     documents: dict[str, dict[str, Any]] = {
         file.stem: parse_yaml(file.read_text("utf-8"))
         for file in sorted((DATA / "templates").glob("*.yaml"))
     }
-    found = {}
-    for name, content in documents.items():
-        base = documents[content[EXTENDS]] if EXTENDS in content else {}
-        own = {key: value for key, value in content.items() if key != EXTENDS}
-        found[name] = convert({**base, **own}, Dialect, dec_hook=_compile)
-    return found
+    return {
+        name: {**documents.get(content.pop(EXTENDS, ""), {}), **content}
+        for name, content in documents.items()
+    }
 
 
-def find_dialect(dialects: Dialects, name: str, text: str) -> str | None:
+@cache
+def load_dialect(name: str) -> Dialect:
+    """Load a shipped dialect; compiling the expressions of all takes longer than most reviews."""
+    return convert(_documents()[name], Dialect, dec_hook=_compile)
+
+
+def find_dialect(name: str, text: str) -> str | None:
     """Find the dialect of a page; one that claims the content of a shared name comes first."""
-    for dialect, known in dialects.items():
-        if known.holds and _matches(name, known.shared) and _claims(known, text):
+    known = _documents()
+    for dialect, keys in known.items():
+        shared = keys.get("holds") and _matches(name, keys.get("shared", PAGES))
+        if shared and _claims(dialect, text):
             return dialect
-    return next((each for each, known in dialects.items() if _matches(name, known.files)), None)
+    return next((each for each in known if _matches(name, known[each].get("files", ()))), None)
 
 
 def _matches(name: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _claims(dialect: Dialect, text: str) -> bool:
-    return all(mark.search(text) for mark in dialect.holds) and not dialect.lacks.search(text)
+def _claims(dialect: str, text: str) -> bool:
+    holds, lacks = _claim(dialect)
+    return all(mark.search(text) for mark in holds) and not lacks.search(text)
+
+
+@cache
+def _claim(dialect: str) -> tuple[list[re.Pattern[str]], re.Pattern[str]]:
+    keys = _documents()[dialect]
+    holds = [_compile(re.Pattern, mark) for mark in keys["holds"]]
+    return holds, _compile(re.Pattern, keys.get("lacks", NOTHING))
 
 
 def _compile(_: type, expression: Any) -> re.Pattern[str]:
