@@ -225,7 +225,7 @@ def _is_gone(
         # A loss in a private module is reported where a public package re-exported the name.
         return (
             was.exposed is None
-            and not now.serves_unknown_names
+            and not now.may_serve(name)
             and not tree.has_submodule(now.source.path, name)
         )
     if name.startswith("__") and name not in _RELIED_ON:

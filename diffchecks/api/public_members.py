@@ -98,11 +98,13 @@ class ModuleApi:
             inner = inner.rpartition(".")[0]
         return self.first_line
 
-    @property
-    def serves_unknown_names(self) -> bool:
-        """Whether names may come from a module's ``__getattr__`` or from a star import."""
-        members = self.module.members
-        return "__getattr__" in members or any(name.endswith("/*") for name in members)
+    def may_serve(self, name: str) -> bool:
+        """Whether a name may come from ``__getattr__``, a star import or a table of lazy ones."""
+        members, lines = self.module.members, self.source.lines
+        if "__getattr__" in members or any(member.endswith("/*") for member in members):
+            return True
+        lazy = any("TYPE_CHECKING" in line for line in lines)
+        return lazy and any(f'"{name}"' in line or f"'{name}'" in line for line in lines)
 
     def inner(self, griffe_path: str) -> str:
         """The dotted name relative to the module, from griffe's path."""

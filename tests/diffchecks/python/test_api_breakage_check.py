@@ -52,6 +52,10 @@ def test_thousands_of_assignments_are_read_in_seconds(broken: Broken) -> None:
         (TWO, "def keep(): ...\nfrom .new import *\n"),
         (TWO, "def keep(): ...\ngone = keep\n"),
         (TWO, "def keep(): ...\ndef __getattr__(name): ...\n"),
+        (
+            TWO,
+            "if TYPE_CHECKING:\n    from .a import keep\nelse:\n    load({'keep': 'a', 'gone': 'b'})\n",
+        ),
         ("def keep(): ...\nimport gone\n", "def keep(): ...\n"),
         ("def keep(): ...\nfrom x import gone\n", "def keep(): ...\n"),
         ("def keep(): ...\nif TYPE_CHECKING:\n    class gone: ...\n", "def keep(): ...\n"),
