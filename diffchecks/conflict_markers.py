@@ -1,6 +1,7 @@
 """Committed merge conflicts: complete groups of conflict markers, as git writes them.
 
 Where a file parses all the same, its markers are in a string or a comment and are no conflict.
+Nor is what a fenced block of Markdown shows, fences and all.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
 from diffchecks.patterns import is_read_by_grammar
 
+_MARKDOWN = (".md", ".mdx", ".markdown")
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
 
@@ -26,9 +28,12 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
     """Yield each complete group of markers; a lone row of equal signs is a heading's underline."""
     start = middle = 0
     is_parsed: bool | None = None
+    fenced, markdown = False, source.path.lower().endswith(_MARKDOWN)
     for number, line in enumerate(source.lines, 1):
         marker = _marker(line)
-        if marker == START:
+        if markdown and not start and line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif marker == START and not fenced:
             start, middle = number, 0
         elif marker == MIDDLE and start and not middle:
             middle = number

@@ -42,6 +42,7 @@ def found(tmp_path: Path, base: Files, head: Files) -> list[str]:
 
 QUIET = {
     "markers in a template literal": ({}, {"d.ts": f"export const d = `\n{MARKERS}`;\n"}),
+    "markers in a fence": ({}, {"d.md": f"# Conflicts\n\n```text\n{MARKERS}```\n"}),
     "markers in a docstring": ({}, {"d.py": f'D = """\n{MARKERS}"""\n'}),
     "markers in a raw string": ({}, {"d.go": f"package d\n\nconst D = `\n{MARKERS}`\n"}),
     "more tokens": ({"a.ts": "o({ maxTokens: 8192 });\n"}, {"a.ts": "o({ maxTokens: 65536 });\n"}),
