@@ -100,11 +100,9 @@ class ModuleApi:
 
     def may_serve(self, name: str) -> bool:
         """Whether a name may come from ``__getattr__``, a star import or a table of lazy ones."""
-        members, lines = self.module.members, self.source.lines
-        if "__getattr__" in members or any(member.endswith("/*") for member in members):
-            return True
-        lazy = any("TYPE_CHECKING" in line for line in lines)
-        return lazy and any(f'"{name}"' in line or f"'{name}'" in line for line in lines)
+        members, text = self.module.members, "\n".join(self.source.lines)
+        lazy = "TYPE_CHECKING" in text and (f'"{name}"' in text or f"'{name}'" in text)
+        return lazy or "__getattr__" in members or any(each.endswith("/*") for each in members)
 
     def inner(self, griffe_path: str) -> str:
         """The dotted name relative to the module, from griffe's path."""

@@ -106,14 +106,14 @@ def _documents() -> Mapping[str, Mapping[str, Any]]:
         for file in sorted((DATA / "templates").glob("*.yaml"))
     }
     return {
-        name: {**documents.get(content.pop(EXTENDS, ""), {}), **content}
+        name: {**(documents[content.pop(EXTENDS)] if EXTENDS in content else {}), **content}
         for name, content in documents.items()
     }
 
 
 @cache
 def load_dialect(name: str) -> Dialect:
-    """Load a shipped dialect; compiling the expressions of all takes longer than most reviews."""
+    """Load a shipped dialect; the expressions of those that no page needs are not compiled."""
     return convert(_documents()[name], Dialect, dec_hook=_compile)
 
 
@@ -122,7 +122,7 @@ def find_dialect(name: str, text: str) -> str | None:
     known = _documents()
     for dialect, keys in known.items():
         shared = keys.get("holds") and _matches(name, keys.get("shared", PAGES))
-        if shared and _claims(dialect, text):
+        if shared and _claims(keys, text):
             return dialect
     return next((each for each in known if _matches(name, known[each].get("files", ()))), None)
 
@@ -131,17 +131,12 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _claims(dialect: str, text: str) -> bool:
-    holds, lacks = _claim(dialect)
+def _claims(keys: Mapping[str, Any], text: str) -> bool:
+    holds = (_compile(re.Pattern, mark) for mark in keys["holds"])
+    lacks = _compile(re.Pattern, keys.get("lacks", NOTHING))
     return all(mark.search(text) for mark in holds) and not lacks.search(text)
 
 
 @cache
-def _claim(dialect: str) -> tuple[list[re.Pattern[str]], re.Pattern[str]]:
-    keys = _documents()[dialect]
-    holds = [_compile(re.Pattern, mark) for mark in keys["holds"]]
-    return holds, _compile(re.Pattern, keys.get("lacks", NOTHING))
-
-
 def _compile(_: type, expression: Any) -> re.Pattern[str]:
     return re.compile(expression, re.VERBOSE | re.DOTALL)
