@@ -10,7 +10,6 @@ from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
 from diffchecks.jobs import SideJob
 from diffchecks.patterns import is_read_by_grammar
 
-_MARKDOWN = (".md", ".mdx", ".markdown")
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
 
@@ -28,7 +27,7 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
     """Yield each complete group of markers; a lone row of equal signs is a heading's underline."""
     start = middle = 0
     is_parsed: bool | None = None
-    fenced, markdown = False, source.path.lower().endswith(_MARKDOWN)
+    fenced, markdown = False, source.path.lower().endswith((".md", ".mdx", ".markdown"))
     for number, line in enumerate(source.lines, 1):
         marker = _marker(line)
         if markdown and not start and line.lstrip().startswith(("```", "~~~")):

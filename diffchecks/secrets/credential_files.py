@@ -52,11 +52,10 @@ class CredentialRule(NamedTuple):
 @cache
 def credential_rules() -> tuple[CredentialRule, ...]:
     """All rules in the order of the table; their names are compiled on first use."""
-    rules = []
-    for code, what, file, line in read_rows("secrets/credential_files.txt"):
-        name = re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL)
-        rules.append(CredentialRule(code, what, name, line))
-    return tuple(rules)
+    return tuple(
+        CredentialRule(code, what, re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL), line)
+        for code, what, file, line in read_rows("secrets/credential_files.txt")
+    )
 
 
 _NOT_SECRET_KEY = re.compile(

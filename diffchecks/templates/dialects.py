@@ -5,8 +5,7 @@ does not have from another dialect.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from msgspec import Struct, convert
 
 from diffchecks import DATA
 from diffchecks.data_files import parse_yaml
+from diffchecks.file_patterns import matches
 
 PAGES = ("*.html", "*.htm", "*.xhtml")
 EXTENDS = "extends"
@@ -121,14 +121,10 @@ def find_dialect(name: str, text: str) -> str | None:
     """Find the dialect of a page; one that claims the content of a shared name comes first."""
     known = _documents()
     for dialect, keys in known.items():
-        shared = keys.get("holds") and _matches(name, keys.get("shared", PAGES))
+        shared = keys.get("holds") and matches(name, keys.get("shared", PAGES))
         if shared and _claims(keys, text):
             return dialect
-    return next((each for each in known if _matches(name, known[each].get("files", ()))), None)
-
-
-def _matches(name: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)
+    return next((each for each in known if matches(name, known[each].get("files", ()))), None)
 
 
 def _claims(keys: Mapping[str, Any], text: str) -> bool:
