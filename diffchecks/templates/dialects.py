@@ -114,7 +114,7 @@ def _documents() -> Mapping[str, Mapping[str, Any]]:
 @cache
 def load_dialect(name: str) -> Dialect:
     """Load a shipped dialect; the expressions of those that no page needs are not compiled."""
-    return convert(_documents()[name], Dialect, dec_hook=_compile)
+    return convert(_documents()[name], Dialect, dec_hook=lambda _, text: _compile(text))
 
 
 def find_dialect(name: str, text: str) -> str | None:
@@ -128,11 +128,11 @@ def find_dialect(name: str, text: str) -> str | None:
 
 
 def _claims(keys: Mapping[str, Any], text: str) -> bool:
-    holds = (_compile(re.Pattern, mark) for mark in keys["holds"])
-    lacks = _compile(re.Pattern, keys.get("lacks", NOTHING))
+    holds = (_compile(mark) for mark in keys["holds"])
+    lacks = _compile(keys.get("lacks", NOTHING))
     return all(mark.search(text) for mark in holds) and not lacks.search(text)
 
 
 @cache
-def _compile(_: type, expression: Any) -> re.Pattern[str]:
+def _compile(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.VERBOSE | re.DOTALL)
