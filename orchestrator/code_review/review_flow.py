@@ -300,7 +300,8 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
 
 def _score_unjudged(state: ReviewState) -> None:
     """Score a review that ends before the judge is asked."""
-    state.scorecard = judge(state.rubric, _measure(state))
+    asked = judging.needs_judge(state.given.settings, state.rubric)
+    state.scorecard = judge(state.rubric, _measure(state), asked=asked)
     state.history.append(_iteration(state, state.scorecard))
 
 

@@ -170,19 +170,22 @@ class Executor:
         denied = self.policy.refusal(agent, tool.spec)
         if denied and not self._observe_only:
             raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
-        proposed = deepcopy(dict(call.arguments))  # a guard could change them in place
-        call = self.registry.fit(call)
+        proposed, call = dict(call.arguments), self.registry.fit(call)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
-        guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))
+        # Guards, now or later, and the tool could change arguments in place: each has its own.
+        own = deepcopy(dict(call.arguments))
+        guarded = GuardedCall(agent.name, tool.spec, own, fingerprint(call))
         guarded, warnings = apply_guards(self._guards, guarded, observe_only=self._observe_only)
+        effective = deepcopy(dict((call if self._observe_only else guarded).arguments))
+        performed = replace(guarded, arguments=effective)
         if denied:
             warnings.insert(0, GuardWarning("permission", denied, observed=True))
-        if dict(guarded.arguments) != proposed:
-            self.registry.check(call.name, guarded.arguments)
+        if effective != proposed:
+            self.registry.check(call.name, effective)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
-        if dict(guarded.arguments) != proposed:
-            reservation.effective = dict(guarded.arguments)
+        if effective != proposed:
+            reservation.effective = deepcopy(effective)
         # Before the first await, or an equal concurrent call would pass the guards too.
         self._breaker.begin(call.name)
         counted: list[SafeGuard] = []
@@ -193,14 +196,14 @@ class Executor:
             if self._observe_only:
                 warnings += self._unapproved(tool.spec)
             else:
-                await self._approve(guarded, key)
+                await self._approve(performed, key)
         except BaseException:
             reservation.refund()
             self._breaker.abandon(call.name)
             for guard in counted:
                 guard.withdrawn(guarded)
             raise
-        return _Admitted(tool, guarded, warnings), reservation
+        return _Admitted(tool, performed, warnings), reservation
 
     async def _approve(self, call: GuardedCall, key: str) -> None:
         level = call.tool.level

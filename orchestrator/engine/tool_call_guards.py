@@ -135,7 +135,8 @@ class SafeGuard:
         ruling = self._call("check", call)
         if isinstance(ruling, Ruling) and ruling.action in get_args(RulingAction):
             changed = ruling.arguments
-            if changed is None or (isinstance(changed, Mapping) and is_json(dict(changed))):
+            is_given = isinstance(changed, Mapping) and is_json(dict(changed))
+            if is_given or (changed is None and ruling.action != "modify"):
                 return ruling
         raise GuardRefused(self.name, f"its check returned {ruling!r:.80}, which is no ruling")
 

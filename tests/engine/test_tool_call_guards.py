@@ -150,7 +150,10 @@ def test_a_guard_is_told_the_call_and_a_failure_refuses_it_by_its_name() -> None
     SafeGuard(Given(fails="withdrawn")).withdrawn(one)  # it is refused already
 
 
-@pytest.mark.parametrize("odd", [None, True, Ruling("perhaps"), Ruling("modify", "", {"a": {1}})])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "odd",
+    [None, True, Ruling("perhaps"), Ruling("modify"), Ruling("modify", "", {"a": {1}})],  # type: ignore[arg-type]
+)
 def test_what_is_no_ruling_refuses(odd: object) -> None:
     with pytest.raises(GuardRefused) as refused:
         SafeGuard(Given(odd)).check(call())

@@ -120,7 +120,7 @@ def test_an_agent_is_given_only_the_files_of_its_task_since_code_has_run_the_che
         verdict = review(repo, "anthropic")
     content: Any = {seen.agent: seen.body["messages"][0]["content"] for seen in server.requests}
     assert (
-        '"paths": ["app.py"], "questions": ["Is text evaluated?"]}'
+        '"paths": ["app.py"], "questions": [{"question": "Is text evaluated?", "priority": 5}]}'
         in content["security"][-1]["text"]
     )
     assert '"paths": ["tests/test_app.py"]}' in content["qa"][-1]["text"]

@@ -55,7 +55,8 @@ async def test_required_checks_look_at_their_files_whatever_the_plan_says(tmp_pa
         "architecture": ["app.py"],
     }
     # The lead's words reach a specialist as data: they may repeat what the change says.
-    assert facts(first["docs"])["questions"] == [OBEY]
+    question = {"question": OBEY, "priority": 5}
+    assert facts(first["docs"])["questions"] == [question]
     assert OBEY not in str(first["docs"].messages)
     assert {c.status for c in verdict.required_checks} == {"ran", "not_applicable"}
 
@@ -100,7 +101,7 @@ async def test_a_question_to_an_agent_that_does_not_exist_goes_to_another_one(
     verdict = await review(repo, model)
     model.finish()
     first = {r.agent: facts(r) for r in model.requests if len(r.messages) == 1}
-    assert {agent for agent, brief in first.items() if question in brief.get("questions", [])} == {
+    assert {agent for agent, brief in first.items() if question in str(brief.get("questions"))} == {
         asked
     }
     start = "the lead assigned a task to"
@@ -119,19 +120,42 @@ async def test_a_file_that_the_plan_omits_goes_to_all_without_a_question(tmp_pat
     model = team(text_reply(json.dumps({"tasks": tasks})))
     await review(repo, model)
     first = {r.agent: facts(r) for r in model.requests if len(r.messages) == 1}
-    assert first["qa"]["questions"] == ["Does it end?"]
+    assert first["qa"]["questions"] == [
+        {"question": "Does it end?", "priority": 5, "paths": ["app.py"]}
+    ]
     assert "questions" not in first["docs"]
     assert set(first["docs"]["paths"]) == set(HEAD) - {"app.py"}
 
 
-async def test_questions_reach_their_agent_in_the_order_of_priority(tmp_path: Path) -> None:
+async def test_questions_reach_their_agent_with_priority_and_files_in_their_order(
+    tmp_path: Path,
+) -> None:
+    again = "Does a end?"
     tasks = [
         {"agent": "qa", "paths": ["b.py"], "question": "Does b end?", "priority": 2, "why": "new"},
-        {"agent": "qa", "paths": ["a.py"], "question": "Does a end?", "priority": 1},
+        {"agent": "qa", "paths": ["a.py"], "question": again, "priority": 1},
+        {"agent": "qa", "paths": ["b.py"], "question": again, "priority": 3},
+        {"agent": "docs", "paths": ["a.py"], "why": "It is named.", "priority": 9},
     ]
     repo = change(tmp_path, {}, {"a.py": "A = 1\n", "b.py": "B = 1\n"})
     model = team(text_reply(json.dumps({"tasks": tasks})))
     await review(repo, model)
     brief = next(facts(r) for r in model.requests if r.agent == "qa")
-    assert brief["questions"] == ["Does a end?", "Does b end?"]
+    assert brief["questions"] == [
+        {"question": again, "priority": 1},
+        {"question": "Does b end?", "priority": 2, "paths": ["b.py"]},
+    ]
     assert brief["paths"] == ["a.py", "b.py"]
+
+
+async def test_a_question_without_a_changed_file_is_about_all_that_are_not_skipped(
+    tmp_path: Path,
+) -> None:
+    tasks = [{"agent": "qa", "paths": ["app.py", "notes.md"]},
+             {"agent": "docs", "paths": ["no.py"], "question": "Is it named?"}]  # fmt: skip
+    skips = [{"path": "data.txt", "why": "It is only data."}]
+    model = team(text_reply(json.dumps({"tasks": tasks, "skips": skips})))
+    await review(change(tmp_path, {}, HEAD), model)
+    brief = next(facts(r) for r in model.requests if r.agent == "docs")
+    assert brief["questions"] == [{"question": "Is it named?", "priority": 5}]
+    assert brief["paths"] == ["app.py", "notes.md"]

@@ -194,7 +194,8 @@ async def _score_run(
     name, was = noted_change_name(state.journal), _name_recorded_judge(state)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
-            return Rescored(verdict, judge(rubric, marks), tuple(recorded), was, "", name)
+            card = judge(rubric, marks, asked=bool(state.scorecard and state.scorecard.asked))
+            return Rescored(verdict, card, tuple(recorded), was, "", name)
         if missing:
             marks |= await judge_.score(missing)
         repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
@@ -202,7 +203,7 @@ async def _score_run(
         probes = {name: await judge_.score(criteria, name) for name in names}
         other = digest_criteria(rubric) if missing else ""
         asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
-    card = judge(rubric, marks)
+    card = judge(rubric, marks, asked=True)
     return Rescored(verdict, card, tuple(recorded), was, asked, name, tuple(repeats), probes)
 
 

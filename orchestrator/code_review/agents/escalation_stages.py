@@ -20,7 +20,7 @@ from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.rubric_scoring import Scorecard, total
+from orchestrator.engine.rubric_scoring import Scorecard, judge
 from orchestrator.engine.types import AgentSpec
 
 
@@ -63,8 +63,8 @@ def _judged(
         for c in scored.rubric.criteria
         if c.kind == "judged" and (agent in c.tags or (not tagged_only and team.isdisjoint(c.tags)))
     )
-    scores = {c.id: scored.marks[c.id].score for c in criteria}
-    return total(replace(scored.rubric, criteria=criteria), scores)
+    card = judge(replace(scored.rubric, criteria=criteria), scored.marks, asked=True)
+    return card.total if card.is_judged else None
 
 
 def at_current_stage(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, StageChange | None]:

@@ -1,6 +1,6 @@
 """From the lead's plan to bounded tasks. Code adds what the plan leaves out without a reason."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -234,12 +234,14 @@ def skipped_by_lead(state: ReviewState) -> dict[str, str]:
 def build_tasks(state: ReviewState) -> list[Task]:
     """One bounded task per specialist with files to review, by the priorities of the plan."""
     scopes: dict[str, dict[str, None]] = {}
-    asked: dict[str, dict[str, None]] = {}
+    asked: dict[str, list[PlannedTask]] = {}
     for planned in sorted(state.round.plan.tasks, key=lambda task: task.priority):
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
-        questions = asked.setdefault(planned.agent, {})
-        if planned.asks:
-            questions[planned.asks] = None
+        asked.setdefault(planned.agent, []).extend([planned] if planned.asks else [])
+    skipped = {skip.path for skip in state.round.plan.skips}
+    for agent in [agent for agent, paths in scopes.items() if asked[agent] and not paths]:
+        own = state.focus.shares.get(agent) or reviewable_paths(state)
+        scopes[agent] |= dict.fromkeys(path for path in own if path not in skipped)
     if not state.runtime.opening:  # with a model, code itself calls the analyzers with all files
         searched = dict.fromkeys(_searched_only(state))
         for paths in scopes.values():
@@ -256,7 +258,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 paths=list(paths),
                 **_present(
                     change=state.round.plan.summary,
-                    questions=list(asked[agent]),
+                    questions=_show_questions(asked[agent], set(paths)),
                     wanted=list(state.focus.missing_evidence),
                     answers=dict(state.focus.answers),
                 ),
@@ -272,6 +274,23 @@ def build_tasks(state: ReviewState) -> list[Task]:
         for spec, stage_change in [
             escalation_stages.at_current_stage(state, _without_idle_tools(state, agent, paths))
         ]
+    ]
+
+
+def _show_questions(tasks: Iterable[PlannedTask], paths: Set[str]) -> list[dict[str, object]]:
+    """An agent's questions, the first priority first, with their files unless they are all.
+
+    Args:
+        paths: all files of the agent.
+    """
+    found: dict[str, tuple[int, dict[str, None]]] = {}
+    for task in tasks:
+        _, about = found.setdefault(task.asks, (task.priority, {}))
+        about |= dict.fromkeys(task.paths)
+    return [
+        {"question": question, "priority": priority}
+        | _present(paths=list(about) if about.keys() < paths else [])
+        for question, (priority, about) in found.items()
     ]
 
 

@@ -12,7 +12,6 @@ from math import ceil
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from diffchecks import name_some
 from diffchecks.check_io import decode_text
 from diffchecks.python.imported_files import ModuleIndex, scan_imports
 from orchestrator.code_review.agent_report_contracts import PlannedSkip, PlannedTask, ReviewPlan
@@ -35,9 +34,6 @@ CHARACTERS_PER_TOKEN = 3
 
 NOTE = "intake/assignment"
 """Where the decision stands in the journal."""
-
-NAMED_PATHS = 5
-"""Of a question's files."""
 
 
 def count_tokens(characters: int) -> int:
@@ -241,26 +237,17 @@ def apply_shares(plan: ReviewPlan, shares: Sequence[AgentShare]) -> ReviewPlan:
         skip for skip in plan.skips if skip.path in assigned - planned and skip.why.strip()
     ]
     skipped = {skip.path for skip in skips}
-    tasks = [
-        PlannedTask(
-            agent=share.agent,
-            paths=[path for path in share.paths if path not in skipped],
-            question=_own_question(task, share),
-            priority=task.priority,
-        )
-        for share in shares
-        for task in [t for t in plan.tasks if t.agent in {share.agent, share.role}]
-        or [PlannedTask(agent=share.agent, paths=[])]
-    ]
+    tasks: list[PlannedTask] = []
+    for share in shares:
+        whole = [path for path in share.paths if path not in skipped]
+        asked = [
+            replace(task, agent=share.agent, paths=[path for path in task.paths if path in whole])
+            for task in plan.tasks
+            if task.agent in {share.agent, share.role}
+        ]
+        last = max((task.priority for task in asked), default=PlannedTask("", []).priority)
+        tasks += [*asked, PlannedTask(agent=share.agent, paths=whole, priority=last)]
     return replace(plan, tasks=tasks, skips=skips)
-
-
-def _own_question(task: PlannedTask, share: AgentShare) -> str:
-    """The question of a task, with those of its files that the agent has; a share has many."""
-    own = [path for path in task.paths if path in share.paths]
-    if not task.asks or len(own) == len(share.paths):
-        return task.asks
-    return f"{task.asks} ({name_some(own, NAMED_PATHS)})" if own else task.asks
 
 
 def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
