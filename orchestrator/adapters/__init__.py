@@ -10,6 +10,8 @@ from orchestrator.library.harness import Harness
 
 Send = Callable[[ModelCall, Iterator[str]], Awaitable[Json]]
 """Sends the texts as the guards let them pass, in their order."""
+_TEXTS = frozenset({"text", "content", "output"})
+"""The keys of a message's parts that hold texts."""
 
 
 class GuardedCalls:
@@ -52,13 +54,13 @@ class GuardedCalls:
 
 
 def map_texts(content: Any, change: Callable[[str], str]) -> Any:
-    """A message's content, a text or parts of which some have one, with its texts changed."""
+    """A message's content, a text or parts with or around texts, with its texts changed."""
     if isinstance(content, str):
         return change(content)
     if isinstance(content, list | tuple):
         return [map_texts(part, change) for part in content]
-    if isinstance(content, Mapping) and isinstance(content.get("text"), str):
-        return {**content, "text": change(content["text"])}
+    if isinstance(content, Mapping):
+        return {k: map_texts(v, change) if k in _TEXTS else v for k, v in content.items()}
     return content
 
 

@@ -48,7 +48,8 @@ class GuardedTools:
         try:
             seen = await self._harness.observe(name, arguments, **by)
         except ApprovalPending as pending:
-            answer = interrupt({"tool": name, "arguments": arguments, "why": str(pending)})
+            shown = {"tool": name, "arguments": dict(pending.arguments), "why": str(pending)}
+            answer = interrupt(shown)
             approved, who = bool(answer.get("approved")), str(answer.get("who") or "somebody")
             seen = await self._harness.observe(name, arguments, approved=approved, who=who, **by)
         return ToolMessage(

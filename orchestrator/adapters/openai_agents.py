@@ -2,7 +2,7 @@
 
     agent = Agent(name="ops", tools=guarded_tools(harness), model=GuardedModel(harness, model, ...))
 
-An irreversible call asks for approval in the SDK's way (``result.interruptions``,
+What needs a person asks for approval in the SDK's way (``result.interruptions``,
 ``state.approve``). The harness does not depend on that: a tool that is invoked without approval is
 refused.
 """
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from agents import FunctionTool, ModelResponse, ModelSettings, Tool
 from orchestrator.adapters import GuardedCalls, map_texts, texts_in
-from orchestrator.engine.types import Json, Level, ToolSpec
+from orchestrator.engine.types import Json, ToolSpec
 from orchestrator.errors import ApprovalPending, InputError
 from orchestrator.library.external_model_calls import ModelCall, TextPlace
 from orchestrator.library.harness import Harness
@@ -28,8 +28,6 @@ _RESPONSE = TypeAdapter(ModelResponse)
 _PLACES: Mapping[str, TextPlace] = {
     "system": "system", "developer": "system", "assistant": "assistant", "user": "brief",
 }  # fmt: skip
-_TEXTS = frozenset({"content", "output"})
-"""The keys of an item with texts; none has both."""
 
 
 def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[Tool]:
@@ -45,17 +43,18 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
             return f"InvalidArguments: not JSON: {error}"
         if not isinstance(arguments, dict):
             return "InvalidArguments: not a JSON object"
-        approved = spec.level > Level.WRITE and context.is_tool_approved(
-            spec.name, context.tool_call_id
-        )
+        approved = context.is_tool_approved(spec.name, context.tool_call_id)
         try:
             seen = await harness.observe(
                 spec.name, arguments, call=context.tool_call_id, agent=agent,
-                approved=True if approved else None, who=APPROVED_BY,
+                approved=approved or None, who=APPROVED_BY,
             )  # fmt: skip
         except ApprovalPending as error:
             return f"ApprovalPending: {error}"
         return seen.content
+
+    async def asks(context: Any, arguments: dict[str, Json], call: str) -> bool:
+        return harness.asks_person(spec.name, arguments, agent=agent)
 
     return FunctionTool(
         name=spec.name,
@@ -63,7 +62,7 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
         params_json_schema=dict(spec.schema),
         on_invoke_tool=invoke,
         strict_json_schema=False,  # the harness validates the arguments itself
-        needs_approval=spec.level > Level.WRITE,
+        needs_approval=asks,
     )
 
 
@@ -99,13 +98,7 @@ class GuardedModel(GuardedCalls, Model):
 
         async def send(call: ModelCall, passed: Iterator[str]) -> Json:
             system = "\n\n".join(filter(None, (next(passed), call.skills))) or None
-            sent = [
-                {
-                    key: map_texts(value, lambda _: next(passed)) if key in _TEXTS else value
-                    for key, value in item.items()
-                }
-                for item in items
-            ]
+            sent = map_texts(items, lambda _: next(passed))
             reply = await self.model.get_response(
                 system, sent, settings, tools, output_schema, handoffs, tracing, **more
             )
@@ -116,8 +109,7 @@ class GuardedModel(GuardedCalls, Model):
         texts: list[tuple[TextPlace, str]] = [("system", system_instructions or "")]
         for item in items:
             place = _PLACES.get(item.get("role", ""), "observation")
-            for key in item.keys() & _TEXTS:
-                texts += [(place, text) for text in texts_in(item[key])]
+            texts += [(place, text) for text in texts_in(item)]
         said = await self.call(texts, [tool.name for tool in tools], send)
         return _RESPONSE.validate_python(said)
 

@@ -7,7 +7,7 @@ journal, so running the flow again over a journal visits the same states. If onl
 answer, the flow stops in StopHuman; once the answer is recorded, a resumed run continues.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -234,10 +234,13 @@ async def stop_for_person(state: ReviewState) -> str:
     """Conclude with the results so far, without the agents that wait for a person."""
     questions = [question for question in recorded_questions(state.journal) if not question.answer]
     state.approvals = escalation_stages.pending_approvals(state.journal)
-    waiting = {call.agent: f"{call.tool} needs approval" for call in state.approvals}
-    waiting |= {question.agent: question.question for question in questions}
+    waiting: defaultdict[str, list[str]] = defaultdict(list)
+    for call in state.approvals:
+        waiting[call.agent].append(f"{call.tool} needs approval")
+    for question in questions:
+        waiting[question.agent].append(question.question)
     state.waiting_agents = [
-        Work(state.round.number, LoopResult(agent, "waiting", detail=why))
+        Work(state.round.number, LoopResult(agent, "waiting", detail="; ".join(why)))
         for agent, why in waiting.items()
     ]
     await run_uncalled_analyzers(state)
@@ -316,6 +319,8 @@ def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
     requests = [text for texts in agent_requests.values() for text in texts]
     unused = tuple(f"nobody has looked into this answer: {a}" for a in state.round.answers.values())
     escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
+    earlier = () if scored.is_judged else state.focus.missing_evidence
+    missed = scored.missing_of("judged") or earlier
     return IterationFacts(
         score=scored.total,
         accepted=scored.accepted,
@@ -333,7 +338,7 @@ def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
         uncertain=(
             *_uncertain(synthesis),
             *planning.open_questions(state),
-            *(f"the judge misses: {text}" for text in scored.missing_of("judged")),
+            *(f"the judge misses: {text}" for text in missed),
         ),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),

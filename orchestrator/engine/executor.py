@@ -161,6 +161,16 @@ class Executor:
         ended(code or "ok", data)
         return ToolResult(call.id, value["content"], ok=ok, ref=key, data=data, code=code)
 
+    def asks_person(self, agent: AgentSpec, call: ToolCall) -> bool:
+        """Whether a call would wait for a person, unless one has approved it."""
+        spec, own = self.registry.get(call.name).spec, deepcopy(dict(call.arguments))
+        made = GuardedCall(agent.name, spec, own, fingerprint(call))
+        try:
+            made, _ = apply_guards(self._guards, made, observe_only=self._observe_only)
+        except Refused:
+            return False
+        return not self._observe_only and bool(made.confirm or spec.level > Level.WRITE)
+
     # --- admission ------------------------------------------------------------------------------
 
     async def _admit(

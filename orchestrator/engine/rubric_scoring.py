@@ -135,11 +135,10 @@ class Scorecard(Struct, frozen=True):
 
     @property
     def is_judged(self) -> bool:
-        """Whether a judge scored a criterion."""
-        return any(
-            criterion.kind == "judged" and self.marks[criterion.id].score is not None
-            for criterion in self.rubric.criteria
-        )
+        """Whether a judge scored more than a penalty, where the rubric asks it for more."""
+        judged = [c for c in self.rubric.criteria if c.kind == "judged"]
+        decisive = [c for c in judged if c.weight > 0] or judged
+        return any(self.marks[c.id].score is not None for c in decisive)
 
     def missing_of(self, kind: Literal["measured", "judged"]) -> tuple[str, ...]:
         """The missing evidence of all criteria of one kind, in order, without duplicates."""

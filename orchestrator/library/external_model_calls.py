@@ -25,6 +25,7 @@ from orchestrator.providers.token_bounds import PART_OVERHEAD, REQUEST_OVERHEAD,
 from orchestrator.providers.tool_formats import describe_tools
 
 TextPlace = Place | Literal["assistant"]
+_PLACES = (*get_args(Place), "assistant")
 
 
 class ModelContext(Struct, frozen=True):
@@ -43,6 +44,16 @@ class ModelContext(Struct, frozen=True):
     tools: Sequence[str] = ()
     skills: Sequence[str | Path] = ()
     agent: str = "agent"
+
+    def __post_init__(self) -> None:
+        """Refuse a text without its place.
+
+        Raises:
+            InputError: names the texts' places.
+        """
+        for one in self.texts:
+            if isinstance(one, str) or len(one) != 2 or one[0] not in _PLACES:
+                raise InputError(f"{one!r:.80} is no pair of {'|'.join(_PLACES)} and a text")
 
 
 class ModelCall:
@@ -86,7 +97,6 @@ class ModelCall:
 
 
 Ask = Callable[[ModelCall], Awaitable[Any]]
-_PLACES = (*get_args(Place), "assistant")
 
 
 class ModelCalls(RunQueries):
@@ -189,10 +199,6 @@ class ModelCalls(RunQueries):
         Raises:
             NotRegistered, NotPermitted, GuardRefused: see ``model_call``.
         """
-        if unknown := {place for place, _ in context.texts}.difference(_PLACES):
-            raise InputError(
-                f"a text stands in one of {', '.join(_PLACES)}, not in {min(unknown)!r}"
-            )
         for name in context.tools:
             if refusal := self._refusal(name, context.agent):
                 raise NotPermitted(refusal)

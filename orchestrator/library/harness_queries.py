@@ -1,11 +1,11 @@
 """Queries of a program's run that do not change it: tools, budget, observed decisions."""
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, Literal
 
 from orchestrator.engine.text_guards import Place
-from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolSpec
+from orchestrator.engine.types import AgentSpec, Bounds, Json, ToolCall, ToolSpec
 from orchestrator.errors import InputError, NotRegistered
 from orchestrator.library.agent_execution import RunParts, observed_rulings
 from orchestrator.library.agents import Agent
@@ -52,6 +52,12 @@ class RunQueries:
             return self._refusal(name, agent) is None
         except NotRegistered:
             return False
+
+    def asks_person(
+        self, name: str, arguments: Mapping[str, Json], *, agent: str = "agent"
+    ) -> bool:
+        """Whether this call would wait for a person, unless one has approved it."""
+        return self._executor.asks_person(self._spec(agent), ToolCall("", name, arguments))
 
     def actions(self) -> list[ToolSpec]:
         """The registered actions, in order."""

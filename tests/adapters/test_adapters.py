@@ -13,7 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import Bounds, Harness, Level
+from orchestrator import Bounds, GuardedCall, Harness, Level, Ruling, ToolPolicy
+from orchestrator.engine.tool_call_guards import ALLOW
 from orchestrator.stores.sqlite_journal import SqliteStore
 
 pytestmark = [
@@ -185,6 +186,68 @@ async def test_an_unanswered_call_is_not_performed(
 ) -> None:
     await drive(harness, [("deploy", {"text": "v1"})], None)
     assert world.seen == []
+
+
+class Asking:
+    """Changes the arguments of a tool that only reads, and has a person asked."""
+
+    name = "asking"
+
+    def __init__(self, *rulings: Ruling) -> None:
+        self._rulings = rulings
+
+    def check(self, call: GuardedCall) -> Ruling:
+        return next((one for one in self._rulings if call.arguments["text"] == one.reason), ALLOW)
+
+
+@pytest.mark.attack("a sensitive tool that another framework's agent calls without a person")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"policy": ToolPolicy(sensitive=frozenset({"network"}))},
+        {"guards": [Asking(Ruling("confirm", "a"))]},
+    ],
+    ids=["tag", "guard"],
+)
+@pytest.mark.parametrize(("answer", "seen"), [(None, []), (False, ["b"]), (True, ["a", "b"])])
+@pytest.mark.parametrize("drive", DRIVES)
+async def test_what_a_guard_has_a_person_asked_waits_in_the_frameworks_way(
+    drive: Drive, answer: bool | None, seen: list[str], given: Any, world: World
+) -> None:
+    async with Harness.open(None, "r", **given) as harness:
+        harness.register("read", world.act, schema=TEXT)
+        harness.register("fetch", world.act, schema=TEXT, tags=frozenset({"network"}))
+        await drive(harness, [("fetch", {"text": "a"}), ("read", {"text": "b"})], answer)
+    assert world.seen == seen
+
+
+async def test_a_run_that_only_observes_asks_nobody(world: World) -> None:
+    async with Harness.open(None, "r", observe_only=True) as harness:
+        harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
+        await with_openai_agents(harness, [("deploy", {"text": "v1"})], None)
+    assert world.seen == ["v1"]
+
+
+async def test_an_interrupt_shows_the_arguments_that_are_performed(world: World) -> None:
+    from langchain_core.messages import AIMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    from orchestrator.adapters.langgraph import GuardedTools
+
+    guards = [Asking(Ruling("modify", "stage", {"text": "prod"}))]
+    async with Harness.open(None, "r", guards=guards) as harness:
+        harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", GuardedTools(harness))
+        graph.add_edge(START, "tools")
+        graph.add_edge("tools", END)
+        app = graph.compile(checkpointer=InMemorySaver())
+        call = {"name": "deploy", "args": {"text": "stage"}, "id": "c", "type": "tool_call"}
+        config: Any = {"configurable": {"thread_id": "1"}}
+        asked = {"messages": [AIMessage("", tool_calls=[call])]}
+        (waits,) = (await app.ainvoke(asked, config))["__interrupt__"]
+    assert waits.value["arguments"] == {"text": "prod"}
 
 
 @pytest.mark.parametrize("drive", DRIVES)

@@ -12,10 +12,12 @@ from orchestrator import (
     DiffcourtError,
     GuardRefused,
     Harness,
+    ModelContext,
     NotPermitted,
     NotRegistered,
     ToolPolicy,
 )
+from orchestrator.adapters import map_texts, texts_in
 from orchestrator.engine.tool_registry import ToolAccess
 from orchestrator.errors import InputError
 from orchestrator.guards.prompt_injection import MARK
@@ -209,6 +211,22 @@ async def test_what_a_model_is_sent_passes_the_guards_and_is_booked_and_recorded
                 assert sent == []  # the recorded answer
     kinds = [(kind, key) for kind, key in await rows_of(path) if key.startswith("model_call")]
     assert [kind for kind, _ in kinds] == ["intent", "outcome"]
+
+
+@pytest.mark.attack("instructions and secrets in what another framework sends to a model")
+def test_texts_are_found_at_any_depth_of_a_message() -> None:
+    parts = [{"type": "tool_result", "id": "x", "content": [{"type": "text", "text": "a"}, "b"]},
+             {"type": "input_image", "url": "c"}, {"output": {"content": "d"}}]  # fmt: skip
+    assert texts_in(parts) == ["a", "b", "d"]
+    changed = map_texts(parts, str.upper)
+    assert texts_in(changed) == ["A", "B", "D"]
+    assert changed[1] == parts[1]
+
+
+@pytest.mark.parametrize("text", ["hello", ("letter", "hello"), ("brief",)])
+def test_a_text_without_its_place_is_refused(text: Any) -> None:
+    with pytest.raises(InputError, match="is no pair of system"):
+        ModelContext([text])
 
 
 @pytest.mark.attack("instructions and secrets in what another framework sends to a model")

@@ -80,6 +80,16 @@ def test_a_judge_that_was_asked_and_scored_nothing_accepts_nothing() -> None:
     assert not judge(lenient, full, asked=True).accepted
 
 
+def test_a_judge_that_scored_only_a_penalty_accepts_nothing_unless_it_is_asked_no_more() -> None:
+    lenient = replace(SHIPPED, threshold=0.1)
+    full = {c.id: CriterionMark(1.0, "w") for c in lenient.criteria if c.kind == "measured"}
+    marks = {**full, "unbacked-claims": CriterionMark(0.0, "w")}
+    assert not judge(lenient, marks, asked=True).accepted
+    assert judge(lenient, marks | {"risk-focus": CriterionMark(0.0, "w")}, asked=True).accepted
+    only = tuple(c for c in lenient.criteria if c.kind == "measured" or c.weight < 0)
+    assert judge(replace(lenient, criteria=only), marks, asked=True).accepted
+
+
 def criterion(name: str, kind: Literal["judged", "measured"] = "judged", **more: Any) -> Criterion:
     return Criterion(id=name, kind=kind, description="d", **{"weight": 1.0, **more})
 
