@@ -49,6 +49,8 @@ COUNTERS = {
     "tokens": "tokens",
     "usd": "USD",
 }
+WAITING = {"stopped: human": "a person's answer or approval", "stopped: budget": "a higher limit"}
+"""The ends after which a run can go on, and what it needs for that."""
 TELLING = {"run_started", "state", "agent_started", "agent_finished", "run_finished"}
 """Events after which the text is written."""
 
@@ -160,6 +162,7 @@ class RunProgress(Struct):
         done += [agent.name for agent in named if not agent.is_running]
         left = [agent.name for agent in named if agent.is_running]
         left += [STATES[name] for name in order[now + 1 :]]
+        left += [WAITING[self.state]] if self.state in WAITING else []
         head = [f"{self.state}   {_duration(at)}{self._limit('seconds', _duration)}"]
         head.append(f"findings {self.findings}")
         if rounds := self.entered.count("Plan"):
