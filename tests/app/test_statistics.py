@@ -105,6 +105,20 @@ async def test_the_figures_of_a_review_with_models_are_those_that_its_verdict_st
 
 
 @pytest.mark.either_loop
+async def test_a_task_that_loops_again_after_each_escalation_is_one_cut_task(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+    store = MemoryStore(SystemClock())
+    await store.create("run", 1.0, {})
+    model = ScriptedModel(script(docs=[looks("typos")] * 40))
+    verdict = await review(repo, model, store=store, choose_model=CHOOSE, adjust=together)
+    assert len(verdict.escalations) > 1
+    figures = figures_of([await facts_of(store, verdict)])
+    assert (figures.loops_cut, figures.loop_share) == (1, pytest.approx(1 / figures.tasks))
+
+
+@pytest.mark.either_loop
 async def test_a_finding_counts_once_as_its_newest_review_has_it(tmp_path: Path) -> None:
     branch = Branch(tmp_path, {"base.py": "X = 1\n"})
     facts: list[RunFacts] = []

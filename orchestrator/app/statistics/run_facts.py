@@ -162,6 +162,7 @@ class _Reader:
         self._session_worked = self._session_ended = False
         self._copied = 0
         self._marked_fixed: set[str] = set()
+        self._looped: set[Key] = set()
 
     def read(self, row: Row) -> None:
         """Read the next row; rows that a fork copied count only in the original run."""
@@ -279,7 +280,9 @@ class _Reader:
             given = newest_feedback(read_feedback(row))
             self._marked_fixed = {at for at, one in given.items() if one.said == "fixed"}
         elif key.step == "loop":
-            facts.loops_cut.append(key.name or key.part)
+            if key.task not in self._looped:  # an escalated task may loop again
+                facts.loops_cut.append(key.name or key.part)
+            self._looped.add(key.task)
         elif key.is_escalation:
             facts.escalations.append((note.agent, note.to_stage))
         elif key.part == GUARDS and note.action == "block":
