@@ -163,13 +163,11 @@ class Executor:
 
     def asks_person(self, agent: AgentSpec, call: ToolCall) -> bool:
         """Whether a call would wait for a person, unless one has approved it."""
-        spec, own = self.registry.get(call.name).spec, deepcopy(dict(call.arguments))
-        made = GuardedCall(agent.name, spec, own, fingerprint(call))
         try:
-            made, _ = apply_guards(self._guards, made, observe_only=self._observe_only)
+            made, _ = self._guard(agent, call)
         except Refused:
             return False
-        return not self._observe_only and bool(made.confirm or spec.level > Level.WRITE)
+        return not self._observe_only and bool(made.confirm or made.tool.level > Level.WRITE)
 
     # --- admission ------------------------------------------------------------------------------
 
@@ -183,10 +181,7 @@ class Executor:
         proposed, call = dict(call.arguments), self.registry.fit(call)
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
-        # Guards, now or later, and the tool could change arguments in place: each has its own.
-        own = deepcopy(dict(call.arguments))
-        guarded = GuardedCall(agent.name, tool.spec, own, fingerprint(call))
-        guarded, warnings = apply_guards(self._guards, guarded, observe_only=self._observe_only)
+        guarded, warnings = self._guard(agent, call)
         effective = deepcopy(dict((call if self._observe_only else guarded).arguments))
         performed = replace(guarded, arguments=effective)
         if denied:
@@ -214,6 +209,12 @@ class Executor:
                 guard.withdrawn(guarded)
             raise
         return _Admitted(tool, performed, warnings), reservation
+
+    def _guard(self, agent: AgentSpec, call: ToolCall) -> tuple[GuardedCall, list[GuardWarning]]:
+        """The call as guards modify it, with arguments of their own, and their warnings."""
+        own = deepcopy(dict(call.arguments))  # a guard may change them in place, now or later
+        made = GuardedCall(agent.name, self.registry.get(call.name).spec, own, fingerprint(call))
+        return apply_guards(self._guards, made, observe_only=self._observe_only)
 
     async def _approve(self, call: GuardedCall, key: str) -> None:
         level = call.tool.level

@@ -112,6 +112,12 @@ class CriterionMark(Struct, frozen=True):
         return "na" if self.not_applicable else self.score
 
 
+_UNSCORED = {
+    "judged": CriterionMark(None, "not scored: no model judged this review"),
+    "measured": CriterionMark(None, "not scored: nothing measured it"),
+}
+
+
 class Scorecard(Struct, frozen=True):
     """The score of a candidate under a rubric.
 
@@ -159,15 +165,9 @@ def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = F
         asked: a judge was asked. What it left out counts as its worst score, and blocks if it is a
             blocker, so that less evidence never raises the total nor accepts.
     """
-    whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
+    whole = {c.id: marks.get(c.id, _UNSCORED[c.kind]) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
     judged = [c for c in rubric.criteria if c.kind == "judged" and asked]
     left = {c.id: 0.0 if c.weight > 0 else 1.0 for c in judged if scores[c.id] is None}
     blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
     return Scorecard(rubric, whole, total(rubric, scores | left), blockers, asked)
-
-
-def _unscored(criterion: Criterion) -> CriterionMark:
-    if criterion.kind == "judged":
-        return CriterionMark(None, "not scored: no model judged this review")
-    return CriterionMark(None, "not scored: nothing measured it")

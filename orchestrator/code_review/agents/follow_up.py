@@ -52,22 +52,10 @@ def concerned_agents(state: ReviewState, missing: Iterable[str]) -> list[str]:
     """Agents whose findings are doubted, rejected, or named in evidence that the judge misses."""
     named = set(_ID.findall(" ".join(missing)))
     findings = [*state.synthesis.findings, *(entry.finding for entry in state.synthesis.rejected)]
-    reporters = [
-        name for finding in findings if finding.id in named for name in finding.reported_by
-    ]
-    doubted = [
-        name
-        for finding in state.synthesis.findings
-        if finding.support != "proven" and _raised_now(finding)
-        for name in finding.reported_by
-    ]
-    rejected = [
-        name
-        for entry in state.synthesis.rejected
-        if entry.cause == "unverified"
-        for name in entry.finding.reported_by
-    ]
-    wanted = {*reporters, *doubted, *rejected}
+    about = [one for one in findings if one.id in named]
+    about += [f for f in state.synthesis.findings if f.support != "proven" and _raised_now(f)]
+    about += [one.finding for one in state.synthesis.rejected if one.cause == "unverified"]
+    wanted = {name for finding in about for name in finding.reported_by}
     return [name for name in state.examiners if name in wanted]
 
 
@@ -75,12 +63,8 @@ def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
     """The changed files of the findings about which an agent is asked."""
     named = set(_ID.findall(" ".join(state.focus.requests.get(agent, ()))))
     findings = [*state.synthesis.findings, *(entry.finding for entry in state.synthesis.rejected)]
-    paths = {
-        path
-        for finding in findings
-        if finding.id in named
-        for path in (finding.path, finding.because_of.path if finding.because_of else "")
-    }
+    about = [finding for finding in findings if finding.id in named]
+    paths = {one.path for one in about} | {f.because_of.path for f in about if f.because_of}
     return [path for path in state.given.workspace.files if path in paths]
 
 

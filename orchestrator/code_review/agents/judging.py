@@ -161,15 +161,12 @@ async def read_marks(
     The criteria must be scored in order: a score that comes after one of a later criterion does not
     count.
     """
-    if result.status != "ok":
-        why = f"not scored: the judge {result.status}: {result.detail}"
-        return {c.id: CriterionMark(None, why) for c in criteria}
-    found = {
-        c.id: CriterionMark(None, "not scored: the judge did not speak of it") for c in criteria
-    }
+    is_ok, why = result.status == "ok", f"{result.status}: {result.detail}"
+    why = f"not scored: the judge {'did not speak of it' if is_ok else why}"
+    found = {c.id: CriterionMark(None, why) for c in criteria}
     places = {c.id: place for place, c in enumerate(criteria)}
     last = -1
-    for judged in as_form(JudgeReport, result.report).criteria:
+    for judged in as_form(JudgeReport, result.report).criteria if is_ok else ():
         place = places.get(judged.id)
         if place is None:
             continue

@@ -155,14 +155,11 @@ def _tasks_for_required_checks(
     """Tasks for files of required checks that no agent with the check's tools was given."""
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
+    names, agents = state.given.settings.specialists, state.given.catalog.agents
     for rule in state.given.catalog.verdict_policy.required_checks:
         paths = concerned(rule, state.given.workspace.open_paths)
         for tool in rule.tools:
-            able = [
-                a
-                for a in state.given.settings.specialists
-                if tool in state.given.catalog.agents[a].tools
-            ]
+            able = [name for name in names if tool in agents[name].tools]
             for path in paths if able else ():
                 if not any((agent, path) in given for agent in able):
                     lacking.setdefault((able[0], rule.name), {})[path] = None

@@ -37,53 +37,30 @@ def score_measured(
     """
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
-    applicable = [check for check in checks if check.status != "not_applicable"]
-    passed = [check for check in applicable if check.has_passed]
-    unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
-    reported = len(synthesis.findings) + len(unverified)
-    gaps = [skip for skip in synthesis.skipped if skip.gap]
-    ended = [work.result for work in team if not _is_made_up(work, team)]
+    passed = {check.name: check.has_passed for check in checks if check.status != "not_applicable"}
+    quoted = [True for _ in synthesis.findings]
+    quoted += [False for one in synthesis.rejected if one.cause == "unverified"]
+    ended = [work.result.status == "ok" for work in team if not _is_made_up(work, team)]
+    due = [
+        f for f in synthesis.findings if f.state == "open" and is_as_severe(f.severity, "medium")
+    ]
+    known = {finding.id: finding.support in {"proven", "verified"} for finding in due}
+    healthy = [call.did_its_work for call in calls]
+    explained = [bool(skip.why) for skip in synthesis.skipped if skip.gap]
     return {
         "files-accounted": _share(
-            sum(path in accounted for path in files), len(files), "changed files", "accounted for"
+            [f in accounted for f in files], "changed files", "accounted for"
         ),
-        "evidence-verified": _share(
-            len(synthesis.findings), reported, "findings", "whose quote was found at their lines"
+        "evidence-verified": _share(quoted, "findings", "whose quote was found at their lines"),
+        "contracts-kept": _share(ended, "agents' reports", "valid"),
+        "findings-supported": _share(
+            known, "open findings at medium and above", "proven or verified"
         ),
-        "contracts-kept": _share(
-            sum(result.status == "ok" for result in ended), len(ended), "agents' reports", "valid"
-        ),
-        "findings-supported": _support(synthesis),
-        "playbooks-followed": _share(
-            sum(named.values()),
-            len(named),
-            "requirements of opened playbooks",
-            "met",
-            tuple(name for name, is_met in named.items() if not is_met),
-        ),
-        "required-checks-run": _share(
-            len(passed),
-            len(applicable),
-            "required checks",
-            "completed",
-            tuple(check.name for check in applicable if not check.has_passed),
-        ),
-        "analyzers-healthy": _share(
-            sum(call.did_its_work for call in calls), len(calls), "tool runs", "without an error"
-        ),
-        "gaps-explained": _share(
-            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps", "with a reason"
-        ),
+        "playbooks-followed": _share(named, "requirements of opened playbooks", "met"),
+        "required-checks-run": _share(passed, "required checks", "completed"),
+        "analyzers-healthy": _share(healthy, "tool runs", "without an error"),
+        "gaps-explained": _share(explained, "gaps", "with a reason"),
     }
-
-
-def _support(synthesis: Synthesis) -> CriterionMark:
-    """How many of the findings that may decide are more than claims."""
-    open_ones = [f for f in synthesis.findings if f.state == "open"]
-    due = [f for f in open_ones if is_as_severe(f.severity, "medium")]
-    missing = tuple(f.id for f in due if f.support not in {"proven", "verified"})
-    what, how = "open findings at medium and above", "proven or verified"
-    return _share(len(due) - len(missing), len(due), what, how, missing)
 
 
 def _is_made_up(work: Work, team: Sequence[Work]) -> bool:
@@ -96,9 +73,12 @@ def _is_made_up(work: Work, team: Sequence[Work]) -> bool:
     )
 
 
-def _share(
-    part: int, whole: int, what: str, how: str, missing: tuple[str, ...] = ()
-) -> CriterionMark:
-    if whole == 0:
+def _share(met: Mapping[str, bool] | Sequence[bool], what: str, how: str) -> CriterionMark:
+    """The share that is met; what is not is missing by its name, if it has one."""
+    names = met if isinstance(met, Mapping) else {}
+    missing = tuple(name for name, is_met in names.items() if not is_met)
+    all_of = [*(names.values() if names else met)]
+    if not all_of:
         return CriterionMark(None, f"n/a (no {what})", not_applicable=True)
+    part, whole = sum(map(bool, all_of)), len(all_of)
     return CriterionMark(part / whole, f"{part} of {whole} {what} {how}", missing)
