@@ -38,7 +38,8 @@ def main() -> None:
         os.dup2(1, 2)
         os.execvp(argv[0], argv)  # noqa: S606
     except BaseException as error:  # there is no caller to raise it to
-        os.write(status, f" {getattr(error, 'strerror', None) or error}".encode())
+        where = f"{error.filename}: " if getattr(error, "filename", None) else ""
+        os.write(status, f" {where}{getattr(error, 'strerror', None) or error}".encode())
     finally:
         os._exit(127)
 

@@ -68,6 +68,17 @@ async def test_a_run_is_followed_while_another_thread_works_on_it(repo: Repo) ->
     assert after[3] == "remaining: nothing"
 
 
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [("human", "a person's answer or approval"), ("budget", "a higher limit"), ("done", "nothing")],
+)
+def test_what_a_run_that_stopped_waits_for_remains(end: str, left: str) -> None:
+    progress = RunProgress("run")
+    progress.add(Event("state", 1.0, detail="Done"))
+    progress.add(Event("run_finished", 2.0, detail=end))
+    assert f"remaining: {left}\n" in str(progress)
+
+
 def test_a_review_keeps_the_text_beside_its_journal(
     repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Whole reviews that escalate: who does and why, what a person is asked, and how it goes on."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -110,6 +111,38 @@ async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_st
     assert verdict.stop.reason == "done"
 
 
+async def test_what_a_judge_leaves_out_spares_no_agent_the_next_stage(repo: Repo) -> None:
+    partly = json.loads(scores(score=None).blocks[0].text)  # type: ignore[union-attr]
+    partly["criteria"][2] |= {"score": 1, "missing": ["Trace the callers."]}
+    partly["criteria"][4]["score"] = 1
+    poor = text_reply(json.dumps(partly))
+    lines = script(lead=[plan(*TEAM), plan("security", "qa"), sums()], judge=[poor, scores()])
+    lines["security"] += [report(summary="deeper")]
+    lines["qa"] += [report(summary="deeper")]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged, choose_model=CHOOSE)
+    model.finish()
+    assert stage_changes(verdict) == [
+        ("qa", 2, "fast", "fast-retry"),
+        ("security", 2, "strong", "strongest"),
+    ]
+
+
+async def test_a_review_that_waits_scores_no_more_than_one_that_its_judge_found_worst(
+    repo: Repo,
+) -> None:
+    missing = {"score": 0, "missing": ["Trace the callers."]}
+    lines = script(lead=[plan(*TEAM), plan("docs"), sums()], judge=[scores(**missing)])
+    lines["docs"] += [DEAD] * 4
+    verdict = await review(repo, ScriptedModel(lines), adjust=judged, choose_model=CHOOSE)
+    assert (verdict.stop.reason, verdict.confidence) == ("human", None)
+    worst = verdict.iterations[0].score
+    assert worst is not None
+    assert verdict.score.total is not None
+    assert verdict.score.total <= worst < verdict.score.threshold
+    assert "the judge misses: Trace the callers." in verdict.stop.uncertain
+
+
 async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Repo) -> None:
     refused = tool_call_reply(("typos", {"files": "all"}))
     lines = script(lead=[plan(*TEAM), plan("docs")])
@@ -175,6 +208,8 @@ async def test_several_questions_are_asked_at_once_and_answered_one_by_one(
     lines["architecture"] = [DEAD] * 4
     asked = await review(repo, ScriptedModel(lines), store=store, choose_model=CHOOSE)
     assert [q.name for q in asked.questions] == ["1/act/architecture", "1/act/docs"]
+    gaps = str([skip.why for skip in asked.skipped if skip.gap])
+    assert all(question.question in gaps for question in asked.questions)
     assert "--to 1/act/architecture" in asked.stop.next_human_action
     await say(store, "Go on.", "1/act/docs")
     model = ScriptedModel({"docs": [report()]})

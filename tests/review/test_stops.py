@@ -129,12 +129,15 @@ async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_blocking_question_is_for_a_person(repo: Repo) -> None:
-    asked = {"question": "Is NAME meant to be public?", "blocking": True}
-    model = ScriptedModel(script(lead=[plan(*TEAM, open_questions=[asked])]))
+async def test_blocking_questions_are_for_a_person(repo: Repo) -> None:
+    texts = ("Is NAME meant to be public?", "May it change?")
+    asked = [{"question": text, "blocking": True} for text in texts]
+    model = ScriptedModel(script(lead=[plan(*TEAM, open_questions=asked)]))
     verdict = await review(repo, model)
     assert verdict.stop.reason == "human"
-    assert "Is NAME meant to be public?" in verdict.stop.next_human_action
+    assert all(text in verdict.stop.next_human_action for text in texts)
+    (gap,) = [skip.why for skip in verdict.skipped if skip.gap]
+    assert all(text in gap for text in texts)
     assert verdict.status == "incomplete"
 
 

@@ -78,6 +78,17 @@ def test_the_old_rubric_gives_the_very_numbers_of_the_verdict(
     assert set(run.reused) == set(JUDGED)
 
 
+def test_what_a_judge_left_out_is_its_worst_when_the_run_is_scored_again(
+    shipped: Rubric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = repository(tmp_path / "repo")
+    with answered(monkeypatch, report({**CALM, "risk-focus": None})):
+        verdict = review(repo)
+    assert verdict.score.total is not None
+    run, new = (only(rescore(repo, [], one)) for one in (shipped, reworded(shipped)))
+    assert run.card.total == new.card.total == pytest.approx(verdict.score.total, abs=1e-4)
+
+
 def test_nothing_recorded_is_asked_again_and_the_run_is_not_touched(
     recorded: Path, shipped: Rubric, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -475,7 +475,7 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     counted = [(place / "beats").stat().st_size for place in (timed, left)]
     await anyio.sleep(0.3)
     assert [(place / "beats").stat().st_size for place in (timed, left)] == counted
-    with pytest.raises(SandboxError, match="No such file"):
+    with pytest.raises(SandboxError, match="no-such-program: No such file"):
         await run_isolated(["no-such-program"], timed)
     with pytest.raises(SandboxError, match="No such file"):
         await run_isolated(argv, timed, reads=[tmp_path / "nothing"])
