@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator import Harness, tool
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.run_progress import PROGRESS, RunProgress, follow_run, record_progress
@@ -77,6 +78,33 @@ def test_what_a_run_that_stopped_waits_for_remains(end: str, left: str) -> None:
     progress.add(Event("state", 1.0, detail="Done"))
     progress.add(Event("run_finished", 2.0, detail=end))
     assert f"remaining: {left}\n" in str(progress)
+
+
+@tool
+async def greet() -> str:
+    """Greet."""
+    return "hello"
+
+
+async def test_a_programs_run_has_no_steps_of_a_review(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with Harness.open(tmp_path / ".diffcourt/state/journal.db", "mine", tools=[greet]) as it:
+        await it.execute("greet")
+        with ThreadPoolExecutor(1) as other:
+            events = other.submit(next, follow_run(tmp_path, "mine")).result(30)
+    progress = RunProgress()
+    for event in events:
+        progress.add(event)
+    assert str(progress).startswith("run mine\nrunning   0:00:0")
+    assert "remaining" not in str(progress)
+    with ThreadPoolExecutor(1) as other:
+        assert (
+            other.submit(main, ["show", "mine", "--follow", "--repo", str(tmp_path)]).result() == 0
+        )
+    out = capsys.readouterr().out
+    assert out.startswith("run mine\nfinished   0:00:0")
+    assert "reading the change" not in out
 
 
 def test_a_review_keeps_the_text_beside_its_journal(

@@ -97,6 +97,7 @@ class RunProgress(Struct):
     """
 
     run_id: str = ""
+    is_program: bool = False
     at: float = 0.0
     state: str = "starting"
     entered: list[str] = field(default_factory=list)
@@ -110,7 +111,8 @@ class RunProgress(Struct):
         """Update the state by one event."""
         self.at = event.at
         if event.kind == "run_started":
-            self.run_id = event.detail
+            self.run_id, self.is_program = event.detail, event.data == "program"
+            self.state = "running" if self.is_program else self.state
         elif event.kind == "state":
             self.entered.append(event.detail)
             self.state = STATES.get(event.detail, event.detail)
@@ -156,7 +158,7 @@ class RunProgress(Struct):
         # A copy, since a display reads in a thread of its own.
         named = [agent for agent in list(self.agents.values()) if agent.name]
         named.sort(key=lambda agent: not agent.is_running)
-        last, order = (self.entered or [""])[-1], [*STATES][:-1]
+        last, order = (self.entered or [""])[-1], [] if self.is_program else [*STATES][:-1]
         now = order.index(last) if last in order else {"": -1, "Iterate": 0}.get(last, len(order))
         done = [STATES[name] for name in order[: now + 1] if name in self.entered[:-1]]
         done += [agent.name for agent in named if not agent.is_running]
@@ -170,7 +172,7 @@ class RunProgress(Struct):
         lines = [
             "   ".join(head),
             f"completed: {', '.join(done) or 'nothing yet'}",
-            f"remaining: {', '.join(left) or 'nothing'}",
+            f"remaining: {', '.join(left) or 'nothing'}" if left or not self.is_program else "",
             "   ".join(
                 f"{label} {_amount(used)}{self._limit(name, _amount)}"
                 for name, label in COUNTERS.items()
@@ -251,12 +253,12 @@ class _RowEvents:
                 yield Event("state", at, detail=note.state)
             case Intent() as begun:
                 request = self._begun[row.key] = begun.request
-                if kind := _STARTED.get(request.kind):
+                for kind in _KINDS.get(request.kind, ())[:1]:
                     yield Event(kind, at, request.agent or key.name, request.name, row.key)
             case Effect() as ended:
                 request = self._begun.pop(row.key, ended.request)
                 self._spent += ended.cost
-                if kind := _FINISHED.get(request.kind):
+                for kind in _KINDS.get(request.kind, ())[1:]:
                     result, name = ended.result, request.agent or key.name
                     detail = ended.code or result.code or result.status or "ok"
                     data = decode(
@@ -267,15 +269,10 @@ class _RowEvents:
                     yield Event("budget", at, data={"used": used, "limits": self.limits})
 
 
-_STARTED: Mapping[str, EventKind] = {
-    "task": "agent_started",
-    "model": "model_started",
-    "tool": "tool_started",
-}
-_FINISHED: Mapping[str, EventKind] = {
-    "task": "agent_finished",
-    "model": "model_finished",
-    "tool": "tool_finished",
+_KINDS: Mapping[str, tuple[EventKind, EventKind]] = {
+    "task": ("agent_started", "agent_finished"),
+    "model": ("model_started", "model_finished"),
+    "tool": ("tool_started", "tool_finished"),
 }
 
 
@@ -289,18 +286,21 @@ def follow_run(repo: Path | None, name: str) -> Iterator[list[Event]]:
     reader, rows = _RowEvents(), list[Row]()
     with state_directory.open_store(repo) as store:
         run = state_directory.find_run(name, anyio.run(store.runs))
-        events = [Event("run_started", 0.0, detail=run.run_id)]
+        kind = "program" if is_program_run(run) else None
+        events = [Event("run_started", 0.0, detail=run.run_id, data=kind)]
         while True:
             run = state_directory.find_run(run.run_id, anyio.run(store.runs))
             more = anyio.run(store.rows, run.run_id, rows[-1].seq if rows else 0)
             rows += more
             try:
-                if more and not is_program_run(run):
+                if more and not kind:
                     limits = anyio.run(read_limits, run.run_id, review_options(run), rows)
                     reader.limits = {**limits, "seconds": 60 * limits.get("minutes", inf)}
                 events += [event for row in more for event in reader.read(row)]
             except DAMAGE as error:
                 raise InputError(f"{run.run_id}: {describe_damage(run.run_id, error)}") from None
+            if kind and run.writer is None and rows:
+                events.append(Event("run_finished", rows[-1].at - rows[0].at, detail="done"))
             yield events
             if run.writer is None:
                 return
