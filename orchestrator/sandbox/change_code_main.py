@@ -19,7 +19,7 @@ def main() -> None:
     sys.path.insert(0, home)
     from orchestrator.sandbox import kernel_calls, process_confinement  # noqa: PLC0415 - HOME is on the path now
 
-    status = int(status_number)
+    status, where = int(status_number), " "
     try:
         os.set_inheritable(status, False)
         entered = kernel_calls.enter_cgroups(cgroup_files)
@@ -36,10 +36,10 @@ def main() -> None:
         os.environ.pop("PWD", None)  # bwrap's, of another directory
         os.write(status, b"ready")
         os.dup2(1, 2)
+        where = f" {argv[0]}: "
         os.execvp(argv[0], argv)  # noqa: S606
     except BaseException as error:  # there is no caller to raise it to
-        where = f"{error.filename}: " if getattr(error, "filename", None) else ""
-        os.write(status, f" {where}{getattr(error, 'strerror', None) or error}".encode())
+        os.write(status, f"{where}{getattr(error, 'strerror', None) or error}".encode())
     finally:
         os._exit(127)
 
