@@ -48,8 +48,8 @@ class GuardedTools:
         try:
             seen = await self._harness.observe(name, arguments, **by)
         except ApprovalPending as pending:
-            shown = {"tool": name, "arguments": dict(pending.arguments), "why": str(pending)}
-            answer = interrupt(shown)
+            made = dict(pending.arguments)
+            answer = interrupt({"tool": name, "arguments": made, "why": str(pending)})
             approved, who = bool(answer.get("approved")), str(answer.get("who") or "somebody")
             seen = await self._harness.observe(name, arguments, approved=approved, who=who, **by)
         return ToolMessage(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from typing import Literal
 
 from msgspec import Struct
@@ -148,14 +149,8 @@ class Scorecard(Struct, frozen=True):
 
     def missing_of(self, kind: Literal["measured", "judged"]) -> tuple[str, ...]:
         """The missing evidence of all criteria of one kind, in order, without duplicates."""
-        return tuple(
-            dict.fromkeys(
-                item
-                for criterion in self.rubric.criteria
-                if criterion.kind == kind
-                for item in self.marks[criterion.id].missing
-            )
-        )
+        own = [self.marks[c.id].missing for c in self.rubric.criteria if c.kind == kind]
+        return tuple(dict.fromkeys(chain.from_iterable(own)))
 
 
 def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False) -> Scorecard:

@@ -20,6 +20,7 @@ from orchestrator import (
     tool,
 )
 from orchestrator.app.audit.verification import load_trail
+from orchestrator.app.runs.run_details import describe_calls, load_details
 from orchestrator.cli.main import main
 from orchestrator.engine.tool_registry import ToolPolicy
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
@@ -176,6 +177,9 @@ async def test_the_arguments_that_a_guard_made_are_recorded_beside_the_proposed_
     trail = await anyio.to_thread.run_sync(load_trail, tmp_path, "r")
     said = [entry.what for entry in trail.entries]
     assert 'find {"text": "x"}, performed with {"text": "other"}' in said
+    found = await anyio.to_thread.run_sync(load_details, tmp_path, "r")
+    sent = [(one.title, one.text) for call in describe_calls(found) for one in call.sent]
+    assert [title for title, text in sent if "other" in text] == ["Performed with"]
     async with Harness.open(path, "r", tools=[find]) as harness:  # and replay asks what was asked
         assert await harness.execute("find", {"text": "x"}) == "found other"
     assert DONE == ["other"]
@@ -347,11 +351,14 @@ def test_the_trace_of_a_program_is_exported_under_its_name(
 ) -> None:
     async def work() -> None:
         path = tmp_path / ".diffcourt/state/journal.db"
-        async with Harness.open(path, "case-7", tools=[find]) as harness:
-            await harness.execute("find", {"text": "x"})
+        guards = [Changing(text="performed")]
+        async with Harness.open(path, "case-7", tools=[find], guards=guards) as harness:
+            await harness.execute("find", {"text": "proposed"})
 
     anyio.run(work)
-    assert main(["trace", "case-7", "--to", "-", "--repo", str(tmp_path)]) == 0
+    export = ["trace", "case-7", "--with-content", "--to", "-", "--repo", str(tmp_path)]
+    assert main(export) == 0
     out = capsys.readouterr().out
+    assert "performed" in out.split("gen_ai.tool.call.arguments")[1][:100]
     assert "invoke_workflow case-7" in out
     assert "invoke_workflow review" not in out

@@ -187,10 +187,12 @@ class _CallReader:
 
     def _sent(self, span: EffectSpan) -> Iterator[Passage]:
         """The request: each part that is kept by its digest, then the conversation."""
-        asked = self._body(span.row).get("asked")
-        asked = asked if isinstance(asked, dict) else {}
+        body = self._body(span.row)
+        asked = body["asked"] if isinstance(body.get("asked"), dict) else {}
         if span.kind == "tool":
             yield _passage("Arguments", asked.get("arguments"))
+            if "effective" in body:
+                yield _passage("Performed with", body["effective"])
             return
         if span.kind == "question":
             yield _passage("Question", str(asked.get("question", "")))

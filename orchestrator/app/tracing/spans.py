@@ -316,7 +316,7 @@ class SpanBuilder:
             case "question":
                 self._event(root, "question", row, begun.parameters)
             case "tool":
-                self._open[row.key] = self._tool(row, request, attributes)
+                self._open[row.key] = self._tool(row, begun, attributes)
             case "model":
                 self._open[row.key] = self._chat(row, key, request, attributes)
             case "task":
@@ -330,15 +330,17 @@ class SpanBuilder:
         span_id = self.trace.span_id(row.key)
         return TraceSpan(f"{operation} {of}", kind, span_id, parent, row.at, row.at, attributes)
 
-    def _tool(self, row: Row, request: RecordedRequest, attributes: dict[str, Value]) -> TraceSpan:
+    def _tool(self, row: Row, begun: Effect, attributes: dict[str, Value]) -> TraceSpan:
+        name = begun.request.name
         tool: dict[str, Value] = {
-            names.TOOL: request.name,
+            names.TOOL: name,
             names.TOOL_TYPE: "function",
             names.TOOL_CALL: row.key,
         }
         if self._content:
-            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(request.arguments))
-        return self._span(row, names.EXECUTE, request.name, {**attributes, **tool})
+            kept = begun.request.arguments if begun.effective is UNSET else begun.effective
+            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(kept))
+        return self._span(row, names.EXECUTE, name, {**attributes, **tool})
 
     def _chat(
         self, row: Row, key: Key, request: RecordedRequest, attributes: dict[str, Value]

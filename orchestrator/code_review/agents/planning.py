@@ -275,11 +275,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
 
 
 def _show_questions(tasks: Iterable[PlannedTask], paths: Set[str]) -> list[dict[str, object]]:
-    """An agent's questions, the first priority first, with their files unless they are all.
-
-    Args:
-        paths: all files of the agent.
-    """
+    """An agent's questions by priority, with their files unless these are all of its ``paths``."""
     found: dict[str, tuple[int, dict[str, None]]] = {}
     for task in tasks:
         _, about = found.setdefault(task.asks, (task.priority, {}))
