@@ -130,6 +130,16 @@ def test_an_invalid_fork_is_refused_and_leaves_no_run(
     assert len(stored_runs.list_runs(repo)) == before
 
 
+def test_a_fork_that_cannot_begin_leaves_no_run(
+    reviewed: tuple[Path, Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, verdict = reviewed
+    before = len(stored_runs.list_runs(repo))
+    monkeypatch.setenv("DIFFCOURT_TIER", "nobody")
+    assert main(["fork", verdict.run_id, "--at", "Evaluate", "--repo", str(repo)]) == 2
+    assert len(stored_runs.list_runs(repo)) == before
+
+
 @pytest.mark.parametrize("edited", ["verdict.json", "notes/mine.txt", "plan.json"])
 def test_edited_files_that_were_not_asked_for_are_refused_by_name(
     reviewed: tuple[Path, Verdict], exported: Path, edited: str

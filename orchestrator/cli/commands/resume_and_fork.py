@@ -12,7 +12,7 @@ from orchestrator.cli.review_output import (
     write_verdict,
 )
 from orchestrator.cli.verdict_outputs import Outputs
-from orchestrator.errors import ReplayMismatch
+from orchestrator.errors import ConfigError, InputError, ReplayMismatch
 
 
 def add_resume(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +69,7 @@ def run_fork(args: argparse.Namespace) -> int:
     try:
         with open_progress(args) as (observer, pool):
             verdict = resume_review(args.repo, fork, observer, answer=answer, pool=pool)
-    except ReplayMismatch:
-        prune_runs(args.repo, None, None, names=[fork])  # it could never be resumed
+    except (ConfigError, InputError, ReplayMismatch):
+        prune_runs(args.repo, None, None, names=[fork])  # nothing was reviewed, or could ever be
         raise
     return write_verdict(args, outputs, verdict)
