@@ -114,7 +114,7 @@ async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_st
 async def test_what_a_judge_leaves_out_spares_no_agent_the_next_stage(repo: Repo) -> None:
     partly = json.loads(scores(score=None).blocks[0].text)  # type: ignore[union-attr]
     partly["criteria"][2] |= {"score": 1, "missing": ["Trace the callers."]}
-    partly["criteria"][4]["score"] = 1
+    partly["criteria"][4]["score"] = 0
     poor = text_reply(json.dumps(partly))
     lines = script(lead=[plan(*TEAM), plan("security", "qa"), sums()], judge=[poor, scores()])
     lines["security"] += [report(summary="deeper")]
