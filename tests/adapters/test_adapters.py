@@ -245,7 +245,7 @@ async def test_an_interrupt_shows_the_arguments_that_are_performed(world: World)
         app = graph.compile(checkpointer=InMemorySaver())
         call = {"name": "deploy", "args": {"text": "stage"}, "id": "c", "type": "tool_call"}
         config: Any = {"configurable": {"thread_id": "1"}}
-        asked = {"messages": [AIMessage("", tool_calls=[call])]}
+        asked: Any = {"messages": [AIMessage("", tool_calls=[call])]}
         (waits,) = (await app.ainvoke(asked, config))["__interrupt__"]
     assert waits.value["arguments"] == {"text": "prod"}
 
