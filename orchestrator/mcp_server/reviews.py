@@ -96,15 +96,27 @@ class ServedReviews:
     def __init__(self, options: ReviewOptions) -> None:
         self.options, self.repo = options, options.repo
         self._reviews: dict[str, ServedReview] = {}
+        self._latest: dict[str | None, str] = {}  # a client → the run that it called last
         self._lock = threading.Lock()
 
-    def resolve(self, name: str) -> str:
-        """The id of a run; ``latest`` is the newest of this server, else of the repository."""
-        if name == state_directory.LATEST:
-            return next(reversed(self._reviews), name)
-        return name
+    def resolve(self, name: str, client: str | None) -> str:
+        """The id of a run; ``latest`` is the client's, before the first here the repository's.
 
-    def start(self, worktree: bool, paths: tuple[str, ...], provider: str | None) -> ServedReview:
+        Args:
+            client: None if the connection does not tell two of them apart.
+
+        Raises:
+            InputError: ``latest`` could be another client's.
+        """
+        if name != state_directory.LATEST:
+            return name
+        if self._reviews and (client is None or client not in self._latest):
+            raise InputError("latest could be another client's run: name the run by its id")
+        return self._latest.get(client, name)
+
+    def start(
+        self, client: str | None, worktree: bool, paths: tuple[str, ...], provider: str | None
+    ) -> ServedReview:
         """Start a review.
 
         Raises:
@@ -114,33 +126,34 @@ class ServedReviews:
         options = replace(self.options, worktree=worktree, paths=paths, provider=provider)
         run_id = state_directory.new_run_id()
         with self._lock:
-            return self._add(run_id, partial(open_new_run, options, run_id=run_id))
+            return self._add(client, run_id, partial(open_new_run, options, run_id=run_id))
 
-    def open(self, name: str) -> ServedReview:
+    def open(self, name: str, client: str | None) -> ServedReview:
         """A review of this server, or another run of the store, which is continued.
 
         Raises:
             RunNotFound: no run has that name.
             InputError: too many run, or were started.
         """
-        run_id = self.resolve(name)
+        run_id = self.resolve(name, client)
         if run_id not in self._reviews:  # of which one that begins is not stored yet
             with state_directory.open_run(self.repo, run_id) as (_, found):
                 run_id = found.run_id
         with self._lock:
             known = self._reviews.get(run_id)
             if known is not None and (known.is_running or known.verdict):
+                self._latest[client] = run_id
                 return known
-            return self._add(run_id, partial(open_kept_run, self.repo, run_id))
+            return self._add(client, run_id, partial(open_kept_run, self.repo, run_id))
 
-    def _add(self, run_id: str, opening: Open) -> ServedReview:
+    def _add(self, client: str | None, run_id: str, opening: Open) -> ServedReview:
         running = sum(review.is_running for review in self._reviews.values())
         if running >= MAX_RUNNING or len(self._reviews) >= MAX_STARTED:
             raise InputError(
                 f"{running} reviews run and {len(self._reviews)} were started; the limits are "
                 f"{MAX_RUNNING} and {MAX_STARTED}: wait for one, or start the server again"
             )
-        self._reviews.pop(run_id, None)  # so that it becomes the latest
+        self._latest[client] = run_id
         self._reviews[run_id] = ServedReview(run_id, self.repo, opening)
         return self._reviews[run_id]
 

@@ -53,7 +53,7 @@ RunId = Annotated[
     str,
     Field(
         pattern=f"^(latest|{RUN})$",
-        description="a run's id; latest: the newest of this server, else of the repository",
+        description="a run's id; latest: yours, before the first of this server the repository's",
     ),
 ]
 FindingId = Annotated[str, Field(pattern=r"^F\d{1,6}$")]
@@ -128,9 +128,14 @@ def _caller(ctx: Context[Any, Any]) -> str:
     return escape_unprintable(f"{info.name} {info.version}"[:80]) if info else "unnamed"
 
 
+def _client(ctx: Context[Any, Any]) -> str | None:
+    """Who calls: the one at our pipes, a session of HTTP, or None, which newer HTTP has not."""
+    return "pipes" if ctx.headers is None else ctx.headers.get("mcp-session-id")
+
+
 def _verdict(ctx: Context[Any, Any], run: str) -> Verdict:
     reviews = _reviews(ctx)
-    return load_verdict(reviews.repo, reviews.resolve(run))
+    return load_verdict(reviews.repo, reviews.resolve(run, _client(ctx)))
 
 
 async def _follow(ctx: Context[Any, Any], found: ServedReview, seconds: float) -> None:
@@ -161,10 +166,11 @@ async def review(  # noqa: PLR0917 - a tool's arguments are named
     """
     reviews = _reviews(ctx)
     if run:
-        found = await to_thread.run_sync(reviews.open, run)
+        found = await to_thread.run_sync(reviews.open, run, _client(ctx))
     else:
         provider = {"policy": None, "offline": OFFLINE, "host": HOST}[reasoner]
-        found = await to_thread.run_sync(reviews.start, uncommitted, paths, provider)
+        given = _client(ctx), uncommitted, paths, provider
+        found = await to_thread.run_sync(reviews.start, *given)
     await _follow(ctx, found, wait_seconds)
     return answers.render(answers.describe_review(found, full))
 
@@ -189,7 +195,7 @@ async def answer(
     `text` is JSON that fits the question's answer_schema; or give `calls` of its tools first, whose
     results the next question has. Returns the next question or the verdict.
     """
-    found = await to_thread.run_sync(_reviews(ctx).open, run)
+    found = await to_thread.run_sync(_reviews(ctx).open, run, _client(ctx))
     await _follow(ctx, found, wait_seconds)  # a run that was just continued asks soon
     named = [(call.name, call.arguments) for call in calls]
     found.host.answer(question, text, named, _caller(ctx))
@@ -201,7 +207,7 @@ def cancel(ctx: Context[Any, Any], run: RunId) -> str:
     """Stop a running review; what it found so far becomes an incomplete verdict."""
     reviews = _reviews(ctx)
     why = f"asked by {_caller(ctx)} through MCP"
-    done = cancel_run(reviews.repo, reviews.resolve(run), why)
+    done = cancel_run(reviews.repo, reviews.resolve(run, _client(ctx)), why)
     return answers.render({"run": done.run_id, "state": done.outcome})
 
 
@@ -261,7 +267,7 @@ def fix(
     With `apply`, a person is asked, and the patches are applied only if the answer is yes.
     """
     reviews = _reviews(ctx)
-    chosen = choose_fixes(reviews.repo, reviews.resolve(run), findings)
+    chosen = choose_fixes(reviews.repo, reviews.resolve(run, _client(ctx)), findings)
     found: answers.Document = {"run": chosen.verdict.run_id, "applied": []}
     agreed = isinstance(consent, AcceptedElicitation) and consent.data.apply
     if apply and agreed and chosen.findings:

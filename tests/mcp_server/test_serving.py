@@ -6,8 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -15,7 +15,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.mcp_server.host_kit import Brain, hosting, stored
+from tests.mcp_server.host_kit import Brain, Host, hosting, stored
 from tests.mcp_server.test_served_reviews import SHELL, UNUSED
 from tests.plain_http import PLAIN
 from tests.providers.whole_kit import repository, team
@@ -154,12 +154,38 @@ async def test_http_needs_the_token_of_this_start_and_our_own_name(tmp_path: Pat
             ):
                 reply = await client.post(address, json=HELLO, headers={**accepts, **given})
                 assert reply.status_code == status, given
-        async with httpx2.AsyncClient(
-            verify=PLAIN, headers={"Authorization": f"Bearer {token}"}, timeout=30
-        ) as client:
-            transport = streamable_http_client(address, http_client=client)
-            async with hosting(transport) as host:
-                assert (await host.call("review"))["verdict"] == "needs_changes"
+        async with connected(address, token) as host:
+            assert (await host.call("review"))["verdict"] == "needs_changes"
+
+
+@asynccontextmanager
+async def connected(address: str, token: str, mode: str = "auto") -> AsyncIterator[Host]:
+    """A coding agent at a server of HTTP."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(verify=PLAIN, headers=headers, timeout=30) as client:
+        transport = streamable_http_client(address, http_client=client)
+        async with hosting(transport, mode=mode) as host:
+            yield host
+
+
+@pytest.mark.attack("two coding agents of one server that take each other's latest run")
+@pytest.mark.parametrize(("mode", "has_session"), [("legacy", True), ("auto", False)])
+async def test_two_clients_over_http_never_mix_up_their_latest_runs(
+    mode: str, has_session: bool, tmp_path: Path
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"a.py": UNUSED, "b.py": SHELL}).path
+    with over_http(repo) as (address, token):
+        async with connected(address, token, mode) as one, connected(address, token, mode) as two:
+            first = await one.call("review", paths=["b.py"], uncommitted=False)
+            for tool, more in (("findings", {}), ("explain", {"finding": "F1"}), ("gate", {}), ("fix", {}), ("cancel", {"run": "latest"}), ("review", {"run": "latest"})):  # fmt: skip
+                assert "name the run by its id" in await two.refused(tool, **more)
+            second = await two.call("review", paths=["a.py"], uncommitted=False)
+            for host, own in ((one, first), (two, second)):
+                if has_session:
+                    assert (await host.call("findings"))["run"] == own["run"]
+                else:
+                    assert "name the run by its id" in await host.refused("findings")
+                assert (await host.call("findings", run=own["run"]))["open"] == own["open"]
 
 
 def test_a_token_of_the_environment_counts_and_must_be_long(tmp_path: Path) -> None:
