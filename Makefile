@@ -36,7 +36,7 @@ analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in wh
 readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a review's formats; ARGS="--tools DIR"
 	@$(BIN)/python -m tests.format_readers $(ARGS)
 
-provers: $(VENV)/provers/.installed ## what tests of proofs run, from npm: vitest, jest, and the MCP client, into .venv; needs Node
+provers: $(VENV)/provers/.installed ## what tests of proofs run, from npm: vitest, jest, MCP client and inspector, into .venv; needs Node
 
 properties: $(VENV)/.installed-dev ## the suite's properties on thousands of new examples, fixes of all samples
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)

@@ -77,7 +77,13 @@ def watch(
                         return
                     started = time.monotonic()
                     verdict = run_review(options, ignore_event, pool=pool, run_id=run_id)
-                verdict = anyio.run(_compare, verdict, known)
+                    verdict = anyio.run(_compare, verdict, known)
+                    if kept:
+                        _forget(options, kept)
+                    yield from _describe(verdict, names, time.monotonic() - started)
+                    if once:
+                        return
+                    known, kept, said = _remember(verdict, known), run_id, ""
             except Interrupted:
                 _forget(options, run_id)
                 raise KeyboardInterrupt from None
@@ -90,13 +96,6 @@ def watch(
                     yield {"event": "error", "error": why}
                 said, seen = why, ""
                 time.sleep(RETRY_SECONDS)
-                continue
-            if kept:
-                _forget(options, kept)
-            yield from _describe(verdict, names, time.monotonic() - started)
-            if once:
-                return
-            known, kept, said = _remember(verdict, known), run_id, ""
 
 
 def _forget(options: ReviewOptions, run_id: str) -> None:

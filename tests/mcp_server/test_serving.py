@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -121,6 +122,37 @@ def test_a_host_on_the_typescript_sdk_reviews_and_has_patches_applied(
     assert told["fix"]["applied"] == ["F1", "F2"]
     assert len(told["asked"]) == 1
     assert "should match pattern" in told["forged"]["error"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_inspector_of_the_protocol_accepts_the_tools_and_reviews(
+    transport: str, era: str, tmp_path: Path
+) -> None:
+    program = PACKAGES / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build"
+    if not program.is_dir():
+        pytest.skip("the inspector is not installed: make provers")
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL}).path
+
+    def inspect(place: list[str], method: str, *more: str) -> dict[str, Any]:
+        run = ["node", str(program / "index.js"), "--cli", *place, "--method", method, *more]
+        run += ["--protocol-era", era, "--transport", transport, "--format", "json"]
+        run += ["--quiet", "--connect-timeout", "60000"]
+        env = {**os.environ, "HOME": str(tmp_path)}
+        done = subprocess.run(run, capture_output=True, text=True, env=env, timeout=90, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        found: dict[str, Any] = json.loads(done.stdout)["result"]
+        return found
+
+    with ExitStack() as opened:
+        place = [*PROGRAM, "--repo", str(repo), "--base", "HEAD~1"]
+        if transport == "http":
+            address, token = opened.enter_context(over_http(repo))
+            place = ["--server-url", address, "--header", f"Authorization: Bearer {token}"]
+        tools = {tool["name"] for tool in inspect(place, "tools/list", "--strict")["tools"]}
+        assert {"review", "answer", "findings", "fix", "gate"} <= tools
+        found = inspect(place, "tools/call", "--tool-name", "review")
+        assert json.loads(found["content"][0]["text"])["untrusted"]["findings"][0]["at"] == "b.py:5"
 
 
 @contextmanager
