@@ -108,11 +108,11 @@ class ServedReviews:
         Raises:
             InputError: ``latest`` could be another client's.
         """
-        if name != state_directory.LATEST:
+        if name not in {"", state_directory.LATEST}:
             return name
         if self._reviews and (client is None or client not in self._latest):
             raise InputError("latest could be another client's run: name the run by its id")
-        return self._latest.get(client, name)
+        return self._latest.get(client, state_directory.LATEST)
 
     def start(
         self, client: str | None, worktree: bool, paths: tuple[str, ...], provider: str | None

@@ -52,7 +52,7 @@ RUN = r"\d{8}-\d{6}-[0-9a-f]{8}"
 RunId = Annotated[
     str,
     Field(
-        pattern=f"^(latest|{RUN})$",
+        pattern=f"^(latest|{RUN})?$",
         description="a run's id; latest: yours, before the first of this server the repository's",
     ),
 ]
@@ -245,7 +245,7 @@ async def ask_person(
             "only a person may apply patches, and this client cannot ask one (elicitation): edit "
             "the files yourself, or have the person run: diffcourt fix"
         )
-    if run == "latest":  # another one may be by the time that the person answers
+    if run in {"", "latest"}:  # another one may be by the time that the person answers
         raise ToolError("to apply patches, name their run")
     reviews = _reviews(ctx)
     chosen = await to_thread.run_sync(choose_fixes, reviews.repo, run, findings)

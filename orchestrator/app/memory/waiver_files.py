@@ -186,12 +186,15 @@ def append_entry(
     Raises:
         InputError: it exists already, or the file cannot be extended.
     """
-    with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
-        before = tree.read(file.name) if tree.is_file(file.name) else b""
-        known = file.read(before.strip() and before)
-        if other := next(filter(same, known), None):
-            raise InputError(f"{file.name} has that {file.entry} already: {other.why}")
-        tree.write(file.name, extend_file(file, before, new, entry).encode())
+    try:
+        with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
+            before = tree.read(file.name) if tree.is_file(file.name) else b""
+            known = file.read(before.strip() and before)
+            if other := next(filter(same, known), None):
+                raise InputError(f"{file.name} has that {file.entry} already: {other.why}")
+            tree.write(file.name, extend_file(file, before, new, entry).encode())
+    except OSError as error:  # a link out of the repository, or a directory of that name
+        raise InputError(f"cannot write {file.name}: {error.strerror}") from None
 
 
 def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
@@ -224,10 +227,14 @@ def entry_lines(entry: Waiver, names: Iterable[str]) -> Iterator[str]:
             yield f"{name}: {value if isinstance(value, date) else json.dumps(value)}"
 
 
+def on_one_line(text: str) -> str:
+    """The words of a text; what cannot be printed separates them, since no YAML can hold it."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
 def render_entry(fields: Iterator[str], comment: str) -> str:
     """An entry of a file, from its lines; a JSON string is a YAML string."""
-    comment = "".join(char if char.isprintable() else " " for char in comment)
-    head = f"  # {comment}\n" if comment else ""
+    head = f"  # {on_one_line(comment)}\n" if comment else ""
     return head + "".join(
         f"  {'- ' if number == 0 else '  '}{line}\n" for number, line in enumerate(fields)
     )
