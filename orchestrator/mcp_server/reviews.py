@@ -102,11 +102,8 @@ class ServedReviews:
     def resolve(self, name: str, client: str | None) -> str:
         """The id of a run; ``latest`` is the client's, before the first here the repository's.
 
-        Args:
-            client: None if the connection does not tell two of them apart.
-
         Raises:
-            InputError: ``latest`` could be another client's.
+            InputError: it could be another client's; of None nobody knows which it is.
         """
         if name not in {"", state_directory.LATEST}:
             return name

@@ -123,13 +123,12 @@ def _reviews(ctx: Context[Any, Any]) -> ServedReviews:
 
 def _caller(ctx: Context[Any, Any]) -> str:
     """The coding agent, as it names itself."""
-    params = ctx.request_context.session.client_params
-    info = params.client_info if params is not None else None
+    info = getattr(ctx.request_context.session.client_params, "client_info", None)
     return escape_unprintable(f"{info.name} {info.version}"[:80]) if info else "unnamed"
 
 
 def _client(ctx: Context[Any, Any]) -> str | None:
-    """Who calls: the one at our pipes, a session of HTTP, or None, which newer HTTP has not."""
+    """Who calls: the one at our pipes, or a session of HTTP; None: this HTTP has no sessions."""
     return "pipes" if ctx.headers is None else ctx.headers.get("mcp-session-id")
 
 

@@ -144,10 +144,25 @@ async def _has_moved_submodules(git: Git, top: Path, tracked: Sequence[TrackedFi
     return bool(done.code)
 
 
-async def _write_entries(work: Git, files: Iterable[TrackedFile]) -> None:
+async def _fill_index(work: Git, null: bytes, tracked: Sequence[TrackedFile]) -> None:
+    """Make the index hold these entries, with HEAD's trees: git writes only those that differ."""
+    await work.attempt("read-tree", "--no-sparse-checkout", "HEAD")  # there may be no commit
+    have = set((await work.run("ls-files", "-z", "--stage")).split(b"\0")) - {b""}
+    wanted = {_entry(file): file for file in tracked}
+    stale = sorted({entry.partition(b"\t")[2] for entry in have - wanted.keys()})
+    gone = [TrackedFile(path, b"0", null) for path in stale]
+    await _write_entries(work, [*gone, *(wanted[entry] for entry in wanted if entry not in have)])
+
+
+def _entry(file: TrackedFile) -> bytes:
+    return b"%s %s %s\t%s" % (file.mode, file.oid, file.stage, file.path)
+
+
+async def _write_entries(work: Git, files: Sequence[TrackedFile]) -> None:
     """Add entries to the index, or remove those of mode 0."""
-    lines = (b"%s %s %s\t%s\0" % (file.mode, file.oid, file.stage, file.path) for file in files)
-    await work.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
+    if files:
+        lines = b"".join(b"%s\0" % _entry(file) for file in files)
+        await work.run("update-index", "-z", "--index-info", stdin=lines)
 
 
 async def snapshot_worktree(
@@ -169,8 +184,9 @@ async def snapshot_worktree(
     assert work.index is not None
     work.index.unlink(missing_ok=True)
     tree, tracked = await WorkTree.open(git, top), await list_index(git)
+    null = b"0" * (64 if tree.sha256 else 40)
     differing, _ = await run_both(
-        partial(tree.find_differing, git, tracked), partial(_write_entries, work, tracked)
+        partial(tree.find_differing, git, tracked), partial(_fill_index, work, null, tracked)
     )
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
@@ -178,11 +194,9 @@ async def snapshot_worktree(
     found = {**differing, **await tree.find_differing(git, files)}
     modes = {path: mode for path, mode in found.items() if mode not in {GONE, OTHER}}
     ids = await _store_contents(work, tree, modes, scratch)
-    null = b"0" * (64 if tree.sha256 else 40)
     gone = [TrackedFile(path, b"0", null) for path in found if path not in modes]
     fresh = [TrackedFile(path, mode, ids[path]) for path, mode in modes.items()]
-    if gone or fresh:
-        await _write_entries(work, [*gone, *fresh])
+    await _write_entries(work, [*gone, *fresh])
     links = [file.path for file in tracked if file.mode == SUBMODULE and file.path not in found]
     present = [path for path in links if is_directory(top / os.fsdecode(path))]
     if present:  # git enters the commits that are checked out in them

@@ -113,6 +113,19 @@ async def test_resumed_in_another_process_it_reads_the_same(full, tmp_path):
     assert again == one
 
 
+async def test_only_what_differs_from_head_is_written(repo, tmp_path):
+    repo.commit({f"part{number}/sub/file.py": f"x = {number}\n" for number in range(20)})
+    repo.write("part3/sub/file.py", "x = 'new'\n")
+    (repo.root / "part4/sub/file.py").unlink()
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert {path: file.status for path, file in known(change).items()} == {
+        "part3/sub/file.py": "modified",
+        "part4/sub/file.py": "deleted",
+    }
+    written = list((tmp_path / "scratch").glob("**/objects/??/*"))
+    assert len(written) == 4  # the blob, and the trees above it
+
+
 async def test_a_clean_work_tree_is_an_empty_change(repo, tmp_path):
     repo.commit({"a.py": "a\n"})
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
