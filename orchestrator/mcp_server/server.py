@@ -168,8 +168,7 @@ async def review(  # noqa: PLR0917 - a tool's arguments are named
         found = await to_thread.run_sync(reviews.open, run, _client(ctx))
     else:
         provider = {"policy": None, "offline": OFFLINE, "host": HOST}[reasoner]
-        given = _client(ctx), uncommitted, paths, provider
-        found = await to_thread.run_sync(reviews.start, *given)
+        found = await to_thread.run_sync(reviews.start, _client(ctx), uncommitted, paths, provider)
     await _follow(ctx, found, wait_seconds)
     return answers.render(answers.describe_review(found, full))
 

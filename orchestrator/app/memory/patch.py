@@ -28,7 +28,7 @@ from orchestrator.app.memory.past_reviews import (
     ReviewedFinding,
     find_outcomes,
 )
-from orchestrator.app.memory.waiver_files import extend_file
+from orchestrator.app.memory.waiver_files import extend_file, on_one_line
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict
@@ -155,8 +155,7 @@ def _on(day: str) -> str:
 
 def _code(text: str) -> str:
     """A text as one line in code font, from which no part of it can break out."""
-    plain = "".join(char if char.isprintable() else " " for char in text.replace("`", "'"))
-    plain = " ".join(plain.split())
+    plain = on_one_line(text.replace("`", "'"))
     short = plain if len(plain) <= MAX_TEXT else f"{plain[: MAX_TEXT - 3]}..."
     return f"`{short}`" if short else "`?`"
 

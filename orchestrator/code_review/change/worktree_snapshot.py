@@ -146,12 +146,18 @@ async def _has_moved_submodules(git: Git, top: Path, tracked: Sequence[TrackedFi
 
 async def _fill_index(work: Git, null: bytes, tracked: Sequence[TrackedFile]) -> None:
     """Make the index hold these entries, with HEAD's trees: git writes only those that differ."""
-    await work.attempt("read-tree", "--no-sparse-checkout", "HEAD")  # there may be no commit
-    have = set((await work.run("ls-files", "-z", "--stage")).split(b"\0")) - {b""}
+    have: dict[bytes, bytes] = {}
+    with suppress(InputError):  # no commit, or trees that git would read without a bound
+        tree = await work.line("rev-parse", "--verify", "HEAD^{tree}")
+        async with Objects(work) as objects:
+            listed = await list_tree(objects, tree)
+        await work.run("read-tree", "--no-sparse-checkout", tree)
+        for name, (mode, oid) in listed.items():
+            path = os.fsencode(name)
+            have[_entry(TrackedFile(path, mode.encode(), oid.encode()))] = path
     wanted = {_entry(file): file for file in tracked}
-    stale = sorted({entry.partition(b"\t")[2] for entry in have - wanted.keys()})
-    gone = [TrackedFile(path, b"0", null) for path in stale]
-    await _write_entries(work, [*gone, *(wanted[entry] for entry in wanted if entry not in have)])
+    gone = [TrackedFile(have[one], b"0", null) for one in sorted({*have} - {*wanted})]
+    await _write_entries(work, [*gone, *(wanted[one] for one in sorted({*wanted} - {*have}))])
 
 
 def _entry(file: TrackedFile) -> bytes:

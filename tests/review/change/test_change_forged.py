@@ -190,6 +190,13 @@ async def test_a_tree_of_a_trillion_paths_is_refused_at_once(repo):
     assert "\n" not in str(caught.value)
 
 
+async def test_a_bomb_in_head_does_not_reach_the_index_of_a_work_tree(repo, tmp_path):
+    repo.commit({"a.py": "x = 1\n"})
+    repo.git("update-ref", "HEAD", tree_bomb(repo, 40))
+    with pytest.raises(InputError, match="paths"):
+        await from_worktree(repo.root, None, tmp_path / "scratch")
+
+
 async def test_a_bomb_that_base_holds_already_is_refused_when_it_is_listed(repo):
     repo.commit({"a.py": "a = 1\n"})
     bomb = tree_bomb(repo, 40)
