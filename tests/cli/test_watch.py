@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.app import watching as watching_module
+from orchestrator.app.check_worker_startup import start_workers
 from orchestrator.app.runs.stored_runs import list_runs
+from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
+from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo
 
 WATCH = [sys.executable, "-m", "orchestrator", "watch"]
@@ -243,3 +247,22 @@ def test_names_and_texts_of_the_change_forge_no_line(
     assert [line["event"] for line in lines] == ["finding", "finding", "pass"]
     assert "\x1b" not in out
     assert "\n::" not in out
+
+
+def test_a_pass_is_told_before_its_workers_end(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[Path | None] = []
+
+    @contextmanager
+    def workers(path: Path | None) -> Iterator[WorkerPool]:
+        with start_workers(path) as pool:
+            yield pool
+        ended.append(path)
+
+    monkeypatch.setattr(watching_module, "start_workers", workers)
+    options = ReviewOptions(repo=repo.path)
+    told = [
+        (document["event"], len(ended))
+        for document in watching_module.watch(options, once=True, has_reader=lambda: True)
+    ]
+    assert told[-1] == ("pass", 0)
+    assert len(ended) == 1

@@ -211,6 +211,7 @@ async def test_two_clients_over_http_never_mix_up_their_latest_runs(
             first = await one.call("review", paths=["b.py"], uncommitted=False)
             for tool, more in (("findings", {}), ("explain", {"finding": "F1"}), ("gate", {}), ("fix", {}), ("cancel", {"run": "latest"}), ("review", {"run": "latest"})):  # fmt: skip
                 assert "name the run by its id" in await two.refused(tool, **more)
+            assert (await two.call("findings", run=first["run"]))["open"] == first["open"]
             second = await two.call("review", paths=["a.py"], uncommitted=False)
             for host, own in ((one, first), (two, second)):
                 if has_session:
