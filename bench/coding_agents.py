@@ -2,10 +2,10 @@
 
     python bench/coding_agents.py [--repo A_LARGE_CHECKOUT --file PATH]
 
-The first part reviews a small change with analyzers alone, in turn as ``diffcourt review`` and as
-the first call of a server whose client has just connected, and prints wall time, and processor time
-of all processes, as ratios. The second one changes a file of a checkout, which stays as it was, while
-``diffcourt watch`` looks at it, and prints its passes.
+It reviews a small change with analyzers alone, in turn as ``diffcourt review`` and as the first call
+of a server whose client has just connected, and prints wall time, and processor time of all
+processes, as ratios. With ``--repo`` it changes a file of that checkout instead, which is as before
+at the end, while ``diffcourt watch`` looks at it, and prints the passes.
 """
 
 import argparse
@@ -42,7 +42,8 @@ def repository(folder: Path) -> Path:
 
 def processor_seconds(root: int) -> float:
     """What a process, its living descendants and those that they waited for have used."""
-    parents, used = {}, {}
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has just ended
             fields = stat.read_text().rpartition(")")[2].split()
@@ -72,31 +73,33 @@ def through_mcp(repo: Path) -> tuple[Figures, float]:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     )
     with server:
+        assert server.stdin
+        assert server.stdout
+        asks, answers = server.stdin, server.stdout
 
         def ask(number: int, method: str, params: object) -> str:
             sent = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            server.stdin.write(json.dumps(sent) + "\n")
-            for line in server.stdout:
-                if json.loads(line).get("id") == number:
-                    return line
-            return ""
+            asks.write(json.dumps(sent) + "\n")
+            return next((line for line in answers if json.loads(line).get("id") == number), "")
 
         about = {"name": "bench", "version": "1"}
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
         ask(1, "initialize", hello)
-        server.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        asks.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         before, start = processor_seconds(server.pid), time.perf_counter()
         told = ask(2, "tools/call", {"name": "review", "arguments": {"reasoner": "offline"}})
         wall = time.perf_counter() - start
         used = processor_seconds(server.pid) - before
         assert "b.py:" in told, told
-        server.stdin.close()
+        asks.close()
     return (wall, used), start - begun
 
 
 def compare(repo: Path) -> None:
     """Print a review's times through MCP and on the command line."""
-    direct, served, connected = [], [], []
+    direct: list[Figures] = []
+    served: list[Figures] = []
+    connected: list[float] = []
     for _ in range(RUNS):
         direct.append(on_the_command_line(repo))
         found, seconds = through_mcp(repo)
@@ -133,6 +136,7 @@ def watch(repo: Path, file: Path) -> None:
     text = file.read_bytes()
     try:
         with watching(repo) as watcher:
+            assert watcher.stdout
             for number in range(RUNS):
                 changed, before = time.perf_counter(), processor_seconds(watcher.pid)
                 for line in watcher.stdout:
