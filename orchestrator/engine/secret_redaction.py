@@ -64,7 +64,7 @@ class _Parts:
     def __init__(self, width: int) -> None:
         self._width = width
         self._all: set[int] = set()
-        self._by_first: dict[int, set[tuple[frozenset[int], bytes]]] = {}
+        self._by_first: dict[int, set[tuple[int, bytes]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -75,14 +75,15 @@ class _Parts:
             return
         for at in range(self._width):
             integers = self._integers(part[at:])
-            self._by_first.setdefault(integers[0], set()).add((frozenset(integers), part))
+            self._by_first.setdefault(integers[0], set()).add((at, part))
             self._all.update(integers)
 
     def find(self, text: bytes) -> list[bytes]:
         """The parts that a text contains."""
         hits = self._all.intersection(self._integers(text))
         entries = (entry for hit in hits for entry in self._by_first.get(hit, ()))
-        return [part for part in {part for all_, part in entries if all_ <= hits} if part in text]
+        likely = {part for at, part in entries if hits.issuperset(self._integers(part[at:]))}
+        return [part for part in likely if part in text]
 
     def _integers(self, text: bytes) -> Sequence[int]:
         whole = memoryview(text[: len(text) // self._width * self._width])
@@ -202,7 +203,11 @@ class Redactor:
             for form in forms(secret):
                 folded = fold(form)
                 # Of a text, only what follows the notation that hides it is resolved once more.
-                for shown in {_resolve(folded, MAIN[at:]) for at in range(len(MAIN) + 1)}:
+                steps = enumerate(MAIN, 1)
+                resolved = {
+                    _resolve(step(folded), MAIN[at:]) for at, step in steps if step.sign in folded
+                }
+                for shown in {folded, *resolved}:
                     # A secret of few letters and digits is distinguished by its punctuation.
                     for kind in (LETTERS, PRINTED):
                         if len(left := _left(shown, kind)) >= MIN_CHARACTERS:

@@ -18,9 +18,11 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
 from orchestrator.cli.main import main
+from orchestrator.code_review.analyzers.configured_programs import ConfinedProgram
 from orchestrator.code_review.verdict.document_parts import FixState, Proof
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
+from orchestrator.errors import SandboxError
 from tests.review.review_kit import Repo, change
 
 ODD = "b;id.py"
@@ -235,6 +237,36 @@ def test_a_patch_of_a_foreign_verdict_counts_for_what_is_proven_here(
     if how == "imported":  # whoever calls the function has no other way either
         assert apply_fixes(clone, choose_fixes(clone, source, [])).paths == ()
     assert {path: (clone / path).read_text() for path in PLACES} == before
+
+
+@pytest.mark.attack("a foreign verdict in a repository that configures an analyzer")
+def test_a_foreign_verdict_starts_no_program_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[str] = []
+
+    async def execute(program: ConfinedProgram, *given: object, **more: object) -> None:
+        started.append(program._key)
+        raise SandboxError("not here")
+
+    monkeypatch.setattr(ConfinedProgram, "execute", execute)
+    monkeypatch.setenv("DIFFCOURT_RUN_ANALYZERS", "1")
+    analyzer = {"command": [sys.executable, "{files}"], "files": ["*.py"]}
+    settings = {".diffcourt/config/defaults.yaml": json.dumps({"analyzers": {"own": analyzer}})}
+    repo = change(tmp_path / "repo", settings, {"a.py": "import re\n"})
+    file, clone = tmp_path / "verdict.json", tmp_path / "clone"
+    assert (
+        main(
+            ["review", "--base", "HEAD~1", "--quiet", "--json", str(file), "--repo", str(repo.path)]
+        )
+        == 3
+    )
+    assert "analyzers.own" in started
+    started.clear()
+    repo.git("clone", "-q", str(repo.path), str(clone))
+    main(["fix", str(file), "F1", "--check", "--base", "HEAD~1", "--repo", str(clone)])
+    assert "F1" in capsys.readouterr().out
+    assert started == []
 
 
 def test_one_finding_is_fixed_where_it_alone_is_named(restored: Repo, fix: Fix) -> None:

@@ -116,6 +116,7 @@ async def test_a_pending_call_is_recorded_and_named_completely(desk: Desk) -> No
     short = sha256(f'["run1","{call}","{request}"]'.encode()).hexdigest()[:12]
     assert (waits.value.run_id, waits.value.approval) == ("run1", short)
     assert (waits.value.tool, waits.value.call) == ("deploy", call)
+    assert waits.value.arguments == {"text": "v1"}
     assert "deploy needs a person's approval, and nobody has decided yet; " in str(waits.value)
 
 
@@ -206,6 +207,8 @@ async def test_an_approval_ends_with_its_time(desk: Desk) -> None:
     desk.clock.at += 61
     with pytest.raises(ApprovalPending, match="the approval is no longer valid: it has expired;"):
         await desk.ask()
+    async with desk.sit() as (journal, _):
+        assert list(journal.notes("expired")) == ["expired/1/1/act/a/turn1/tool1/deploy"]
     await desk.say(approved=True, seconds=60)
     assert (await desk.ask()).ok
 
@@ -271,7 +274,8 @@ async def test_an_approval_from_the_future_is_refused_beyond_the_skew(
     if valid:
         assert (await desk.ask()).ok
         return
-    with pytest.raises(ApprovalPending, match="by this machine's clock it was given in the future"):
+    why = "and the approval is not valid: by this machine's clock it was given in the future; "
+    with pytest.raises(ApprovalPending, match=why):
         await desk.ask()
     assert desk.tool.started == []
 

@@ -108,6 +108,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
             "done",
             "all planned checks ran, and the judge accepts the review",
         ),
+        ([replace(FINE, gaps=2)], "done", "all planned checks ran; 2 gaps left"),
         ([replace(FINE, budget="tokens")], "budget", "tokens"),
         ([replace(FINE, human="which one?")], "human", "which one?"),
         ([replace(FINE, budget="tokens", human="x")], "budget", "tokens"),

@@ -1,23 +1,20 @@
 """Mutation testing of the code that decides: ``python -m tests.mutants [MODULE ...]``.
 
-mutmut changes one expression at a time and runs the tests that reach it. A change that no test
-notices (a survivor) must be listed in ``survivors.yaml`` with the reason; any other is an error.
+mutmut changes one expression at a time, and ``session.py`` runs the tests that reach it. A change
+that no test notices (a survivor) must be listed in ``survivors.yaml`` with the reason.
 """
 
 import argparse
 import json
 import os
-import random
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +37,8 @@ MODULES = {
     ],
     "code_review/findings/merging.py": ["review/test_joined_findings.py", "review/test_merging.py"],
     "code_review/findings/quote_location.py": ["review/test_quote_search.py"],
+    "code_review/findings/verification.py": ["review/test_verifier.py"],
+    "code_review/findings/waivers.py": ["review/test_waivers.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],
     "code_review/verdict/decision.py": ["review/test_decision.py"],
     "engine/approvals.py": ["engine/test_approvals.py"],
@@ -95,31 +94,6 @@ GOAL = 0.98
 MEMORY = 4 << 30
 """Bytes that a mutant may use."""
 
-UNNOTICED = {0, 5, 33}
-"""Exit codes of mutmut: the tests pass; no test was found; no test reaches the function."""
-
-TIMED_OUT = {-signal.SIGXCPU, -signal.SIGKILL, 24, 36, 152, 255}
-"""Exit codes of mutmut: the tests took ten seconds more than five times as long as without it."""
-
-_LIST = """
-import sys
-from pathlib import Path
-from mutmut.mutation.file_mutation import mutate_file_contents
-from mutmut.utils.format_utils import get_mutant_name
-path = Path(sys.argv[1])
-for name in mutate_file_contents(str(path), path.read_text()).mutant_names:
-    print(get_mutant_name(path, name))
-"""
-
-
-_SHOW = """
-import json, sys
-from mutmut.mutation.diff_apply import find_mutant, get_diff_for_mutant
-names = json.load(sys.stdin)
-diffs = {name: get_diff_for_mutant(name, path=find_mutant(name).path) for name in names}
-json.dump(diffs, sys.stdout)
-"""
-
 
 class Mutant(NamedTuple):
     """A change of one function, by the lines that it removes and adds."""
@@ -132,6 +106,20 @@ class Mutant(NamedTuple):
     def changes_only_case(self) -> bool:
         """Whether only letters of a text change case: such a change of wording is not counted."""
         return self.removed.casefold() == self.added.casefold()
+
+
+class Row(NamedTuple):
+    """What came of a mutant: noticed, late, survived, not run."""
+
+    name: str
+    diff: str
+    outcome: str
+
+    @property
+    def mutant(self) -> Mutant:
+        mangled = re.sub(r"__mutmut_\d+$", "", self.name)
+        function = re.sub(r"^x_?", "", mangled).strip("ǁ").replace("ǁ", ".")
+        return Mutant(function, *split_diff(self.diff.splitlines()))
 
 
 class Known(NamedTuple):
@@ -153,15 +141,11 @@ def main() -> int:
     if not modules:
         parser.error(f"no module fits; they are {', '.join(MODULES)}")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    known, failed = read_survivors(), []
-    for module in modules:
-        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            began = time.monotonic()
-            work = copy_checkout(Path(folder), module)
-            run_mutmut(work, module, chosen.sample, chosen.seed, chosen.minutes * 60)
-            if not report(work, module, known.get(module, {})):
-                failed.append(module)
-            print(f"{time.monotonic() - began:.0f} seconds", flush=True)
+    known = read_survivors()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        work = copy_checkout(Path(folder))
+        rows = run_session(work, modules, chosen)
+        failed = [m for m in modules if not report(m, rows[m], known.get(m, {}))]
     if failed:
         print(f"\nNot as it should be: {', '.join(failed)}. Add a test, remove the code, or list")
         print(f"the survivor with its reason in {SURVIVORS.relative_to(ROOT)}.")
@@ -182,119 +166,78 @@ def read_survivors() -> dict[str, dict[Mutant, Known]]:
     }
 
 
-def copy_checkout(folder: Path, module: str) -> Path:
-    """Copy the checkout as it is on disk, with mutmut's configuration for one module."""
+def copy_checkout(folder: Path) -> Path:
+    """Copy the checkout as it is on disk."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, names.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
-    settings = {
-        "source_paths": ["orchestrator"],
-        "only_mutate": [f"orchestrator/{module}"],
-        "also_copy": sorted(path.name for path in folder.iterdir() if path.name != "orchestrator"),
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", "--timeout", "20", "-k", SELECTION],
-        "pytest_add_cli_args_test_selection": [f"tests/{name}" for name in MODULES[module]],
-        "timeout_multiplier": 5.0,
-        "timeout_constant": 2.0,
-        # The tests leave processes of their own; mutmut must not wait for these.
-        "process_isolation": "forkserver",
-        "track_dependencies": False,
-        "use_git_change_detection": False,
-    }
-    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    (folder / "mutants").mkdir()  # before Python looks for modules in it
     with (folder / "pyproject.toml").open("a") as file:
-        file.write("\n".join(("\n[tool.mutmut]", *lines, "")))
+        file.write('\n[tool.mutmut]\nsource_paths = ["orchestrator"]\ntrack_dependencies = false\n')
     return folder
 
 
-def run_mutmut(work: Path, module: str, sample: int | None, seed: int, seconds: float) -> None:
-    """Run the module's mutants, or a sample of them, for at most so many seconds."""
-    print(f"== {module}", flush=True)
-    names: list[str] = []
-    if sample:
-        listing = [sys.executable, "-c", _LIST, f"orchestrator/{module}"]
-        names = subprocess.run(
-            listing, cwd=work, check=True, capture_output=True, text=True
-        ).stdout.split()
-        names = random.Random(seed).sample(names, min(sample, len(names)))
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names]
-    log, temporary = work / "mutmut.log", work / "tmp"
+def run_session(
+    work: Path, modules: Sequence[str], chosen: argparse.Namespace
+) -> dict[str, list[Row]]:
+    """Try the mutants of some modules; returns what came of each, by module."""
+    output, temporary = work / "outcomes", work / "tmp"
     temporary.mkdir()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
+    job = {
+        "tests": {module: [f"tests/{name}" for name in MODULES[module]] for module in modules},
+        "selection": SELECTION,
+        "sample": chosen.sample,
+        "seed": chosen.seed,
+        "seconds": chosen.minutes * 60,
+        "output": str(output),
+    }
+    with (work / "log").open("w+") as log:
+        status = subprocess.run(
+            [sys.executable, "-m", "tests.mutants.session", json.dumps(job)],
             cwd=work,
-            env={**os.environ, "PYTHONPATH": str(work / "mutants"), "TMPDIR": str(temporary)},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            status = process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            status = 0
-            print(f"stopped after {seconds / 60:g} minutes")
-        finally:
-            stop_group(process)
-    if status:
-        sys.exit(f"mutmut failed with status {status}:\n{log.read_text()[-3000:]}")
+            env={**os.environ, "PYTHONPATH": str(work), "TMPDIR": str(temporary)},
+            stdout=log,
+            stderr=log,
+            check=False,
+        ).returncode
+        if status:
+            log.seek(0)
+            sys.exit(f"pytest failed with status {status}:\n{log.read()[-6000:]}")
+    rows: dict[str, list[Row]] = {module: [] for module in modules}
+    for line in output.read_text().splitlines():
+        module, *row = json.loads(line)
+        rows[module].append(Row(*row))
+    return rows
 
 
-def stop_group(process: subprocess.Popen[bytes]) -> None:
-    """End mutmut and all that it left running."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def report(work: Path, module: str, known: dict[Mutant, Known]) -> bool:
+def report(module: str, rows: list[Row], known: dict[Mutant, Known]) -> bool:
     """Print what the tests noticed of a module; returns whether that is enough."""
-    meta = json.loads((work / f"mutants/orchestrator/{module}.meta").read_text())
-    codes = meta["exit_code_by_key"]
-    survived = list(read_mutants(work, [name for name in codes if codes[name] in UNNOTICED]))
-    noticed = sum(code is not None and code not in UNNOTICED for code in codes.values())
-    counted = [(name, mutant) for name, mutant in survived if not mutant.changes_only_case]
+    print(f"== {module}")
+    outcomes = Counter(row.outcome for row in rows)
+    survived = [(row, row.mutant) for row in rows if row.outcome == "survived"]
+    counted = [(row, mutant) for row, mutant in survived if not mutant.changes_only_case]
     listed = [
         known.get(mutant) or known.get(Mutant(mutant.function, "", "")) for _, mutant in counted
     ]
-    unlisted = [each for each, found in zip(counted, listed, strict=True) if not found]
+    unlisted = [row for (row, _), found in zip(counted, listed, strict=True) if not found]
     equivalent = sum(found is not None and found.equivalent for found in listed)
-    for name, mutant in unlisted:
-        print(f"survived: {name.rpartition('.')[2]}\n- in: {mutant.function}\n  diff: |")
-        print("\n".join(f"    {line}" for line in diff_lines(mutant)))
-    if late := [name.rpartition(".")[2] for name in codes if codes[name] in TIMED_OUT]:
+    for row in unlisted:
+        print(f"survived: {row.name}\n- in: {row.mutant.function}\n  diff: |")
+        print("\n".join(f"    {line[0]}{line[1:].strip()}" for line in row.diff.splitlines()))
+    if late := [row.name for row in rows if row.outcome == "late"]:
         print(f"noticed by a timeout: {', '.join(late)}")
+    noticed = outcomes["noticed"] + outcomes["late"]
     total = noticed + len(counted) - equivalent
     share = noticed / total if total else 1.0
     print(
         f"{noticed} of {total} noticed ({share:.1%}); {equivalent} equivalent, "
         f"{len(survived) - len(counted)} of case only, {len(unlisted)} not listed, "
-        f"{sum(code is None for code in codes.values())} not run",
+        f"{outcomes['not run']} not run",
         flush=True,
     )
     return not unlisted and share >= GOAL
-
-
-def diff_lines(mutant: Mutant) -> Iterator[str]:
-    """A mutant as the lines of a diff."""
-    for sign, text in (("-", mutant.removed), ("+", mutant.added)):
-        yield from (f"{sign}{line}" for line in text.splitlines())
-
-
-def read_mutants(work: Path, names: Sequence[str]) -> Iterator[tuple[str, Mutant]]:
-    """The changes that are called so."""
-    command = [sys.executable, "-c", _SHOW]
-    shown = subprocess.run(
-        command, cwd=work, check=True, capture_output=True, text=True, input=json.dumps(names)
-    ).stdout
-    for name, diff in json.loads(shown).items():
-        lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
-        mangled = re.sub(r"__mutmut_\d+$", "", name.rpartition(".")[2])
-        function = re.sub(r"^x_?", "", mangled).strip("ǁ").replace("ǁ", ".")
-        yield name, Mutant(function, *split_diff(lines))
 
 
 def split_diff(lines: Sequence[str]) -> tuple[str, str]:

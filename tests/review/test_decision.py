@@ -44,9 +44,15 @@ def finding(number: int = 1, severity: Severity = "medium", confidence: float = 
 
 
 def health(
-    error: str = "", gaps: str = "", given: str = "a b", own_tests: str = "", nothing: str = ""
+    error: str = "",
+    gaps: str = "",
+    given: str = "a b",
+    own_tests: str = "",
+    nothing: str = "",
+    found: int = 0,
 ) -> ToolHealth:
-    return ToolHealth(error, frozenset(gaps.split()), frozenset(given.split()), own_tests, nothing)
+    looked_at, missed = frozenset(given.split()), frozenset(gaps.split())
+    return ToolHealth(error, missed, looked_at, own_tests, nothing, found)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +96,7 @@ def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> Non
     ("tools", "status", "detail"),
     [
         ({"ruff": health(), "taint": health()}, "ran", "ruff, taint: found nothing"),
+        ({"ruff": health(found=1), "taint": health(found=2)}, "ran", "ruff, taint: 3 findings"),
         ({"ruff": health()}, "not_run", "taint did not run: taint is off in local"),
         ({}, "not_run", "ruff, taint did not run: taint is off in local"),
         # Its last call failed: that it looked at every file before does not count.
