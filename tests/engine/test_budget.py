@@ -30,6 +30,7 @@ def test_what_is_left_counts_what_is_used_and_held_here_and_above() -> None:
     other = Account("other", Bounds(), parent=whole)
     assert (part.left("tokens"), other.left("tokens"), part.left("usd")) == (60, 90, INF)
     held = part.reserve(Cost(tokens=50))
+    assert held.effective is None  # whoever changes the arguments says so
     assert (part.left("tokens"), other.left("tokens")) == (10, 40)
     held.settle(Cost(tokens=20))
     assert (part.left("tokens"), other.left("tokens")) == (40, 70)

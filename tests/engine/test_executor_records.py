@@ -45,6 +45,8 @@ async def test_a_call_has_events_at_its_start_and_end_and_when_replayed() -> Non
         async with open_memory_journal(store) as journal:
             runtime = make_runtime(journal, NOBODY, Echo(), events=events)
             result = await runtime.executor.call(AGENT, CALL, "1/act/a", account())
+        rows = await store.rows("run1")
+        assert not any(b'"effective"' in row.body for row in rows)  # nobody changed the arguments
         assert result == ToolResult(
             "c7",
             "<untrusted n0nce>\nhello\n</untrusted n0nce>",
