@@ -234,6 +234,8 @@ def test_a_patch_of_a_foreign_verdict_counts_for_what_is_proven_here(
     assert main(["fix", source, "--yes", "--repo", str(clone)]) == 0
     left_out = capsys.readouterr().out
     assert [n for n in range(1, 9) if f"F{n}: its patch is " in left_out] == [*range(1, 9)]
+    assert main(["fix", source, "F1", "--yes", "--repo", str(clone)]) == 2
+    assert "F1 cannot be fixed: its patch is refused: " in capsys.readouterr().err
     if how == "imported":  # whoever calls the function has no other way either
         assert apply_fixes(clone, choose_fixes(clone, source, [])).paths == ()
     assert {path: (clone / path).read_text() for path in PLACES} == before

@@ -22,11 +22,15 @@ from typing import Any, NamedTuple
 import pytest
 from _pytest.runner import runtestprotocol
 
-SPARE = 20.0
+SPARE = 4.0
 """Seconds of the processor that a mutant may take beyond five times what its tests take."""
 
-WAITING = 3.0
-"""How much longer than that it may take by the clock: the processor is shared."""
+WAITING = 15.0
+"""How many times as long it may take by the clock: the processor is shared."""
+
+
+NOTICED = 100
+"""Exit code of a fork whose first test failed; the next one's is one more."""
 
 
 class Mutant(NamedTuple):
@@ -140,24 +144,32 @@ class Session:
         own = [i for i in items if i.nodeid.partition("::")[0] in self.tests[module]]
         own.sort(key=lambda item: reached[item.nodeid].seconds)
         for mutant in (m for m in self.mutants if m.module == module):
-            left = began + self.seconds - time.monotonic()
-            concerned = [i for i in own if mutant.function in reached[i.nodeid].functions]
-            outcome = self._outcome(mutant, concerned, reached) if left > 0 else "not run"
+            outcome = "not run"
+            if time.monotonic() < began + self.seconds:
+                concerned = [i for i in own if mutant.function in reached[i.nodeid].functions]
+                outcome, first = self._outcome(mutant, concerned, reached)
+                if first is not None:  # it probably notices the next one too
+                    own.remove(first)
+                    own.insert(0, first)
             tell(json.dumps([module, mutant.name, mutant.diff, outcome]))
 
     def _outcome(
         self, mutant: Mutant, items: Sequence[pytest.Item], reached: dict[str, Reach]
-    ) -> str:
-        if not items:
-            return "survived"
+    ) -> tuple[str, pytest.Item | None]:
+        """What came of a mutant, and the test that noticed it."""
 
         def run() -> int:
             self._select(f"{dotted(mutant.module)}.{mutant.name}")
-            following = [*items[1:], None]
-            return int(any(map(failures, items, following)))
+            for at, item in enumerate(items):
+                if failures(item, items[at + 1] if at + 1 < len(items) else None):
+                    return NOTICED + min(at, 100)
+            return 0
 
         code = forked(run, SPARE + 5 * sum(reached[item.nodeid].seconds for item in items))
-        return "late" if code is None else "noticed" if code else "survived"
+        if code is None:
+            return "late", None
+        at = code - NOTICED
+        return "noticed" if code else "survived", items[at] if 0 <= at < 100 else None
 
     def _reached(self, items: Sequence[pytest.Item]) -> dict[str, Reach]:
         """What each test reaches without a mutant, and how long it takes; all of them must pass."""
