@@ -203,11 +203,8 @@ class Redactor:
             for form in forms(secret):
                 folded = fold(form)
                 # Of a text, only what follows the notation that hides it is resolved once more.
-                steps = enumerate(MAIN, 1)
-                resolved = {
-                    _resolve(step(folded), MAIN[at:]) for at, step in steps if step.sign in folded
-                }
-                for shown in {folded, *resolved}:
+                rests = (MAIN[at:] for at, step in enumerate(MAIN) if step.sign in folded)
+                for shown in {folded, *(_resolve(folded, steps) for steps in rests)}:
                     # A secret of few letters and digits is distinguished by its punctuation.
                     for kind in (LETTERS, PRINTED):
                         if len(left := _left(shown, kind)) >= MIN_CHARACTERS:
@@ -267,8 +264,7 @@ class Redactor:
         """Neighboring texts without secrets, including those that span several texts."""
         if self._filters and (filtered := list(map(self._filtered, texts))) != texts:
             texts = filtered
-        spans = self._spans(texts)
-        if not spans:
+        if not (spans := self._spans(texts)):
             return texts
         shown = [_without(text, ours) for text, ours in _shared_out(texts, spans)]
         # If the result still holds a secret, nothing of it is shown.
@@ -283,8 +279,7 @@ class Redactor:
         """The spans of secrets in texts that are joined, in order and without overlaps."""
         whole, merged = "".join(texts), list[tuple[int, int]]()
         found = list(_find(whole, self._sought))
-        ends = [end for end in accumulate(map(len, texts)) if ends_open(whole, end)]
-        if ends:
+        if ends := [end for end in accumulate(map(len, texts)) if ends_open(whole, end)]:
             pieces = (whole[start:end] for start, end in pairwise((0, *ends, len(whole))))
             marks = [end + before for before, end in enumerate(ends)]
             for span in _find("\0".join(pieces), self._sought):
