@@ -38,11 +38,7 @@ MODULES = {
     "code_review/findings/merging.py": ["review/test_joined_findings.py", "review/test_merging.py"],
     "code_review/findings/quote_location.py": ["review/test_quote_search.py"],
     "code_review/findings/verification.py": ["review/test_verifier.py"],
-    "code_review/findings/waivers.py": [
-        "review/test_dismissals.py",
-        "review/test_memory.py",
-        "review/test_waivers.py",
-    ],
+    "code_review/findings/waivers.py": ["review/test_waivers.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],
     "code_review/verdict/decision.py": ["review/test_decision.py"],
     "engine/approvals.py": ["engine/test_approvals.py"],

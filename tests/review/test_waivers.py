@@ -1,13 +1,35 @@
 """Waivers: a finding that a person has accepted is still shown, and does not decide."""
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.code_review.verdict.model import Finding, Verdict
+from diffchecks.check_io import FlowStep
+from orchestrator.catalog.repository_memory import DismissedFinding, Preference
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.verdict_policy import Waiver
+from orchestrator.code_review.findings.finding_context import ContextBlock
+from orchestrator.code_review.findings.waivers import (
+    PlacedDismissal,
+    apply_waivers,
+    describe_memory,
+    describe_waivers,
+    why_reopened,
+)
+from orchestrator.code_review.verdict.document_parts import (
+    FindingContext,
+    Guideline,
+    MemoryUse,
+    WaiverUse,
+)
+from orchestrator.code_review.verdict.model import Cause, Finding, Verdict
 from orchestrator.errors import ConfigError
 from tests.review.review_kit import change, review
+from tests.review.test_decision import finding
+from tests.review.test_merging import POLICY
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 RULE = "security.subprocess-shell"
@@ -158,3 +180,179 @@ async def test_a_change_cannot_waive_its_own_finding(tmp_path: Path) -> None:
 async def test_an_error_in_the_file_of_waivers_names_it(tmp_path: Path, content: str) -> None:
     with pytest.raises(ConfigError, match=r"\.diffcourt/waivers\.yaml"):
         await review(change(tmp_path / "repo", {FILE: content}, {"tools/run.py": SHELL}))
+
+
+RULED = replace(finding(), rule="r")
+FIRST, LAST = date(2026, 1, 1), date(2026, 12, 31)
+DAY = "2026-06-01"
+PLAIN = Waiver(rule="r", why="known")
+ENDED = Waiver(rule="r", why="a trial", until=FIRST)
+OFF = Preference(rule="r", why="noise", severity="off")
+LOWER = Preference(rule="r", why="noise", severity="low")
+ABOUT = DismissedFinding(
+    severity="medium", title="t", rule="r", path="a.py", line=1, context="d1", flow="old"
+)
+
+
+def dismissed(
+    means: Callable[[object], bool] = lambda _: True,
+    added: Callable[[str], frozenset[int]] = lambda _: frozenset(),
+    **more: object,
+) -> PlacedDismissal:
+    given = {"fingerprint": "f1", "why": "fine", "paths": ("a.py",), "about": ABOUT, **more}
+    return PlacedDismissal(means=means, added=added, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("waivers", "severity", "state", "says"),
+    [
+        ([PLAIN], "high", "waived", "known"),
+        ([replace(PLAIN, by="Ada")], "critical", "waived", "known (Ada)"),
+        ([PLAIN], "critical", "open", "not waived: a critical finding needs a person's name, as by: (known)"),
+        ([PLAIN, replace(PLAIN, by="Ada", why="seen")], "critical", "waived", "seen (Ada)"),
+        ([Waiver(fingerprint="f1", why="one")], "low", "waived", "one"),
+        ([Waiver(fingerprint="f2", why="one")], "low", "open", ""),
+        ([replace(PLAIN, rule="s")], "low", "open", ""),
+        ([replace(PLAIN, paths=("b.py", "a.*"))], "low", "waived", "known"),
+        ([replace(PLAIN, paths=("b.py",))], "low", "open", ""),
+        ([replace(PLAIN, until=LAST)], "low", "waived", "known"),
+        ([replace(PLAIN, until=date.fromisoformat(DAY))], "low", "waived", "known"),
+        ([ENDED], "low", "open", "its waiver held until 2026-01-01 (a trial)"),
+        ([ENDED, PLAIN], "low", "waived", "known"),
+        ([OFF], "low", "waived", "noise"),
+        ([replace(OFF, below_confidence=0.8)], "low", "open", ""),
+        ([replace(OFF, below_confidence=0.9)], "low", "waived", "noise"),
+        ([LOWER], "high", "low", "low instead of high: noise"),
+        ([replace(LOWER, by="Ada")], "critical", "low", "low instead of critical: noise (Ada)"),
+        ([LOWER], "critical", "critical", "still critical: to lower that takes a person's name, as by: (noise)"),
+        ([LOWER], "low", "low", ""),
+        ([replace(LOWER, severity="high"), LOWER], "medium", "low", "low instead of medium: noise"),
+        ([replace(LOWER, until=FIRST), replace(LOWER, rule="s"), LOWER], "medium", "low", "low instead of medium: noise"),
+        ([LOWER, PLAIN], "high", "waived", "known"),
+        ([PLAIN, LOWER], "high", "waived", "known"),
+        ([dismissed()], "medium", "waived", "fine"),
+        ([dismissed(lambda _: False)], "medium", "open", ""),
+        ([dismissed(until=FIRST)], "medium", "open", "its waiver held until 2026-01-01 (fine)"),
+        ([dismissed(is_edited=True)], "medium", "open", "a person dismissed it (fine), and it is open again: the line changed since"),
+        (
+            [dismissed(is_edited=True, by="Ada", on=FIRST)],
+            "medium",
+            "open",
+            "Ada dismissed it on 2026-01-01 (fine), and it is open again: the line changed since",
+        ),
+        ([dismissed(is_edited=True), PLAIN], "medium", "waived", "known"),
+        ([dismissed(by="Ada"), PLAIN], "critical", "open", "not waived: a critical finding needs a person's name, as by: (fine)"),
+    ],
+)  # fmt: skip
+def test_what_a_waiver_does_to_a_finding(
+    waivers: list[Waiver], severity: Severity, state: str, says: str
+) -> None:
+    policy = replace(POLICY, waivers=tuple(waivers))
+    (found,) = apply_waivers([replace(RULED, severity=severity)], policy, DAY)
+    assert (state in {found.state, found.severity}, found.waiver) == (True, says)
+    assert (found.state == "waived") == (state == "waived")
+
+
+BLOCK = ContextBlock(3, 9, "def f():", "d2")
+AROUND = FindingContext("l", flow="new", scope="def f():", start_line=3, end_line=9)
+STEP = FlowStep(path="b.py", line=4, text="")
+GONE = Cause("c.py", 5, removed=True)
+
+
+@pytest.mark.parametrize(
+    ("about", "dismissals", "why"),
+    [
+        (RULED, [dismissed()], ""),
+        (RULED, [dismissed(is_edited=True)], "the line changed since"),
+        (RULED, [dismissed(is_edited=True), dismissed()], ""),
+        (RULED, [dismissed(now=BLOCK, path="a.py")], "the function around it (def f():) at a.py:3-9 changed since"),
+        (RULED, [dismissed(now=replace(BLOCK, scope=""), path="a.py")], "the lines around it at a.py:3-9 changed since"),
+        (RULED, [dismissed(now=replace(BLOCK, digest="d1"))], ""),
+        (RULED, [dismissed(now=BLOCK, in_base=frozenset({"d2"}))], ""),
+        (RULED, [dismissed(), dismissed(now=BLOCK, path="a.py")], ""),
+        (RULED, [dismissed(now=BLOCK), dismissed()], ""),
+        (replace(RULED, severity="high"), [dismissed()], "an analyzer proves it as high, and it was dismissed as medium"),
+        (replace(RULED, severity="high", support="claimed"), [dismissed()], ""),
+        (
+            replace(RULED, severity="critical", support="claimed"),
+            [dismissed()],
+            "agents report it as critical, and it was dismissed as medium",
+        ),
+        (replace(RULED, severity="low"), [dismissed()], ""),
+        (
+            replace(RULED, context=AROUND, steps=(STEP,)),
+            [dismissed(added=lambda path: frozenset({4} if path == "b.py" else ()))],
+            "b.py:4, which the change adds, leads to it",
+        ),
+        (replace(RULED, context=AROUND, steps=(STEP,)), [dismissed(added=lambda _: frozenset({5}))], ""),
+        (replace(RULED, context=replace(AROUND, flow=""), steps=(STEP,)), [dismissed(added=lambda _: frozenset({4}))], ""),
+        (
+            replace(RULED, context=AROUND, because_of=GONE),
+            [dismissed()],
+            "c.py:5, which the change removes, leads to it",
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_dismissed_finding_is_open_again(
+    about: Finding, dismissals: list[PlacedDismissal], why: str
+) -> None:
+    assert why_reopened(about, dismissals) == why
+
+
+def test_waivers_are_listed_with_their_use() -> None:
+    waivers = (
+        replace(PLAIN, by="Ada", until=LAST),
+        ENDED,
+        Waiver(fingerprint="gone", why="w", paths=("z.py",)),
+        Waiver(rule="s", why="elsewhere"),
+        OFF,
+    )
+    uses = describe_waivers([RULED], replace(POLICY, waivers=waivers), ["a.py"], DAY)
+    assert uses == (
+        WaiverUse("used", "r", ("**",), "known", "Ada", "2026-12-31", ("F1",)),
+        WaiverUse("expired", "r", ("**",), "a trial", "", "2026-01-01", ("F1",)),
+        WaiverUse("unmatched", "gone", ("z.py",), "w"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "about", "effect"),
+    [
+        (replace(OFF, until=FIRST), RULED, "expired"),
+        (OFF, replace(RULED, state="waived"), "dismissed"),
+        (OFF, RULED, "reopened"),
+        (OFF, replace(RULED, severity="critical"), "unnamed"),
+        (replace(OFF, by="Ada"), replace(RULED, severity="critical", state="waived"), "dismissed"),
+        (LOWER, replace(RULED, waiver="low"), "lowered"),
+        (LOWER, RULED, None),
+        (replace(LOWER, rule="s"), RULED, None),
+        (replace(LOWER, rule="s", paths=("z.py",)), RULED, "unmatched"),
+        (dismissed(is_edited=True), replace(RULED, state="waived"), None),
+        (dismissed(is_edited=True), RULED, "reopened"),
+        (dismissed(lambda _: False), RULED, None),
+        (dismissed(lambda _: False, about=replace(ABOUT, path="z.py")), RULED, "unmatched"),
+        (dismissed(lambda _: False, about=replace(ABOUT, path="z.py"), path="y.py"), RULED, None),
+        (dismissed(lambda _: False, about=None, paths=("z.py",)), RULED, "unmatched"),
+    ],
+)
+def test_entries_of_the_memory_are_listed_with_their_effect(
+    entry: Waiver, about: Finding, effect: str | None
+) -> None:
+    uses = describe_memory([about], replace(POLICY, waivers=(entry, PLAIN)), ["a.py"], DAY)
+    assert [use.effect for use in uses] == ([effect] if effect else [])
+
+
+def test_an_entry_of_the_memory_says_whose_it_is_and_where_it_stands() -> None:
+    entries = (replace(OFF, by="Ada", until=LAST), dismissed(recorded_by="bot"))
+    line = Guideline(".diffcourt/memory/notes.md", 1, "Never do that.")
+    cited = [
+        replace(RULED, guideline=line),
+        replace(RULED, id="F2", fingerprint="f2", guideline=line),
+    ]
+    uses = describe_memory(cited, replace(POLICY, waivers=entries), ["a.py"], DAY)
+    both = ("F1", "F2")
+    assert uses == (
+        MemoryUse(file=".diffcourt/memory/preferences.md", entry="r", effect="reopened", why="noise", by="Ada", until="2026-12-31", findings=both),
+        MemoryUse(file=".diffcourt/memory/dismissed.yaml", entry="f1", effect="reopened", why="fine", by="bot", findings=both),
+        MemoryUse(file=".diffcourt/memory/notes.md", entry="Never do that.", effect="cited", findings=both),
+    )  # fmt: skip
