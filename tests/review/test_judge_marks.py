@@ -1,6 +1,7 @@
 """A judge's report as marks: what is scored, what counts as abstained, and why, in these words."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,17 +9,24 @@ from msgspec.structs import replace
 
 from orchestrator.catalog import settings as catalog_settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
+from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.judging import (
+    judge_evidence,
     named_vendors,
     participants,
     read_marks,
     show_criterion,
 )
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.findings.agent_reports import Work
 from orchestrator.code_review.findings.citations import CitableSources
 from orchestrator.code_review.policy_loading import read_policy
+from orchestrator.code_review.verdict.document_parts import Checked
+from orchestrator.code_review.verdict.model import Rejected, Skipped
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import Criterion, ScoredExample, ScoreLevel
+from tests.review.test_decision import finding
 
 LEVELS = (ScoreLevel(score=0.0, description="bad"), ScoreLevel(score=1.0, description="good"))
 CRITERIA = [
@@ -89,6 +97,53 @@ def test_a_judge_sees_levels_and_examples_of_a_criterion() -> None:
     example = ScoredExample(text="t", score=1.0)
     taught = Criterion(id="one", kind="judged", description="is one", examples=(example,))
     assert show_criterion(taught)["examples"][0]["text"] == "t"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("more", [0, 3])
+async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_is_more(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around: list[tuple[object, ...]] = []
+
+    async def code_around(*given: object) -> str:
+        around.append(given)
+        return "code"
+
+    monkeypatch.setattr(judging, "code_around", code_around)
+    files = [ChangedFile(f"f{n:03}.md", "added") for n in range(200 + more)]
+    # Two that are alike count as one that is shown, and as two that are not.
+    found = [replace(finding(n), title=f"t{n // 2}") for n in range(120 + 2 * more)]
+    gaps = [{"why": f"w{n}", "path": "p", "tool": "t"} for n in range(60 + more)]
+    ruled_out = [{"path": f"x{n}", "question": "q", "why": "so"} for n in range(60 + more)]
+    said = {"findings": [], "checked": [], "gaps": gaps, "ruled_out": ruled_out}
+    state = SimpleNamespace(
+        synthesis=SimpleNamespace(
+            findings=found,
+            rejected=[Rejected(finding(n), "no", "unverified") for n in range(60 + more)],
+            skipped=[
+                Skipped(path="a", tool="ruff", why="died", gap=True),
+                Skipped(path="b", why="a lock file", gap=False),
+            ],
+            checked=[Checked("a.py", ("qa",), ())],
+        ),
+        given=SimpleNamespace(workspace=SimpleNamespace(change=SimpleNamespace(files=files))),
+        rounds=[SimpleNamespace(plan=SimpleNamespace(summary="adds files" if more else ""))],
+        team=lambda: [Work(1, LoopResult("qa", "ok", said)), Work(1, LoopResult("docs", "failed"))],
+    )
+    shown: dict[str, Any] = await judge_evidence(state)  # type: ignore[arg-type]
+    assert shown.get("change") == ("adds files" if more else None)
+    assert len(shown["files"]) == 200
+    assert shown["files"][0] == "f000.md: added, docs, +0 -0"
+    assert (shown["files_not_shown"], shown["findings_not_shown"]) == (more, 2 * more)
+    assert [one["title"] for one in shown["findings"]] == [f"t{n}" for n in range(60)]
+    assert not {"fix_suggestion", "because_of", "cwe", "proofs"} & shown["findings"][0].keys()
+    assert shown["code"] == "code"
+    assert around == [(state, found[0:120:2], 3)]
+    assert [len(shown[name]) for name in ("rejected", "gaps_of_agents", "ruled_out")] == [60] * 3
+    assert shown["gaps"] == [{"path": "a", "tool": "ruff", "why": "died"}]
+    assert shown["gaps_of_agents"][0] == {"agent": "qa", "path": "p", "tool": "t", "why": "w0"}
+    assert shown["ruled_out"][0]["agent"] == "qa"
+    assert shown["checked"] == ["a.py"]
 
 
 def test_a_prover_takes_part_where_a_model_and_tests_can_run() -> None:
