@@ -12,6 +12,8 @@ from orchestrator.code_review.findings.agent_reports import read_claim
 from orchestrator.code_review.findings.citations import (
     CitableSources,
     format_citation,
+    hold_guideline,
+    keep_guideline,
     locate_finding,
 )
 from orchestrator.code_review.findings.located_findings import LocatedFinding, Rejection
@@ -333,6 +335,60 @@ async def test_a_finding_names_the_guideline_that_it_rests_on(tmp_path: Path) ->
         found = await locate_finding(workspace, asked)
         assert isinstance(found, LocatedFinding)
         assert found.guideline == Guideline("AGENTS.md", 2, "Use tabs everywhere.")
+
+
+RULES = Guidance("AGENTS.md", ("# Rules", "Use tabs everywhere.", "", "x" * 400), "0" * 64, 11)
+NO_QUOTE = "the quote of its guideline is not in AGENTS.md"
+
+
+@pytest.mark.parametrize(
+    ("cited", "held"),
+    [
+        (Guideline("AGENTS.md", 2, "Use tabs"), Guideline("AGENTS.md", 12, "Use tabs everywhere.")),
+        (Guideline("AGENTS.md", 12, " "), Guideline("AGENTS.md", 12, "Use tabs everywhere.")),
+        (Guideline("AGENTS.md", 11, ""), Guideline("AGENTS.md", 11, "# Rules")),
+        (Guideline("AGENTS.md", 14, ""), Guideline("AGENTS.md", 14, "x" * 300)),
+        (Guideline("AGENTS.md", 13, ""), Rejection("unverified", NO_QUOTE)),
+        (Guideline("AGENTS.md", 10, ""), Rejection("unverified", NO_QUOTE)),
+        (Guideline("AGENTS.md", 15, ""), Rejection("unverified", NO_QUOTE)),
+        (Guideline("AGENTS.md", 12, "Use spaces everywhere"), Rejection("unverified", NO_QUOTE)),
+        (Guideline("OTHER.md", 1, "Use tabs"), Rejection("unverified", "its guideline: base has no guidance OTHER.md")),
+    ],
+)  # fmt: skip
+async def test_a_guideline_is_held_at_its_line_of_base(
+    tmp_path: Path, cited: Guideline, held: Guideline | Rejection
+) -> None:
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
+        empty = Guidance("AGENTS.md", (), "0" * 64)
+        workspace.guidance = (Guidance("z.md", ("Use tabs everywhere.",), "0" * 64), empty, RULES)
+        given = replace(claim(), guideline=cited)
+        found = hold_guideline(workspace, given)
+        kept = keep_guideline(workspace, given)
+        if isinstance(held, Rejection):
+            assert (found, kept) == (held, replace(given, guideline=None))
+        else:
+            assert found == kept == replace(given, guideline=held)
+
+
+async def test_a_line_of_guidance_that_is_named_as_the_cause_is_the_guideline(
+    tmp_path: Path,
+) -> None:
+    named, held = Cause("AGENTS.md", 12), Guideline("AGENTS.md", 12, "Use tabs everywhere.")
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
+        given = replace(claim(), because_of=named)
+        assert hold_guideline(workspace, given) == given  # no guidance has this path
+        workspace.guidance = (RULES, replace(RULES, path="app.py"))
+        assert hold_guideline(workspace, given) == replace(given, because_of=None, guideline=held)
+        for other in (
+            replace(given, path="AGENTS.md"),  # the cause is in its own file
+            replace(given, because_of=Cause("app.py", 2)),  # a line that the change adds
+            replace(given, because_of=None),
+        ):
+            assert hold_guideline(workspace, other) == other
+        also = replace(given, guideline=replace(held, line=11, quote=""))
+        assert hold_guideline(workspace, also) == replace(
+            also, guideline=Guideline("AGENTS.md", 11, "# Rules")
+        )
 
 
 async def test_a_finding_quotes_the_changed_lines_as_they_stand_unless_they_are_redacted(
