@@ -169,6 +169,16 @@ async def test_a_verdict_counts_if_its_quotations_lead_to_the_claim_or_stop_it(
     assert errors == ([f"verdict on {given['finding']}: {why}"] if why else [])
 
 
+async def test_of_equal_lines_that_of_the_claim_is_quoted(tmp_path: Path) -> None:
+    place = replace(PLACE, path="twice.py", start_line=2, end_line=2)
+    quoted = {"file": "twice.py", "quote": "run(query)"}
+    report = as_form(
+        VerifierReport, {"verdicts": [verdict_on("F1", "confirmed", quoted, one_place="See.")]}
+    )
+    async with workspace_of(change(tmp_path, BASE, {"twice.py": "run(query)\n" * 2})) as workspace:
+        assert (await check_verdicts(workspace, report, {"F1": place}))[1] == []
+
+
 @pytest.mark.attack("verifier that contradicts itself or invents claims")
 @pytest.mark.parametrize(
     ("given", "errors"),
