@@ -102,7 +102,11 @@ async def test_a_waiver_that_the_change_brings_does_not_count(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("waiver", "says"),
     [
-        ("{rule: security.no-such-rule, why: x}", "there is no rule security.no-such-rule"),
+        (
+            "{rule: security.subprocess-shel, why: x}",
+            rf"verdict.yaml:2: there is no rule security.subprocess-shel; did you mean {RULE}\?$",
+        ),
+        ("{rule: zzz, why: x}", "there is no rule zzz; `diffcourt catalog --rules` lists them$"),
         ("{why: x}", "one of the two"),
         (f"{{rule: {RULE}, until: soon, why: x}}", "until"),
         (f"{{rule: {RULE}}}", "why"),
