@@ -78,9 +78,9 @@ MODULES = {
         "engine/test_tool_call_guards.py",
         "library/test_call_guards.py",
     ],
-    "sandbox/safe_paths.py": ["sandbox/test_paths.py"],
+    "diffchecks/safe_paths.py": ["sandbox/test_paths.py"],
 }
-"""The mutated modules of the package, and the tests that concern them."""
+"""The mutated modules, of ``orchestrator/`` where nothing else is said, and their tests."""
 
 SELECTION = "(review or not trio) and not whatever_is_done_to_a_journal"
 """Of these tests: on one event loop, and without one that starts processes of the mutated code.
@@ -230,7 +230,7 @@ def report(module: str, rows: list[Row], known: dict[Mutant, Known]) -> bool:
         print(f"noticed by a timeout: {', '.join(late)}")
     noticed = outcomes["noticed"] + outcomes["late"]
     total = noticed + len(counted) - equivalent
-    share = noticed / total if total else 1.0
+    share = noticed / total if total else 0.0
     print(
         f"{noticed} of {total} noticed ({share:.1%}); {equivalent} equivalent, "
         f"{len(survived) - len(counted)} of case only, {len(unlisted)} not listed, "

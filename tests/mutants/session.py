@@ -53,14 +53,19 @@ class Reach(NamedTuple):
     seconds: float
 
 
+def file_of(module: str) -> str:
+    """The file of a module, in the checkout."""
+    return module if module.startswith("diffchecks/") else f"orchestrator/{module}"
+
+
 def dotted(module: str) -> str:
-    """How Python imports a module of the package."""
-    return f"orchestrator.{module.removesuffix('.py').replace('/', '.')}"
+    """How Python imports a module."""
+    return file_of(module).removesuffix(".py").replace("/", ".")
 
 
 def mutate(module: str, sample: int | None, seed: int) -> list[Mutant]:
     """Replace the file of a module by one with all of its mutants; returns those to try."""
-    path = Path("orchestrator", module)
+    path = Path(file_of(module))
     mutmut = import_module("mutmut.mutation.file_mutation")
     tree, changes, *left_out = mutmut.create_mutations(str(path), path.read_text())
     changes = [change for change in changes if change.contained_by_top_level_function]
