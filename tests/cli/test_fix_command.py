@@ -268,6 +268,12 @@ def test_a_foreign_verdict_starts_no_program_of_the_repository(
     repo.git("clone", "-q", str(repo.path), str(clone))
     main(["fix", str(file), "F1", "--check", "--base", "HEAD~1", "--repo", str(clone)])
     assert "F1" in capsys.readouterr().out
+    (clone / "b.py").write_text("B = 1\n")
+    repo.git("-C", str(clone), "add", "b.py")
+    repo.git("-C", str(clone), "commit", "-qm", "Add more")
+    # Proven on all of the change, not on its newest commit alone.
+    assert main(["fix", str(file), "F1", "--yes", "--base", "HEAD~2", "--repo", str(clone)]) == 0
+    assert (clone / "a.py").read_text() == ""
     assert started == []
 
 
