@@ -105,9 +105,11 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
 ) -> None:
     around: list[tuple[object, ...]] = []
 
-    async def code_around(*given: object) -> str:
+    code = [{"path": "a.py", "side": "head", "lines": " 1: q" * bool(more)}]
+
+    async def code_around(*given: object) -> list[dict[str, str]]:
         around.append(given)
-        return "code"
+        return code
 
     monkeypatch.setattr(judging, "code_around", code_around)
     files = [ChangedFile(f"f{n:03}.md", "added") for n in range(200 + more)]
@@ -137,7 +139,9 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
     assert (shown["files_not_shown"], shown["findings_not_shown"]) == (more, 2 * more)
     assert [one["title"] for one in shown["findings"]] == [f"t{n}" for n in range(60)]
     assert not {"fix_suggestion", "because_of", "cwe", "proofs"} & shown["findings"][0].keys()
-    assert shown["code"] == "code"
+    assert shown["code"] == code
+    # What the code repeats is not quoted.
+    assert shown["findings"][0]["evidence"].get("quote") == (None if more else "q")
     assert around == [(state, found[0:120:2], 3)]
     assert [len(shown[name]) for name in ("rejected", "gaps_of_agents", "ruled_out")] == [60] * 3
     assert shown["gaps"] == [{"path": "a", "tool": "ruff", "why": "died"}]
