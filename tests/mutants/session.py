@@ -68,7 +68,9 @@ def mutate(module: str, sample: int | None, seed: int) -> list[Mutant]:
     path = Path(file_of(module))
     mutmut = import_module("mutmut.mutation.file_mutation")
     tree, changes, *left_out = mutmut.create_mutations(str(path), path.read_text())
-    changes = [change for change in changes if change.contained_by_top_level_function]
+    # Of fields of a class, say, it makes changes and then drops them.
+    function = import_module("libcst").FunctionDef
+    changes = [one for one in changes if isinstance(one.contained_by_top_level_function, function)]
     if sample:
         chosen = random.Random(seed).sample(range(len(changes)), min(sample, len(changes)))
         changes = [changes[at] for at in sorted(chosen)]
