@@ -18,8 +18,8 @@ from orchestrator.code_review.agents.judging import (
     show_criterion,
 )
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.findings.agent_reports import Work
 from orchestrator.code_review.findings.citations import CitableSources
+from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.verdict.document_parts import Checked
 from orchestrator.code_review.verdict.model import Rejected, Skipped
