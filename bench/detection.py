@@ -38,12 +38,12 @@ from msgspec import json as msgspec_json
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.play_the_model import read_reply
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, ToolCall
 from orchestrator.report.ranking import rank_findings
-from orchestrator.testing.hand_written_replies import read_reply
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply, parse_line
 from tests.review.review_kit import options

@@ -4,7 +4,6 @@ It rejects what the real services reject, and replies from a script. For tests, 
 without an API key::
 
     python -I -m orchestrator.testing.model_server --script script.json
-    python -I -m orchestrator.testing.model_server --by-hand requests
 
 An agent is identified by the first line of its system prompt. A request for which the script has no
 line left, and lines that are unused at the end, are errors.
@@ -33,7 +32,6 @@ from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
 from orchestrator.testing.api_validation import Rejected, parse_body
 from orchestrator.testing.chat_api import ChatApi
-from orchestrator.testing.hand_written_replies import HandWrittenReplies
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.server_script import (
@@ -47,6 +45,7 @@ from orchestrator.testing.server_script import (
 )
 
 KEY = "test-key"
+PORT = 8377
 
 Api = MessagesApi | ResponsesApi | ChatApi
 
@@ -185,6 +184,10 @@ def count_by_length(path: str, body: dict[str, Json]) -> Counted:
     return Counted(len(json.dumps(body)) // BYTES_PER_TOKEN)
 
 
+ReplySource = Callable[[str, dict[str, Json], Mapping[str, Json] | None], Awaitable[ServerReply]]
+"""Gives the reply to an agent's request, by the request's body and the schema of the report."""
+
+
 class ModelServer:
     """A scripted model server; ``start_server`` makes it listen.
 
@@ -192,7 +195,7 @@ class ModelServer:
         script: agent → its lines; None: each agent returns the smallest valid report.
         key: the only accepted API key.
         chat: makes the API of Chat Completions for the key.
-        by_hand: folder where a person reads requests and writes replies, instead of a script.
+        reply: gives the replies, instead of a script.
         count: counts the input tokens of a request.
 
     Attributes:
@@ -205,12 +208,12 @@ class ModelServer:
         *,
         key: str = KEY,
         chat: Callable[[str], ChatApi] = ChatApi,
-        by_hand: Path | None = None,
+        reply: ReplySource | None = None,
         count: Callable[[str, dict[str, Json]], Counted] = count_by_length,
     ) -> None:
         seals = Signer()
         self._script = None if script is None else {name: [*own] for name, own in script.items()}
-        self._by_hand = HandWrittenReplies(by_hand) if by_hand else None
+        self._reply_source = reply
         self._apis: dict[str, Api] = {
             messages_api.PATH: MessagesApi(key, seals),
             responses_api.PATH: ResponsesApi(key, seals),
@@ -266,8 +269,8 @@ class ModelServer:
 
     async def _next_line(self, api: Api, agent: str, body: dict[str, Json]) -> ServerReply:
         schema = own_contract(api.schema(body), body)
-        if self._by_hand:
-            return await self._by_hand.next(agent, body, schema)
+        if self._reply_source is not None:
+            return await self._reply_source(agent, body, schema)
         if self._script is None:
             return smallest_report(schema)
         if not (lines := self._script.get(agent)):
@@ -353,7 +356,8 @@ def read_script(text: str) -> dict[str, list[ServerReply]]:
         raise InputError(f"invalid script: {type(error).__name__}: {error}") from None
 
 
-async def _serve_until_signal(server: ModelServer, port: int) -> None:
+async def serve_until_signal(server: ModelServer, port: int) -> None:
+    """Print the address and serve; ends with SIGINT or SIGTERM."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with start_server(server, port=port):
             print(f"listening on {server.url}, the key is {KEY}", flush=True)  # noqa: T201
@@ -364,25 +368,18 @@ async def _serve_until_signal(server: ModelServer, port: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until interrupted; exit code 1 when lines are unused or a request was invalid."""
     parser = argparse.ArgumentParser(prog="python -I -m orchestrator.testing.model_server")
-    parser.add_argument("--port", type=int, default=8377)
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument(
         "--script",
         type=Path,
         metavar="FILE",
         help="JSON: agent to lines; without it, each agent returns the smallest valid report",
     )
-    source.add_argument(
-        "--by-hand",
-        type=Path,
-        metavar="DIR",
-        help="write each request to a file in DIR, and wait for the reply that you write there",
-    )
     args = parser.parse_args(argv)
     try:
         script = read_script(args.script.read_text("utf-8")) if args.script else None
-        server = ModelServer(script, by_hand=args.by_hand)
-        anyio.run(_serve_until_signal, server, args.port)
+        server = ModelServer(script)
+        anyio.run(serve_until_signal, server, args.port)
         server.finish()
     except (OSError, InputError, ScriptError) as error:
         print(error, file=sys.stderr)  # noqa: T201

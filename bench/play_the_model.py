@@ -1,7 +1,14 @@
-"""Replies that a person writes to files of a folder, where the requests are written too."""
+"""A model server whose replies a person writes to files of a folder, beside the requests.
 
+    python bench/play_the_model.py requests [--port 8377]
+
+See docs/play-the-model.md.
+"""
+
+import argparse
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +16,8 @@ from typing import Any
 import anyio
 
 from orchestrator.engine.types import Json, Response, Text, ToolCall
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, ScriptError
+from orchestrator.testing.model_server import PORT, ModelServer, serve_until_signal
 from orchestrator.testing.server_script import ServerReply, parse_line
 
 POLL_SECONDS = 0.1
@@ -33,7 +41,7 @@ class HandWrittenReplies:
         self._stems: dict[str, str] = {}
         self._seen: dict[str, list[_Request]] = {}
 
-    async def next(
+    async def __call__(
         self, agent: str, body: dict[str, Json], schema: Mapping[str, Json] | None
     ) -> ServerReply:
         """Write a request down, and wait for its reply.
@@ -71,7 +79,7 @@ class HandWrittenReplies:
         text = request.describe(earlier)
         (self._folder / f"{stem}.request.md").write_text(text, "utf-8")
         earlier.append(request)
-        print(f"{self._folder / stem}.request.md waits for its reply", flush=True)  # noqa: T201
+        print(f"{self._folder / stem}.request.md waits for its reply", flush=True)
         return stem
 
     def _set_aside(self, path: Path, stem: str, error: Exception) -> None:
@@ -80,7 +88,7 @@ class HandWrittenReplies:
         path.rename(kept)
         text = f"{error}\n\nThe reply is kept in {kept.name}. Write {path.name} again.\n"
         (self._folder / f"{stem}.problem.md").write_text(text, "utf-8")
-        print(f"{self._folder / stem}.problem.md: {error}", flush=True)  # noqa: T201
+        print(f"{self._folder / stem}.problem.md: {error}", flush=True)
 
 
 def read_reply(text: str, is_json: bool, name: str) -> ServerReply:
@@ -218,3 +226,23 @@ def _describe_block(block: dict[str, Any]) -> str:
         case "function_call_output":
             return f"Result of {block['call_id']}:\n\n{block['output']}"
     return json.dumps(block)
+
+
+def main() -> int:
+    """Serve until interrupted; exit code 1 when a request was invalid."""
+    parser = argparse.ArgumentParser(description="answer in a model's place, through files")
+    parser.add_argument("folder", type=Path, help="where requests and replies are")
+    parser.add_argument("--port", type=int, default=PORT)
+    args = parser.parse_args()
+    try:
+        server = ModelServer(reply=HandWrittenReplies(args.folder))
+        anyio.run(serve_until_signal, server, args.port)
+        server.finish()
+    except (OSError, ScriptError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

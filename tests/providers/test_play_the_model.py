@@ -11,10 +11,10 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from bench.play_the_model import HandWrittenReplies, read_reply
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError
-from orchestrator.testing.hand_written_replies import read_reply
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS
@@ -42,7 +42,7 @@ async def appears(path: Path) -> Path:
 @pytest.mark.parametrize("api", PATHS)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api, stream, tmp_path):
-    server = ModelServer(by_hand=tmp_path / "play")
+    server = ModelServer(reply=HandWrittenReplies(tmp_path / "play"))
     body = {**BODIES[api], "tools": [TOOLS[api]], "stream": stream}
     replies = []
     async with (
@@ -74,7 +74,7 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
 
 
 async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):
-    server = ModelServer(by_hand=tmp_path)
+    server = ModelServer(reply=HandWrittenReplies(tmp_path))
     first = BODIES["chat"]["messages"]
     later = [*first, {"role": "assistant", "content": "A."}, {"role": "user", "content": "And B?"}]
     (tmp_path / "0001-qa.reply.json").write_text('"A."')
@@ -126,7 +126,7 @@ def test_the_example_of_the_page_reviews_a_change(tmp_path, monkeypatch):
     replies = iter([text for _, kind, _, text in found if kind == "reply"])
     quick = {".diffcourt/config/verdict.yaml": "required_checks: []\n"}
     repo = change(tmp_path / "repo", {**BASE, **policy, **quick}, HEAD).path
-    server = ModelServer(by_hand=tmp_path / "play")
+    server = ModelServer(reply=HandWrittenReplies(tmp_path / "play"))
     ended = threading.Event()
     player = threading.Thread(target=play, args=(tmp_path / "play", replies, ended.is_set))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(start_server(server)):
