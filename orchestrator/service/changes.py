@@ -7,7 +7,7 @@ names only the change; it reviews the head that the row has when the job starts.
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any
 
 import procrastinate
 import psycopg
@@ -18,6 +18,7 @@ from psycopg import sql
 from psycopg.rows import class_row, scalar_row
 
 from orchestrator.engine.field_types import PositiveFloat, PositiveInt, Strict
+from orchestrator.service.database import QUERIES
 from orchestrator.service.job_queue import POSTS, REVIEWS
 from orchestrator.service.metrics import SUPERSEDED, count
 
@@ -30,34 +31,6 @@ COMMAND_TASK = "command"
 
 FRESH = {"crashes": 0, "failures": 0, "problem": "", "is_paused": False}
 """The fields of a change whose review begins again."""
-
-_RECORD_OPEN = """
-INSERT INTO service_changes AS c
-    (change, forge, installation, repository, number, clone_url, base, head, title, description,
-     lines)
-VALUES (%(change)s, %(forge)s, %(installation)s, %(repository)s, %(number)s, %(clone_url)s,
-        %(base)s, %(head)s, %(title)s, %(description)s, %(lines)s)
-ON CONFLICT (change) DO """
-_RECORD_PUSH = f"""{_RECORD_OPEN}UPDATE SET
-    installation = excluded.installation, clone_url = excluded.clone_url, base = excluded.base,
-    head = excluded.head, title = excluded.title, description = excluded.description,
-    lines = excluded.lines, received = clock_timestamp(), pushes = c.pushes + 1,
-    crashes = 0, failures = 0, problem = '', is_full = false
-RETURNING is_paused
-"""
-_KNOW_REPOSITORY = """
-INSERT INTO service_repositories (forge, repository) VALUES (%(forge)s, %(repository)s)
-ON CONFLICT DO NOTHING
-"""
-
-_WAIT_ON = """
-UPDATE procrastinate_jobs j SET scheduled_at = least(
-    now() + make_interval(secs => %(debounce)s),
-    (SELECT min(at) FROM procrastinate_events e WHERE e.job_id = j.id)
-        + make_interval(secs => %(most_wait)s)
-)
-WHERE queueing_lock = %(place)s AND status = 'todo'
-"""
 
 
 class Push(Struct, frozen=True):
@@ -146,11 +119,8 @@ async def record_delivery(
     reviewed.
     """
     signed = f"sha256:{hashlib.sha256(body).hexdigest()}"
-    done = await db.execute(
-        "INSERT INTO service_deliveries (forge, delivery) VALUES (%(forge)s, %(id)s),"
-        " (%(forge)s, %(signed)s) ON CONFLICT DO NOTHING",
-        {"forge": forge, "id": delivery, "signed": signed},
-    )
+    values = {"forge": forge, "id": delivery, "signed": signed}
+    done = await db.execute(QUERIES["record_delivery"], values)
     return done.rowcount == 2
 
 
@@ -161,8 +131,8 @@ async def record_push(
 
     Within the caller's transaction.
     """
-    done = await db.execute(_RECORD_PUSH, _values(push))
-    await db.execute(_KNOW_REPOSITORY, _values(push))
+    done = await db.execute(QUERIES["record_push"], _values(push))
+    await db.execute(QUERIES["know_repository"], _values(push))
     row = await done.fetchone()
     superseded = await cancel_begun_jobs(db, push.change)
     await count(db, SUPERSEDED, len(superseded))
@@ -172,7 +142,7 @@ async def record_push(
 
 async def record_open(db: psycopg.AsyncConnection, push: Push) -> None:
     """Record a request without reviewing it, so that its next push is noticed."""
-    await db.execute(f"{_RECORD_OPEN}NOTHING", _values(push))
+    await db.execute(QUERIES["record_open"], _values(push))
 
 
 def _values(push: Push) -> dict[str, Any]:
@@ -196,7 +166,7 @@ async def enqueue_review(
     )
     is_new = await _defer_unless_waiting(db, task, change.change)
     if not is_new:
-        await db.execute(_WAIT_ON, {**to_builtins(how), "place": place})
+        await db.execute(QUERIES["wait_on"], {**to_builtins(how), "place": place})
     return is_new
 
 
@@ -248,10 +218,7 @@ async def changes_at(
     db: psycopg.AsyncConnection, forge: str, repository: str, head: str
 ) -> list[str]:
     """The changes of a repository whose newest push is a commit."""
-    done = await db.execute(
-        "SELECT change FROM service_changes WHERE forge = %s AND repository = %s AND head = %s",
-        (forge, repository, head),
-    )
+    done = await db.execute(QUERIES["changes_at"], (forge, repository, head))
     return [row[0] for row in await done.fetchall()]
 
 
@@ -259,19 +226,9 @@ async def count_recent_reviews(
     db: psycopg.AsyncConnection, row: StoredChange, job: int
 ) -> tuple[int, int]:
     """The number of other reviews that began in the last hour, by installation and repository."""
-    done = await db.execute(
-        "SELECT count(DISTINCT j.id),"
-        " count(DISTINCT j.id) FILTER (WHERE c.repository = %(repository)s)"
-        " FROM procrastinate_events e JOIN procrastinate_jobs j ON j.id = e.job_id"
-        " JOIN service_changes c ON c.change = j.args->>'change'"
-        " WHERE e.type = 'started' AND e.at > now() - interval '1 hour' AND j.id <> %(job)s"
-        " AND j.task_name = %(task)s AND c.forge = %(forge)s"
-        " AND c.installation = %(installation)s",
-        {
-            "repository": row.repository, "forge": row.forge, "installation": row.installation,
-            "task": REVIEW_TASK, "job": job,
-        },
-    )  # fmt: skip
+    names = ("repository", "forge", "installation")
+    values = {name: getattr(row, name) for name in names} | {"task": REVIEW_TASK, "job": job}
+    done = await db.execute(QUERIES["recent_reviews"], values)
     counts = await done.fetchone()
     assert counts is not None
     return int(counts[0]), int(counts[1])
@@ -279,11 +236,7 @@ async def count_recent_reviews(
 
 async def is_reviewing(db: psycopg.AsyncConnection, change: str) -> bool:
     """Whether a review of a change waits or runs."""
-    done = await db.execute(
-        "SELECT 1 FROM procrastinate_jobs WHERE status IN ('todo', 'doing') AND task_name = %s"
-        " AND args->>'change' = %s LIMIT 1",
-        (REVIEW_TASK, change),
-    )
+    done = await db.execute(QUERIES["is_reviewing"], (REVIEW_TASK, change))
     return await done.fetchone() is not None
 
 
@@ -297,29 +250,20 @@ async def cancel_begun_jobs(
     Args:
         running: include running jobs, which are asked to end.
     """
-    return await _cancel_jobs(
-        db,
-        change,
-        "queueing_lock IS NULL AND status = ANY(%(states)s)",
-        states=["todo", "doing"] if running else ["todo"],
-    )
+    states = ["todo", "doing"] if running else ["todo"]
+    return await _cancel_jobs(db, change, "cancel_begun", states=states)
 
 
 async def cancel_all_jobs(db: psycopg.AsyncConnection, change: str) -> Sequence[int]:
     """End the running and the waiting jobs of a change; returns their ids. Answers stay."""
-    return await _cancel_jobs(db, change, "status IN ('todo', 'doing')")
+    return await _cancel_jobs(db, change, "cancel_all")
 
 
 async def _cancel_jobs(
-    db: psycopg.AsyncConnection, change: str, which: LiteralString, **values: object
+    db: psycopg.AsyncConnection, change: str, query: str, **values: object
 ) -> Sequence[int]:
-    done = await db.execute(
-        # The states are repeated so that the index of live jobs is used.
-        "SELECT procrastinate_cancel_job_v1(id, true, false) FROM procrastinate_jobs"  # noqa: S608
-        f" WHERE status IN ('todo', 'doing') AND task_name <> %(answer)s"
-        f" AND args->>'change' = %(change)s AND {which}",
-        {"answer": COMMAND_TASK, "change": change, **values},
-    )
+    given = {"answer": COMMAND_TASK, "change": change, **values}
+    done = await db.execute(QUERIES[query], given)
     return [row[0] for row in await done.fetchall()]
 
 
@@ -338,12 +282,7 @@ def columns_of(kind: type[StoredChange]) -> sql.Composed:
 
 async def choose_run(db: psycopg.AsyncConnection, change: str, new: str) -> StoredChange | None:
     """The row of a change with the run of its head: an existing one, else ``new``."""
-    await db.execute(
-        "UPDATE service_changes SET run = %s, run_base = base, run_head = head,"
-        " base_commit = '' WHERE change = %s"
-        " AND (run_head, run_base) <> (head, base)",
-        (new, change),
-    )
+    await db.execute(QUERIES["choose_run"], (new, change))
     return await load_change(db, change)
 
 
@@ -372,10 +311,7 @@ def _equals(name: str) -> sql.Composed:
 
 async def count_failure(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
     """Record that a review failed temporarily; False if it did too often."""
-    return await _is_below(
-        db, "UPDATE service_changes SET failures = failures + 1 WHERE change = %s"
-        " RETURNING failures", change, most,
-    )  # fmt: skip
+    return await _is_below(db, "count_failure", change, most)
 
 
 async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bool:
@@ -383,17 +319,11 @@ async def count_crash(db: psycopg.AsyncConnection, change: str, most: int) -> bo
 
     Among others it may be their fault: then the next attempt is to be alone, and is not the last.
     """
-    return await _is_below(
-        db, "UPDATE service_changes SET crashes ="
-        " CASE WHEN is_alone THEN crashes + 1 ELSE greatest(crashes, 1) END WHERE change = %s"
-        " RETURNING CASE WHEN is_alone THEN crashes ELSE 0 END", change, most,
-    )  # fmt: skip
+    return await _is_below(db, "count_crash", change, most)
 
 
-async def _is_below(
-    db: psycopg.AsyncConnection, update: LiteralString, change: str, most: int
-) -> bool:
+async def _is_below(db: psycopg.AsyncConnection, update: str, change: str, most: int) -> bool:
     async with db.cursor(row_factory=scalar_row) as cursor:
-        await cursor.execute(update, (change,))
+        await cursor.execute(QUERIES[update], (change,))
         times = await cursor.fetchone()
     return times is not None and times < most

@@ -1,6 +1,8 @@
-"""The tables of the service: the queue's own, those of changes, and the journals'."""
+"""The tables of the service (the queue's own, those of changes, the journals') and its queries."""
 
+import re
 from importlib import resources
+from pathlib import Path
 
 import psycopg
 
@@ -8,6 +10,12 @@ from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.postgres import DURABLE, migrate, sql_files
 
 QUEUE_SCHEMA = "0001_procrastinate_3_10.sql"
+
+_, *_PARTS = re.split(
+    rb"^-- name: (\w+)\n", Path(__file__).with_name("queries.sql").read_bytes(), flags=re.MULTILINE
+)
+QUERIES = {name.decode(): text for name, text in zip(_PARTS[::2], _PARTS[1::2], strict=True)}
+"""Name → query, of ``queries.sql``."""
 
 
 def prepare_database(address: str) -> None:

@@ -19,6 +19,7 @@ from orchestrator.app.repository_identity import repository_identity
 from orchestrator.app.statistics.run_facts import read_run
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import StoredChange
+from orchestrator.service.database import QUERIES
 from orchestrator.service.settings import ServiceSettings
 from orchestrator.stores.postgres import PostgresStore
 
@@ -69,21 +70,6 @@ def _make(database: str, name: str, password: str) -> None:
         ) from None
 
 
-_LEFT = """
-SELECT coalesce(sum(usd), 0),
-       coalesce(sum(usd) FILTER (WHERE repository = %(repository)s), 0)
-FROM service_spending
-WHERE day = (now() AT TIME ZONE 'UTC')::date AND forge = %(forge)s
-  AND installation = %(installation)s AND run <> %(run)s
-"""
-_RESERVE = """
-INSERT INTO service_spending (run, forge, installation, repository, usd, most_usd)
-VALUES (%(run)s, %(forge)s, %(installation)s, %(repository)s, %(usd)s, %(usd)s)
-ON CONFLICT (run) DO UPDATE SET usd = service_spending.most_usd
-RETURNING most_usd
-"""
-
-
 async def reserve(
     db: psycopg.AsyncConnection, settings: ServiceSettings, row: StoredChange
 ) -> float | None:
@@ -102,7 +88,7 @@ async def reserve(
     async with db.transaction():
         lock = f"spending {row.forge}:{row.installation}"
         await db.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
-        used = await (await db.execute(_LEFT, values)).fetchone()
+        used = await (await db.execute(QUERIES["spent_today"], values)).fetchone()
         assert used is not None
         left = [
             (limit - spent, whose)
@@ -118,7 +104,7 @@ async def reserve(
                 f"the daily budget of {whose} is used up; push again after 00:00 UTC, or raise it"
             )
         usd = least if most is None else min(most, least)
-        reserved = await (await db.execute(_RESERVE, {**values, "usd": usd})).fetchone()
+        reserved = await (await db.execute(QUERIES["reserve"], {**values, "usd": usd})).fetchone()
         assert reserved is not None
         return float(reserved[0])
 

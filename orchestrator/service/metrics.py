@@ -6,6 +6,8 @@ import psycopg
 from msgspec import Struct
 from psycopg.rows import class_row, dict_row
 
+from orchestrator.service.database import QUERIES
+
 RESUMED, SUPERSEDED, PARKED = (
     f"diffcourt_queue_{name}_total" for name in ("resumed", "superseded", "parked")
 )
@@ -13,14 +15,6 @@ REVIEW_RESULTS, POST_RESULTS = "diffcourt_queue_reviews_total", "diffcourt_queue
 SECONDS = "diffcourt_queue_review_duration_seconds"
 BUCKETS = (*map(str, (1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)), "+Inf")
 WEBHOOKS = "diffcourt_webhooks_total"
-
-_FIGURES = """
-SELECT queue_name AS queue, status::text AS state, count(*) AS jobs,
-       max(extract(epoch FROM clock_timestamp() - coalesce(scheduled_at, (
-           SELECT min(e.at) FROM procrastinate_events e WHERE e.job_id = j.id
-       ))))::float8 AS oldest
-FROM procrastinate_jobs j WHERE status IN ('todo', 'doing') GROUP BY 1, 2
-"""
 
 
 class QueueFigures(Struct, frozen=True):
@@ -39,7 +33,7 @@ class QueueFigures(Struct, frozen=True):
 async def read_figures(db: psycopg.AsyncConnection) -> list[QueueFigures]:
     """The number of waiting and running jobs, and their age."""
     async with db.cursor(row_factory=class_row(QueueFigures)) as cursor:
-        await cursor.execute(_FIGURES)
+        await cursor.execute(QUERIES["queue_figures"])
         return await cursor.fetchall()
 
 
@@ -52,11 +46,7 @@ async def read_counts(db: psycopg.AsyncConnection) -> dict[str, float]:
 
 async def count(db: psycopg.AsyncConnection, name: str, number: float = 1) -> None:
     """Increment a counter."""
-    await db.execute(
-        "INSERT INTO service_counts AS c VALUES (%s, %s) ON CONFLICT (name)"
-        " DO UPDATE SET value = c.value + excluded.value",
-        (name, number),
-    )
+    await db.execute(QUERIES["count"], (name, number))
 
 
 async def count_result(db: psycopg.AsyncConnection, name: str, result: str) -> None:

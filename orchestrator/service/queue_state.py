@@ -10,6 +10,7 @@ from psycopg.rows import class_row
 from orchestrator.errors import InputError
 from orchestrator.service import changes
 from orchestrator.service.changes import Enqueuing, StoredChange
+from orchestrator.service.database import QUERIES
 
 KEPT_CHANGE_DAYS = 180
 """Requests without a push, and what their reviews cost, are kept for so long."""
@@ -20,23 +21,8 @@ KNOWN_DAYS = 30
 KEPT_DAYS = 14
 """Ended jobs and delivery ids are kept for so long; a forge delivers again within three days."""
 
-_JOBS = """
-SELECT j.id, j.queue_name AS queue, j.args->>'change' AS change, j.status::text AS state,
-       j.attempts, c.head, c.run, c.crashes, c.is_paused, c.problem,
-       -- The event of a job that waits for its time is in the future.
-       greatest(extract(epoch FROM clock_timestamp() - coalesce((
-           SELECT max(e.at) FROM procrastinate_events e
-           WHERE e.job_id = j.id AND e.at <= clock_timestamp()
-       ), now())), 0)::float8 AS seconds
-FROM procrastinate_jobs j LEFT JOIN service_changes c ON c.change = j.args->>'change'
-WHERE (j.status IN ('todo', 'doing', 'failed') OR %(ended)s) AND
-"""
-_NEWEST = f"{_JOBS} true ORDER BY j.id DESC LIMIT %(limit)s"
-_OLDEST = f"{_JOBS} j.status = 'todo' AND j.id < %(before)s ORDER BY j.id LIMIT 1"
-_COUNT = """
-SELECT count(*), count(*) FILTER (WHERE status = 'failed')
-FROM procrastinate_jobs WHERE status IN ('todo', 'doing', 'failed') OR %s
-"""
+_NEWEST = QUERIES["jobs"] + b"true ORDER BY j.id DESC LIMIT %(limit)s"
+_OLDEST = QUERIES["jobs"] + b"j.status = 'todo' AND j.id < %(before)s ORDER BY j.id LIMIT 1"
 
 
 class QueuedJob(Struct, frozen=True):
@@ -86,7 +72,7 @@ async def list_jobs(
         last = jobs[-1].id if jobs else 0
         await cursor.execute(_OLDEST, {"ended": ended, "before": last})
         oldest = await cursor.fetchone()
-    counts = await (await db.execute(_COUNT, (ended,))).fetchone()
+    counts = await (await db.execute(QUERIES["count_jobs"], (ended,))).fetchone()
     assert counts is not None
     return QueueListing(jobs, int(counts[0]), int(counts[1]), oldest)
 
@@ -137,34 +123,11 @@ async def stop_change(db: psycopg.AsyncConnection, change: str, *, park: bool) -
 
 async def remove_old_rows(db: psycopg.AsyncConnection) -> int:
     """Remove jobs that ended long ago; returns their number."""
-    await db.execute(
-        "DELETE FROM service_changes c WHERE received < now() - make_interval(days => %s)"
-        " AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs j WHERE j.status IN ('todo', 'doing')"
-        "  AND j.args->>'change' = c.change)",
-        (KEPT_CHANGE_DAYS,),
-    )
-    await db.execute(  # what was opened while nobody was there is no missed push
-        "DELETE FROM service_repositories r WHERE NOT EXISTS (SELECT 1 FROM service_changes c"
-        " WHERE (c.forge, c.repository) = (r.forge, r.repository)"
-        "  AND c.received > now() - make_interval(days => %s))",
-        (KNOWN_DAYS,),
-    )
-    await db.execute(
-        "DELETE FROM service_spending WHERE day < now() - make_interval(days => %s)",
-        (KEPT_CHANGE_DAYS,),
-    )
-    await db.execute(
-        "DELETE FROM service_deliveries WHERE received < now() - make_interval(days => %s)",
-        (KEPT_DAYS,),
-    )
-    removed = await db.execute(
-        "DELETE FROM procrastinate_jobs j"
-        " WHERE status IN ('succeeded', 'failed', 'aborted', 'cancelled') AND NOT EXISTS ("
-        "  SELECT 1 FROM procrastinate_events e"
-        "  WHERE e.job_id = j.id AND e.at > now() - make_interval(days => %s))",
-        (KEPT_DAYS,),
-    )
-    return removed.rowcount
+    await db.execute(QUERIES["remove_changes"], (KEPT_CHANGE_DAYS,))
+    await db.execute(QUERIES["remove_repositories"], (KNOWN_DAYS,))
+    await db.execute(QUERIES["remove_spending"], (KEPT_CHANGE_DAYS,))
+    await db.execute(QUERIES["remove_deliveries"], (KEPT_DAYS,))
+    return (await db.execute(QUERIES["remove_jobs"], (KEPT_DAYS,))).rowcount
 
 
 async def _known(db: psycopg.AsyncConnection, change: str) -> StoredChange:

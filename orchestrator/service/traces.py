@@ -14,17 +14,8 @@ from orchestrator.app.tracing.spans import TraceSpan
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import DiffcourtError
 from orchestrator.service.changes import REVIEW_TASK, StoredChange
+from orchestrator.service.database import QUERIES
 from orchestrator.service.job_queue import LOG
-
-_TIMES = """
-SELECT extract(epoch FROM c.received)::float8,
-       extract(epoch FROM min(e.at) FILTER (WHERE e.type = 'started'))::float8,
-       extract(epoch FROM max(e.at) FILTER (WHERE e.type = 'succeeded'))::float8
-FROM service_changes c
-LEFT JOIN procrastinate_jobs j ON j.args->>'change' = c.change AND j.task_name = %(task)s
-LEFT JOIN procrastinate_events e ON e.job_id = j.id AND e.at >= c.received
-WHERE c.change = %(change)s GROUP BY c.received
-"""
 
 
 def context_of(row: StoredChange) -> TraceContext:
@@ -51,7 +42,7 @@ async def make_spans(
         post_began: seconds since the epoch.
     """
     values = {"change": row.change, "task": REVIEW_TASK}
-    times = await (await db.execute(_TIMES, values)).fetchone()
+    times = await (await db.execute(QUERIES["times_of_push"], values)).fetchone()
     if times is None:
         return []
     received, started, ended = times
