@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from orchestrator.catalog.model_config import MODELS_FILE, Provider
+from orchestrator.data_directories import read_table
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.reply_normalization import object_or_empty
 
@@ -19,59 +20,13 @@ RATE_LIMIT_STATUSES = frozenset({409, 429})
 FATAL_STATUSES = frozenset({401, 402, 403, 404, *range(300, 400)})
 """Statuses that every call gets until a setting or the account is changed."""
 
-_ACCOUNT = re.compile(
-    r"insufficient[ _-]?(?:quota|credit|balance|fund)|exceeded_current_quota|credit balance"
-    r"|billing[ _](?:hard|soft)[ _]limit|billing_not_active|billing_error|payment[ _]required"
-    r"|\b(?:organization|account|project)\b.{0,40}\b(?:disabled|deactivated|suspended|not active)"
-    r"|(?:organization|account)_(?:disabled|deactivated|suspended)|access_terminated"
-    r"|reached (?:your|its) .{0,40}\b(?:usage|spend\w*) limit|exceeded your .{0,30}\bcredits"
-    r"|\bbudget[ _](?:has been )?exceeded|exceededbudget|\b(?:key|credit) limit exceeded"
-    r"|free-models-per-day|call volume quota"
-    r"|used all .{0,20}credits|(?:not|n't) (?:have )?(?:any |enough )(?:credit|balance|fund)"
-    r"|\b(?:balance|credits?|funds) (?:is|are) (?:insufficient|exhausted|depleted|too low)"
-    r"|trial key|inactive subscription|exceeded your monthly|out of credits"
-    r"|arrearage|in good standing|payment instrument|余额不足|欠费",
-    re.IGNORECASE | re.DOTALL,
+_TABLES = read_table(__file__, "provider_errors.yaml")
+_ACCOUNT, _BAD_KEY, _NO_MODEL, _FLAGGED = (
+    re.compile("|".join(_TABLES[name]), re.IGNORECASE | re.DOTALL)
+    for name in ("account", "bad_key", "no_model", "flagged")
 )
-"""The account has no credit or is closed, whatever the status: waiting does not help."""
-
-_BAD_KEY = re.compile(
-    r"api[ _]key.{0,20}(?:not valid|invalid)|invalid.{0,10}api[ _]key", re.IGNORECASE
-)
-_NO_MODEL = re.compile(
-    r"model_not_found|\bmodel\b.{0,80}(?:does not exist|not found|do not have access)",
-    re.IGNORECASE | re.DOTALL,
-)
-_FLAGGED = re.compile("flagged|moderat", re.IGNORECASE)
-"""A gateway's 403 about the contents of one request."""
-
-_STATUS_OF_KIND = {
-    "invalid_request_error": 400,
-    "invalid_prompt": 400,
-    "authentication_error": 401,
-    "invalid_api_key": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "model_not_found": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_server_error": 500,
-    "service_unavailable": 503,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""The status that an error reported in a reply would have had as a reply of its own."""
-
-_MESSAGES = (
-    *("message", "error", "errors", "detail", "msg", "error_message", "errormessage"),
-    *("base_resp", "status_msg", "fault", "faultstring"),
-)
-"""Where servers write what is wrong, in the order in which they are read; in any case."""
-_KINDS = ("code", "type", "status", "status_code", "statuscode", "__type", "errorcode")
+_STATUS_OF_KIND: Mapping[str, int] = _TABLES["status_of_kind"]
+_MESSAGES, _KINDS = _TABLES["messages"], _TABLES["kinds"]
 
 _MAX_DEPTH = 5
 _MAX_QUOTED = 200
@@ -198,24 +153,17 @@ def _describe_status(
     name: str, provider: Provider, model: str, status: int, quote: str, sent: int
 ) -> str:
     """Say what is wrong; ``sent`` is the status as it was sent, ``status`` what it means."""
-    models = f"providers.{name}.models in {MODELS_FILE}"
-    quoted, said = (f": {quote}", f"; it says: {quote}") if quote else ("", "")
-    lines = {
-        400: f"{name} refused the request for {model} (400){quoted}; "
-        f"choose another model under {models}, or lower providers.{name}.can there",
-        401: f"{name} rejected the API key (401); set a valid key in {provider.key_env}",
-        402: f"{name} has no credit or open account ({sent}){quoted}; "
-        f"check the account behind {provider.key_env}",
-        403: f"the key in {provider.key_env} is not allowed to use {model} (403); "
-        f"use a key that is, or choose another model under {models}{said}",
-        404: f"{name} has no model {model} ({sent}); choose another under {models}, "
-        f"or correct {provider.base_url_env}{said}",
-        413: f"{name} rejected the request as too large (413); "
-        "lower max_output of tools in config/tools.yaml",
-    }
     if 300 <= status < 400:
         return f"{name} answered with a redirect ({status}); correct {provider.base_url_env}"
-    return lines.get(status, f"{name} refused the request for {model} ({status}){quoted}")
+    quoted, said = (f": {quote}", f"; it says: {quote}") if quote else ("", "")
+    line = _TABLES["lines"].get(status)
+    if line is None:
+        return f"{name} refused the request for {model} ({status}){quoted}"
+    told: str = line.format(
+        name=name, model=model, sent=sent, quoted=quoted, said=said, key=provider.key_env,
+        url=provider.base_url_env, models=f"providers.{name}.models in {MODELS_FILE}",
+    )  # fmt: skip
+    return told
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
