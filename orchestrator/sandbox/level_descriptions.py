@@ -2,35 +2,15 @@
 
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
-from orchestrator.sandbox.launcher_client import Level
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import is_available
 from orchestrator.sandbox.program_permissions import Permissions
 
-_BOTH = (
-    "the network: TCP, UDP, Unix sockets",
-    "reading and writing outside of a job's permissions; our environment, our processes",
-    "ptrace, bpf, mounts, new namespaces, io_uring, key rings, shared memory of the system",
-    "daemons: everything that a program starts ends with it",
-    "memory, file size and descriptors beyond the limits",
-)
-PREVENTS: dict[Level, tuple[str, ...]] = {
-    "bubblewrap": (*_BOTH, "seeing other files, processes and networks"),
-    "landlock": _BOTH,
-    "none": (_BOTH[-1], "our environment", "processes in the program's process group"),
-}
-_DISK = "filling the disk with many files, in a writable directory"
-_KERNEL = "bugs in the kernel"
-DOES_NOT_PREVENT: dict[Level, tuple[str, ...]] = {
-    "bubblewrap": (_DISK, _KERNEL),
-    "landlock": ("seeing which paths exist, and their size and times", _DISK, _KERNEL),
-    "none": ("reading and writing files", "the network", "daemons"),
-}
+_LEVELS = read_table(__file__, "level_descriptions.yaml")
 TRIAL = "/bin/true"
-OLD_SIGNALS = "sending signals to processes of the same user"
-SHARED_COUNT = "many processes: they are counted only with a user or a user namespace of its own"
 
 
 class SandboxReport(Struct, frozen=True):
@@ -72,15 +52,15 @@ def describe_sandbox() -> SandboxReport:
         return SandboxReport("", str(error), (), (), hint, "")
     if not hint and level == "landlock" and SANDBOX.level_reason:
         hint = f"sudo {bubblewrap.ALLOW_NAMESPACES}   (on Ubuntu; else see docs/tests.md)"
-    leaves = list(DOES_NOT_PREVENT[level])
+    leaves = list(_LEVELS["does_not_prevent"][level])
     if level == "landlock" and not kernel_calls.can_change_user():
         if "pids" not in SANDBOX.controllers:
-            leaves.append(SHARED_COUNT)
+            leaves.append(_LEVELS["shared_count"])
         if kernel_calls.landlock_version() < 6:
-            leaves.append(OLD_SIGNALS)
-    return SandboxReport(
-        level, SANDBOX.level_reason, PREVENTS[level], tuple(leaves), hint, describe_shared_limits()
-    )
+            leaves.append(_LEVELS["old_signals"])
+    prevents = tuple(_LEVELS["prevents"][level])
+    limits = describe_shared_limits()
+    return SandboxReport(level, SANDBOX.level_reason, prevents, tuple(leaves), hint, limits)
 
 
 def describe_shared_limits() -> str:

@@ -6,7 +6,10 @@ as of one release, and in the table of ``docs/traces.md``.
 Source: https://github.com/open-telemetry/semantic-conventions-genai
 """
 
+from collections.abc import Mapping
 from typing import Final
+
+from orchestrator.data_directories import read_table
 
 CONVENTIONS: Final = "semantic-conventions-genai 0.1.0"
 SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
@@ -54,23 +57,9 @@ WORKFLOW, PLAN, INVOKE, CHAT, EXECUTE = (
 HEAD_REVISION: Final = "vcs.ref.head.revision"
 BASE_REVISION: Final = "vcs.ref.base.revision"
 
-PROVIDERS: Final = {
-    "azure": "azure.ai.openai",
-    "bedrock": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "moonshot": "moonshot_ai",
-    "vertex": "gcp.vertex_ai",
-    "xai": "x_ai",
-}
-"""Our names of providers → those of the conventions, where they differ."""
-
-FINISHES: Final = {
-    "end": "stop",
-    "tool_use": "tool_call",
-    "max_tokens": "length",
-    "refused": "content_filter",
-    "filtered": "content_filter",
-    "paused": "stop",
-}
-"""How a model's answer ended → the conventions' finish reason."""
+_TABLES = read_table(__file__, "conventions.yaml")
+PROVIDERS: Final[Mapping[str, str]] = _TABLES["providers"]
+FINISHES: Final[Mapping[str, str]] = _TABLES["finishes"]
+NOTES: Final[Mapping[str, str]] = _TABLES["notes"]
+SHOWN, TOLD = frozenset(_TABLES["shown"]), frozenset(_TABLES["told"])
+BODIES: Final[Mapping[str, str]] = _TABLES["bodies"]

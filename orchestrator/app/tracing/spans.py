@@ -12,11 +12,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, field
 
-from orchestrator.app.runs.cancellation import CANCELLED
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.tracing import conventions as names
+from orchestrator.app.tracing.conventions import BODIES, NOTES, SHOWN, TOLD
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.engine.journal_keys import GRANT, GUARDS, INTAKE, Key
+from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import (
     Effect,
     Intent,
@@ -35,39 +35,9 @@ from orchestrator.engine.types import Block, Message, Response, Text, ToolCall, 
 
 Value = str | int | float | bool | tuple[str, ...]
 PROVIDER_NOTE = f"{INTAKE}/provider"
-NOTES = {
-    "state": "checkpoint",
-    GUARDS: "guard",
-    "asked": "approval.requested",
-    "approval": "approval.decided",
-    "expired": "approval.expired",
-    "breaker": "breaker",
-    "waiting": "waiting",
-    CANCELLED: "cancelled",
-}
-"""Topic of notes → the event, behind ``diffcourt.``."""
-
-SHOWN = frozenset(
-    {"action", "agent", "approved", "from_stage", "guard", "layer", "level", "place", "state",
-     "to_stage", "tool"}
-)  # fmt: skip
-"""Fields of a note that every trace has: our own texts and names. All others are content."""
-
-
-TOLD = frozenset({"answer", "arguments", "question", "reason", "who", "why"})
-"""Fields of a note that are content."""
-
 MAX_CONTENT = 32_000
 """Characters of an attribute that holds content; the rest is cut, and the cut is said. Of messages
 the longest texts are cut, so that they are JSON still."""
-
-BODIES = {
-    "text": "content",
-    "reasoning": "content",
-    "tool_call": "arguments",
-    "tool_call_response": "response",
-}
-"""Type of a part → its field that can be long."""
 
 Part = dict[str, Any]
 
