@@ -27,9 +27,14 @@ MEMORY_FILES = (CONVENTIONS, PREFERENCES, FAILURES, DISMISSED)
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 
+def read_beside(module: str, name: str) -> str:
+    """The text of a file of ours beside a module, which gives its ``__file__``."""
+    return Path(module).with_name(name).read_text("utf-8")
+
+
 def read_table(module: str, name: str) -> Any:
     """A YAML file of ours beside a module, which gives its ``__file__``."""
-    return parse_yaml(Path(module).with_name(name).read_bytes())
+    return parse_yaml(read_beside(module, name))
 
 
 def data_root() -> Path:

@@ -2,19 +2,19 @@
 
 import re
 from importlib import resources
-from pathlib import Path
 
 import psycopg
 
+from orchestrator.data_directories import read_beside
 from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.postgres import DURABLE, migrate, sql_files
 
 QUEUE_SCHEMA = "0001_procrastinate_3_10.sql"
 
 _, *_PARTS = re.split(
-    rb"^-- name: (\w+)\n", Path(__file__).with_name("queries.sql").read_bytes(), flags=re.MULTILINE
+    r"^-- name: (\w+)\n", read_beside(__file__, "queries.sql"), flags=re.MULTILINE
 )
-QUERIES = {name.decode(): text for name, text in zip(_PARTS[::2], _PARTS[1::2], strict=True)}
+QUERIES = {name: text.encode() for name, text in zip(_PARTS[::2], _PARTS[1::2], strict=True)}
 """Name → query, of ``queries.sql``."""
 
 

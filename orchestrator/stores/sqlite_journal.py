@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from orchestrator.data_directories import read_beside
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import StoreError
@@ -22,7 +23,7 @@ LAYOUT = 1
 
 LAST_SEQ, LAST_RUN = 0xFFFFFFFF, 0x7FFFFFFF
 
-TABLES = Path(__file__).with_name("sqlite_journal.sql").read_text("ascii").split(";\n")
+TABLES = read_beside(__file__, "sqlite_journal.sql").split(";\n")
 
 BUSY_SECONDS = 10
 """How long to wait while another process writes."""

@@ -6,7 +6,6 @@ their texts, so a proposal cannot contain a text that the model was not shown as
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -16,6 +15,7 @@ from orchestrator.code_review.agent_report_contracts import as_form
 from orchestrator.code_review.agents.briefs import build_brief
 from orchestrator.code_review.agents.judging import show_criterion
 from orchestrator.code_review.json_schema_generation import inlined
+from orchestrator.data_directories import read_beside
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.types import (
     AgentSpec,
@@ -35,7 +35,7 @@ MAX_TEXT, MAX_EXAMPLE, MAX_WORDING = 1_500, 600, 1_200
 
 MAX_LEVELS, MAX_EXAMPLES, SHOWN_EARLIER = 6, 4, 3
 
-PROMPT = Path(__file__).with_suffix(".md").read_text("utf-8")
+PROMPT = read_beside(__file__, "criterion_writer.md")
 
 
 class ProposedExample(Strict, frozen=True):
