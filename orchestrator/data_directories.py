@@ -1,6 +1,7 @@
 """The directories of the shipped data (agents, skills, rubrics, config) and of a user's files."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ def read_beside(module: str, name: str) -> str:
 def read_table(module: str, name: str) -> Any:
     """A YAML file of ours beside a module, which gives its ``__file__``."""
     return parse_yaml(read_beside(module, name))
+
+
+def read_queries(module: str, name: str) -> dict[str, str]:
+    """The queries of an SQL file of ours, by the names in the lines ``-- name: NAME`` before."""
+    _, *parts = re.split(r"^-- name: (\w+)\n", read_beside(module, name), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def data_root() -> Path:

@@ -1,20 +1,16 @@
 """The tables of the service (the queue's own, those of changes, the journals') and its queries."""
 
-import re
 from importlib import resources
 
 import psycopg
 
-from orchestrator.data_directories import read_beside
+from orchestrator.data_directories import read_queries
 from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.postgres import DURABLE, migrate, sql_files
 
 QUEUE_SCHEMA = "0001_procrastinate_3_10.sql"
 
-_, *_PARTS = re.split(
-    r"^-- name: (\w+)\n", read_beside(__file__, "queries.sql"), flags=re.MULTILINE
-)
-QUERIES = {name: text.encode() for name, text in zip(_PARTS[::2], _PARTS[1::2], strict=True)}
+QUERIES = {name: text.encode() for name, text in read_queries(__file__, "queries.sql").items()}
 """Name → query, of ``queries.sql``."""
 
 

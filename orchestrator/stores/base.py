@@ -3,15 +3,16 @@
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import BEFORE_ALL, Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunLocked, RunNotFound, StoreError
@@ -92,17 +93,10 @@ class RunStore(ABC):
     transaction.
 
     Attributes:
-        ROWS: rows of a run, in order; its parameters are the run's id and the number behind which.
-        FIND: the newest row under a key; its parameters are the run's id and the key.
-        RELEASE: ends a lease; its parameters are the run's id and the fencing token.
-        CANCELLATION: who, why and when of the request to the present writer; its parameter is the
-            run's id.
+        QUERIES: name → SQL in the database's dialect; the parameters are named.
     """
 
-    ROWS: ClassVar[str]
-    FIND: ClassVar[str]
-    RELEASE: ClassVar[str]
-    CANCELLATION: ClassVar[str]
+    QUERIES: ClassVar[Mapping[str, str]]
 
     _db: Any
 
@@ -133,10 +127,11 @@ class RunStore(ABC):
             StoreError: there is a run of that name.
         """
         with self._transaction():
-            number = self._insert_run(run)
-            if number is None:
+            meta = canonical(run.meta).decode()
+            new = self._execute("insert_run", run=run.run_id, started=run.started, meta=meta)
+            if (number := new.fetchone()) is None:
                 raise run_exists(run.run_id)
-            self._insert_rows(number, rows)
+            self._insert_rows(number[0], rows)
 
     @in_thread
     def runs(
@@ -168,7 +163,8 @@ class RunStore(ABC):
             lease = self._lease(run_id)
             if lease is not None:
                 _check_free(run_id, lease)
-                self._delete_run(run_id)
+                for part in ("journal", "cancellations", "run"):
+                    self._execute(f"delete_{part}", run=run_id)
 
     @in_thread
     def acquire(self, run_id: str, holder: str, ttl: float) -> int:
@@ -177,7 +173,7 @@ class RunStore(ABC):
             lease = self._known_lease(run_id)
             _check_free(run_id, lease)
             fence = lease[2] + 1
-            self._set_lease(run_id, holder, ttl, fence)
+            self._execute("set_lease", run=run_id, holder=holder, ttl=ttl, fence=fence)
             return fence
 
     @in_thread
@@ -194,18 +190,18 @@ class RunStore(ABC):
     @in_thread
     def rows(self, run_id: str, after: int = BEFORE_ALL) -> list[Row]:
         """The rows of a run behind a number, in order."""
-        return [_make_row(*row) for row in self._select(self.ROWS, (run_id, after))]
+        return [_make_row(*row) for row in self._select("rows", run=run_id, after=after)]
 
     @in_thread
     def find(self, run_id: str, key: str) -> Row | None:
         """The newest row under a key, without reading the others; None: there is none."""
-        found = self._select(self.FIND, (run_id, key))
+        found = self._select("find", run=run_id, key=key)
         return _make_row(*found[0]) if found else None
 
     @in_thread
     def release(self, run_id: str, fence: int) -> None:
         """Let others write."""
-        self._db.execute(self.RELEASE, (run_id, fence))
+        self._execute("release", run=run_id, fence=fence)
 
     @in_thread
     def request_cancellation(self, run_id: str, request: CancelRequest) -> CancelRequest | None:
@@ -223,7 +219,8 @@ class RunStore(ABC):
                 return None
             before = self._cancellation(run_id)
             if before is None:
-                self._insert_cancellation(run_id, fence, request)
+                values = to_builtins(request)
+                self._execute("insert_cancellation", run=run_id, fence=fence, **values)
             return before or request
 
     @in_thread
@@ -232,7 +229,7 @@ class RunStore(ABC):
         return self._cancellation(run_id)
 
     def _cancellation(self, run_id: str) -> CancelRequest | None:
-        found = self._db.execute(self.CANCELLATION, (run_id,)).fetchone()
+        found = self._execute("cancellation", run=run_id).fetchone()
         return CancelRequest(*found) if found else None
 
     def _known_lease(self, run_id: str) -> Lease:
@@ -241,12 +238,30 @@ class RunStore(ABC):
             raise RunNotFound(f"there is no run {run_id} here; `diffcourt runs` lists them")
         return lease
 
-    def _select(self, query: str, parameters: Sequence[object]) -> Sequence[Any]:
+    def _execute(self, query: str, **values: object) -> Any:
+        """A cursor over what a query gives."""
+        return self._db.execute(self.QUERIES[query], {**self._own_values(), **values})
+
+    def _select(self, query: str, **values: object) -> Sequence[Any]:
         """The rows that a query of one run finds."""
-        found: Sequence[Any] = self._db.execute(query, parameters).fetchall()
+        found: Sequence[Any] = self._execute(query, **values).fetchall()
         return found
 
+    def _lease(self, run_id: str) -> Lease | None:
+        """A run's lease, which nobody else changes before the transaction ends; None: no run."""
+        lease: Lease | None = self._execute("lease", run=run_id).fetchone()
+        return lease
+
+    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> Any:
+        """Extend a lease; what ``_insert_rows`` knows the run by, None when it is another's."""
+        row = self._execute("extend_lease", run=run_id, fence=fence, ttl=ttl).fetchone()
+        return row[0] if row else None
+
     # --- what differs between databases -------------------------------------------------------
+
+    @abstractmethod
+    def _own_values(self) -> Mapping[str, object]:
+        """The parameters that queries of this database have besides."""
 
     @abstractmethod
     def _store_errors(self) -> AbstractContextManager[None]:
@@ -257,12 +272,8 @@ class RunStore(ABC):
         """What is done within is done whole or not at all."""
 
     @abstractmethod
-    def _insert_run(self, run: RunMeta) -> Any:
-        """Enter a run; returns what ``_insert_rows`` knows it by, None when it is there."""
-
-    @abstractmethod
     def _insert_rows(self, run: Any, rows: Sequence[Row]) -> None:
-        """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
+        """Add rows to a run, as the queries ``insert_run`` and ``extend_lease`` name it."""
 
     @abstractmethod
     def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
@@ -271,26 +282,6 @@ class RunStore(ABC):
     @abstractmethod
     def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
         """Of each run its id, live holder, seconds left, end and fencing token."""
-
-    @abstractmethod
-    def _delete_run(self, run_id: str) -> None:
-        """Remove a run and its rows."""
-
-    @abstractmethod
-    def _lease(self, run_id: str) -> Lease | None:
-        """A run's lease, which nobody else changes before the transaction ends; None: no run."""
-
-    @abstractmethod
-    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
-        """Give a run's lease to a holder."""
-
-    @abstractmethod
-    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> Any:
-        """Extend a lease; returns the run as ``_insert_run``, None when the token is not its."""
-
-    @abstractmethod
-    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
-        """Ask the writer with this token to stop, in place of what another one was asked."""
 
 
 def is_live(holder: str, seconds_left: float) -> bool:

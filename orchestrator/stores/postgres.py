@@ -13,10 +13,10 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.data_directories import read_queries
+from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, in_thread, is_live
+from orchestrator.stores.base import Entry, RunStore, in_thread, is_live
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""
@@ -26,21 +26,6 @@ SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off'
 """
 """An append must be on the server's disk when it returns, whatever the server's default."""
-
-MARK = """
-SELECT count(*), sum(fence), sum(extract(epoch FROM lease_until)),
-count(*) FILTER (WHERE lease_until > clock_timestamp()) FROM diffcourt_runs WHERE repository = %s
-"""
-
-_ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal WHERE run = %s"
-# Not of the difference: that of an infinite time, which only damage writes, is an error.
-_LEFT = "(extract(epoch FROM lease_until) - extract(epoch FROM clock_timestamp()))::float8"
-_LEASE = f"SELECT holder, {_LEFT}, fence"
-_LEASES = f"""
-SELECT run, holder, {_LEFT}, extract(epoch FROM lease_until)::float8, fence
-FROM diffcourt_runs WHERE repository = %s
-"""  # noqa: S608
-_EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
 
 MIGRATION_LOCK = 0x6469666663
 """The number of the advisory lock under which one process at a time migrates."""
@@ -58,13 +43,7 @@ class PostgresStore(RunStore):
         StoreError: the server cannot be reached, or its tables are a newer version's.
     """
 
-    ROWS = f"{_ROWS} AND seq > %s ORDER BY seq"
-    FIND = f"{_ROWS} AND key = %s ORDER BY seq DESC LIMIT 1"
-    RELEASE = "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s"
-    CANCELLATION = (
-        "SELECT who, why, at FROM diffcourt_runs JOIN diffcourt_cancellations USING (run, fence)"
-        " WHERE run = %s"
-    )
+    QUERIES = read_queries(__file__, "postgres_queries.sql")
 
     def __init__(self, address: str, repository: str) -> None:
         super().__init__()
@@ -107,19 +86,14 @@ class PostgresStore(RunStore):
 
         Every writer takes a new fence, and every append moves the lease.
         """
-        return " ".join(map(str, self._db.execute(MARK, (self._repository,)).fetchone() or ()))
+        return " ".join(map(str, self._execute("mark").fetchone() or ()))
 
     def _transaction(self) -> AbstractContextManager[object]:
         transaction: AbstractContextManager[object] = self._db.transaction()
         return transaction
 
-    def _insert_run(self, run: RunMeta) -> str | None:
-        inserted = self._db.execute(
-            "INSERT INTO diffcourt_runs (run, repository, started, meta)"
-            " VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            (run.run_id, self._repository, run.started, canonical(run.meta).decode()),
-        ).rowcount
-        return run.run_id if inserted else None
+    def _own_values(self) -> dict[str, object]:
+        return {"repository": self._repository}
 
     def _insert_rows(self, run: str, rows: Sequence[Row]) -> None:
         with self._db.cursor() as cursor:
@@ -129,49 +103,18 @@ class PostgresStore(RunStore):
             )
 
     def _list_entries(self, all_repositories: bool, only: Sequence[str] | None) -> list[Entry]:
-        found = self._db.execute(
-            f"{_LEASE}, run, started, meta FROM diffcourt_runs WHERE (%s OR repository = %s)"
-            " AND (%s OR run = ANY(%s))",
-            (all_repositories, self._repository, only is None, list(only or ())),
-        ).fetchall()
+        names = None if only is None else list(only)
         entries = [
             (run, at, meta, holder if is_live(holder, left) else None)
-            for holder, left, _, run, at, meta in found
+            for run, at, meta, holder, left in self._select(
+                "entries", all=all_repositories, only=names
+            )
         ]
         # Sorted here: the server's collation would order equal times its own way.
         return sorted(entries, key=lambda entry: (entry[1], entry[0]), reverse=True)
 
     def _list_leases(self) -> list[tuple[str, str | None, float, object, int]]:
-        return list(self._db.execute(_LEASES, (self._repository,)))
-
-    def _delete_run(self, run_id: str) -> None:
-        self._db.execute("DELETE FROM diffcourt_runs WHERE run = %s", (run_id,))
-
-    def _lease(self, run_id: str) -> Lease | None:
-        row: Lease | None = self._db.execute(
-            f"{_LEASE} FROM diffcourt_runs WHERE run = %s AND repository = %s FOR UPDATE",
-            (run_id, self._repository),
-        ).fetchone()
-        return row
-
-    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
-        self._db.execute(
-            f"{_EXTEND}, holder = %s, fence = %s WHERE run = %s", (ttl, holder, fence, run_id)
-        )
-
-    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
-        self._db.execute(
-            "INSERT INTO diffcourt_cancellations VALUES (%s, %s, %s, %s, %s) ON CONFLICT (run)"
-            " DO UPDATE SET (fence, who, why, at) = ROW (EXCLUDED.fence, EXCLUDED.who,"
-            " EXCLUDED.why, EXCLUDED.at)",
-            (run_id, fence, request.who, request.why, request.at),
-        )
-
-    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> str | None:
-        extended = self._db.execute(
-            f"{_EXTEND} WHERE run = %s AND fence = %s", (ttl, run_id, fence)
-        ).rowcount
-        return run_id if extended else None
+        return list(self._select("leases"))
 
 
 # --- numbered SQL files, each applied once ------------------------------------------------------

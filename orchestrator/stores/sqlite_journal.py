@@ -11,17 +11,14 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from orchestrator.data_directories import read_beside
-from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.data_directories import read_beside, read_queries
+from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import CancelRequest, Entry, Lease, RunStore, is_live
+from orchestrator.stores.base import Entry, RunStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
 LAYOUT = 1
 """The file's ``user_version``; 0 is an empty file."""
-
-LAST_SEQ, LAST_RUN = 0xFFFFFFFF, 0x7FFFFFFF
 
 TABLES = read_beside(__file__, "sqlite_journal.sql").split(";\n")
 
@@ -40,18 +37,6 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 ROWS_PER_INSERT = 500
 """Six values each; SQLite takes 32766 in a statement."""
 
-_ROWS = """
-SELECT place & 0xffffffff, kind, key, at, body, hash FROM runs JOIN journal
-ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = ?
-"""
-
-# Behind all rows, also those whose run has another number by damage.
-_NEXT = """
-SELECT 1 + max(
-    (SELECT coalesce(max(number), 0) FROM runs WHERE number < 0x7fffffff),
-    (SELECT coalesce(max(place) >> 32, 0) FROM journal WHERE place < 0x7fffffff00000000))
-"""
-
 
 class SqliteStore(RunStore):
     """Runs and their journals in one file.
@@ -63,12 +48,7 @@ class SqliteStore(RunStore):
         StoreError: it cannot be opened, is not such a database, or its log is damaged.
     """
 
-    ROWS = f"{_ROWS} AND place > (number << 32 | ?) ORDER BY place"
-    FIND = f"{_ROWS} AND key = ? ORDER BY place DESC LIMIT 1"
-    RELEASE = "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?"
-    CANCELLATION = (
-        "SELECT who, why, at FROM runs JOIN cancellations USING (number, fence) WHERE run = ?"
-    )
+    QUERIES = read_queries(__file__, "sqlite_queries.sql")
 
     _now = staticmethod(time.time)
 
@@ -147,13 +127,8 @@ class SqliteStore(RunStore):
                 self._db.execute("ROLLBACK")
             raise
 
-    def _insert_run(self, run: RunMeta) -> int | None:
-        row = self._db.execute(
-            f"INSERT INTO runs (number, run, started, meta) VALUES (({_NEXT}), ?, ?, ?)"  # noqa: S608
-            " ON CONFLICT DO NOTHING RETURNING number",
-            (run.run_id, run.started, canonical(run.meta).decode()),
-        ).fetchone()
-        return row[0] if row else None
+    def _own_values(self) -> dict[str, object]:
+        return {"now": self._now()}
 
     def _insert_rows(self, run: int, rows: Sequence[Row]) -> None:
         # Many rows a statement: after each one this thread waits for the interpreter's lock.
@@ -163,14 +138,16 @@ class SqliteStore(RunStore):
             places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
             self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
-    def _select(self, query: str, parameters: Sequence[object]) -> Sequence[Any]:
+    def _select(self, query: str, **values: object) -> Sequence[Any]:
         try:
-            return super()._select(query, parameters)
+            return super()._select(query, **values)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             # Only the index of names may be damaged: without it all runs are compared.
-            return super()._select(query.replace("FROM runs", "FROM runs NOT INDEXED"), parameters)
+            whole = self.QUERIES[query].replace("FROM runs", "FROM runs NOT INDEXED")
+            found: Sequence[Any] = self._db.execute(whole, values).fetchall()
+            return found
 
     def _read_runs(self, columns: str, rest: str = "", values: Sequence[object] = ()) -> list[Any]:
         """Fields of runs, the name first; those that damage hides are named by their numbers."""
@@ -214,40 +191,8 @@ class SqliteStore(RunStore):
         holder = f"CASE WHEN {left} > 0 THEN holder END"
         return self._read_runs(f"run, {holder}, {left}, lease_until, fence")
 
-    def _delete_run(self, run_id: str) -> None:
-        (number,) = self._db.execute(
-            "DELETE FROM runs WHERE run = ? RETURNING number", (run_id,)
-        ).fetchone()
-        self._db.execute("DELETE FROM cancellations WHERE number = ?", (number,))
-        if number <= LAST_RUN:  # a damaged number has no rows
-            self._db.execute(
-                "DELETE FROM journal WHERE place BETWEEN ? AND ?",
-                (place_of(number, 0), place_of(number, LAST_SEQ)),
-            )
-
-    def _lease(self, run_id: str) -> Lease | None:
-        row = self._db.execute(
-            "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
-        ).fetchone()
-        return (row[0], row[1] - self._now(), row[2]) if row else None
-
-    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
-        self._db.execute(
-            "UPDATE runs SET holder = ?, lease_until = ?, fence = ? WHERE run = ?",
-            (holder, self._now() + ttl, fence, run_id),
-        )
-
-    def _insert_cancellation(self, run_id: str, fence: int, request: CancelRequest) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO cancellations"
-            " SELECT number, ?, ?, ?, ? FROM runs WHERE run = ?",
-            (fence, *astuple(request), run_id),
-        )
-
     def _extend_lease(self, run_id: str, fence: int, ttl: float) -> int | None:
-        row = self._db.execute(
-            "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?", (run_id, fence)
-        ).fetchone()
+        row = self._execute("extend_lease", run=run_id, fence=fence).fetchone()
         if row is None:
             return None
         (number, lease), until = row, self._now() + ttl
