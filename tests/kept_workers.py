@@ -6,8 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.fork_server_client import ForkServer
-from orchestrator.sandbox.worker_pool import WorkerPool, _WorkerSlot
+from orchestrator.sandbox.worker_pool import ForkServer, WorkerPool, _WorkerSlot
 
 POOLS = 25
 """Pools that a worker serves, so that what checks keep in its memory has a bound."""

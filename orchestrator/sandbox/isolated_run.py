@@ -20,7 +20,7 @@ from orchestrator.engine.program_output_collection import ProgramOutput, record_
 from orchestrator.errors import SandboxError
 from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox import bubblewrap, kernel_calls
-from orchestrator.sandbox.cgroups.cgroup import Cgroup
+from orchestrator.sandbox.cgroups import Cgroup
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.process_confinement import user_number
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process

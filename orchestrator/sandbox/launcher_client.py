@@ -15,7 +15,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.bubblewrap import PACKAGE, installation_directories, new_namespaces
-from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
+from orchestrator.sandbox.cgroups import Cgroup, shared_limits
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.program_permissions import ResourceLimits

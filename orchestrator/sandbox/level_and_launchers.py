@@ -9,7 +9,7 @@ from typing import Literal
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
+from orchestrator.sandbox.cgroups import Cgroup, shared_limits
 from orchestrator.sandbox.launcher_client import Launcher, Level, NotStartedError
 from orchestrator.sandbox.process_confinement import SYSTEM_PROGRAMS, is_available, program_files
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits

@@ -20,7 +20,7 @@ from orchestrator.engine.program_output_collection import ProgramOutput, record_
 from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.program_search import SAFE_PATH
-from orchestrator.sandbox.cgroups.cgroup import Cgroup
+from orchestrator.sandbox.cgroups import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.level_and_launchers import SANDBOX
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter

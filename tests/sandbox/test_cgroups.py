@@ -14,15 +14,14 @@ import pytest
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
-    fork_server_client,
+    cgroups,
     isolated_run,
     level_descriptions,
     process_confinement,
     run_program,
+    worker_pool,
 )
-from orchestrator.sandbox.cgroups import cgroup, delegation
-from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.cgroups.delegation import Hierarchy, hierarchies
+from orchestrator.sandbox.cgroups import Cgroup, Hierarchy, hierarchies
 from orchestrator.sandbox.level_and_launchers import Sandbox
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -111,12 +110,12 @@ def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(
 def test_both_cgroup_versions_get_the_same_limits() -> None:
     limits = ResourceLimits(memory=1 << 30, processes=7)
     gib = str(1 << 30)
-    assert cgroup.settings(1, limits, 4) == {
+    assert cgroups.settings(1, limits, 4) == {
         "memory": [("memory.limit_in_bytes", gib), ("memory.memsw.limit_in_bytes", gib)],
         "pids": [("pids.max", "7")],
         "cpu": [("cpu.shares", "4096")],
     }
-    assert cgroup.settings(2, limits, 4) == {
+    assert cgroups.settings(2, limits, 4) == {
         "memory": [("memory.max", gib), ("memory.swap.max", "0")],
         "pids": [("pids.max", "7")],
         "cpu": [("cpu.weight", "400")],
@@ -124,7 +123,7 @@ def test_both_cgroup_versions_get_the_same_limits() -> None:
 
 
 def test_the_shared_limits_are_at_least_those_of_one_program() -> None:
-    alone, all_of_them = ResourceLimits(), cgroup.shared_limits()
+    alone, all_of_them = ResourceLimits(), cgroups.shared_limits()
     assert all_of_them.memory >= alone.memory
     assert all_of_them.processes > alone.processes
 
@@ -178,7 +177,7 @@ def test_a_fork_bomb_is_limited_and_ended_for_any_user() -> None:
     with small() as group:
         assert int(run_in(group, BOMB)) == SMALL.processes - 1
         places = folders(group)
-        left = delegation.processes(str(places[0]))
+        left = cgroups.processes(str(places[0]))
         assert len(left) >= SMALL.processes - 2
     assert not any(place.exists() for place in places)
     assert not any(is_alive(number) for number in left)
@@ -206,7 +205,7 @@ def test_processes_of_a_killed_run_are_ended_by_the_next_start() -> None:
     script = f"""
 import os, signal, subprocess, sys
 from orchestrator.sandbox.program_permissions import ResourceLimits
-from orchestrator.sandbox.cgroups.cgroup import Cgroup
+from orchestrator.sandbox.cgroups import Cgroup
 group = Cgroup(ResourceLimits())
 left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},
     ",".join(map(str, group.procs_files))], pass_fds=group.procs_files, stdout=subprocess.DEVNULL)
@@ -230,7 +229,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens() -> None:
     script = (
-        "from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits\n"
+        "from orchestrator.sandbox.cgroups import Cgroup, shared_limits\n"
         "group = Cgroup(shared_limits())\n"
         "print(group.controllers, group.procs_files, group.oom_kills(), group.missing_reason)\n"
         "group.close()"
@@ -267,22 +266,22 @@ def unified_cgroup() -> Iterator[Path]:
     try:
         yield place
     finally:
-        for folder in (place / delegation.LEAF, place):
+        for folder in (place / cgroups.LEAF, place):
             if folder.exists():
-                cgroup._remove(str(folder))
+                cgroups._remove(str(folder))
 
 
 @needs_unified
 def test_a_process_goes_into_a_leaf_with_its_children_and_never_with_strangers() -> None:
     script = """
 import os, subprocess, sys
-from orchestrator.sandbox.cgroups import delegation
+from orchestrator.sandbox import cgroups
 place = sys.argv[1]
 none = subprocess.DEVNULL
 child = subprocess.Popen(["/bin/sleep", "60"], stdout=none, stderr=none)
-delegation.enter_leaf(place)
-print(sorted(delegation.processes(place + "/" + delegation.LEAF)) == sorted([os.getpid(), child.pid]),
-    delegation.processes(place))
+cgroups.enter_leaf(place)
+print(sorted(cgroups.processes(place + "/" + cgroups.LEAF)) == sorted([os.getpid(), child.pid]),
+    cgroups.processes(place))
 child.kill()
 """
     enter = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"']
@@ -291,7 +290,7 @@ child.kill()
         done = subprocess.run(alone, stdout=subprocess.PIPE, check=True)
         assert done.stdout.decode().split() == ["True", "[]"]
         with subprocess.Popen([*enter, str(place), "/bin/sleep", "60"]) as stranger:
-            while stranger.pid not in delegation.processes(str(place)):
+            while stranger.pid not in cgroups.processes(str(place)):
                 time.sleep(0.01)
             done = subprocess.run(alone, stderr=subprocess.PIPE, check=False)
             assert b"contains processes of others" in done.stderr
@@ -303,9 +302,9 @@ def test_a_group_of_version_2_is_ended_as_a_whole() -> None:
     bomb = 'echo $$ > "$0/cgroup.procs"; for i in 1 2 3 4 5; do sleep 60 & done; wait'
     with unified_cgroup() as place:
         with subprocess.Popen(["/bin/sh", "-c", bomb, str(place)]) as child:
-            while len(delegation.processes(str(place))) < 6:
+            while len(cgroups.processes(str(place))) < 6:
                 time.sleep(0.01)
-            cgroup._remove(str(place))
+            cgroups._remove(str(place))
             assert child.wait() == -9
         assert not place.exists()
 
@@ -314,12 +313,12 @@ def test_a_group_of_version_2_is_ended_as_a_whole() -> None:
 def test_a_group_without_our_controllers_or_not_delegated_is_left_alone() -> None:
     with unified_cgroup() as place:
         tree = Hierarchy(2, ("memory", "pids"), str(UNIFIED), str(place))
-        with pytest.raises(delegation.NotDelegatedError, match="has no such controllers"):
-            delegation.find_parent(tree)
-        assert not delegation._is_delegated(str(place), str(UNIFIED))
+        with pytest.raises(cgroups.NotDelegatedError, match="has no such controllers"):
+            cgroups.find_parent(tree)
+        assert not cgroups._is_delegated(str(place), str(UNIFIED))
         os.setxattr(place, "trusted.delegate", b"1")
-        assert delegation._is_delegated(str(place), str(UNIFIED))
-        assert not delegation._is_delegated(str(UNIFIED), str(UNIFIED))  # the machine's own
+        assert cgroups._is_delegated(str(place), str(UNIFIED))
+        assert not cgroups._is_delegated(str(UNIFIED), str(UNIFIED))  # the machine's own
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -395,7 +394,7 @@ async def test_limits_that_are_lost_in_the_middle_are_refused(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert await python("print('served')") == "served"
-    monkeypatch.setattr(cgroup, "_own_hierarchies", list)
+    monkeypatch.setattr(cgroups, "_own_hierarchies", list)
     with pytest.raises(SandboxError, match="cgroup limits are no longer in force: memory"):
         sandbox.new_cgroup()
     if sandbox.level == "bubblewrap":  # another directory needs other namespaces
@@ -407,7 +406,7 @@ async def test_without_groups_programs_run_with_limits_of_their_own(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox.close()
-    monkeypatch.setattr(cgroup, "_own_hierarchies", list)
+    monkeypatch.setattr(cgroups, "_own_hierarchies", list)
     assert await python("print('served')") == "served"
     assert sandbox.controllers == ()
     said = level_descriptions.describe_sandbox().limits
@@ -439,7 +438,7 @@ async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(
 async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(fork_server_client, "shared_limits", lambda: SMALL)
+    monkeypatch.setattr(worker_pool, "shared_limits", lambda: SMALL)
     (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")
     async with WorkerPool(1, home=tmp_path, prefix="greedy", reads=[tmp_path]) as workers:
         with pytest.raises(SandboxError) as caught:

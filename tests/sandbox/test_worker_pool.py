@@ -18,7 +18,7 @@ import pytest
 
 from diffchecks import PREFIX
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import fork_server_client, process_confinement, scratch_directory
+from orchestrator.sandbox import process_confinement, scratch_directory, worker_pool
 from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
 
 Pool = Callable[..., WorkerPool]
@@ -401,7 +401,7 @@ async def test_a_worker_that_died_while_idle_is_replaced(pool: Pool) -> None:
 async def test_nothing_starts_before_it_is_needed(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server_client, "ISOLATED_PYTHON", ("/nonexistent/python", "-I"))
+    monkeypatch.setattr(worker_pool, "ISOLATED_PYTHON", ("/nonexistent/python", "-I"))
     async with pool() as workers:
         with pytest.raises(SandboxError, match="could not be started"):
             await workers.call("rogue:pid", {}, seconds=20)
@@ -413,7 +413,7 @@ async def test_a_worker_that_cannot_start_says_why(
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho first >&2\necho 'no space left' >&2\nexit 3\n")
     python.chmod(0o755)
-    monkeypatch.setattr(fork_server_client, "ISOLATED_PYTHON", (str(python), "-I"))
+    monkeypatch.setattr(worker_pool, "ISOLATED_PYTHON", (str(python), "-I"))
     async with pool() as workers:
         with pytest.raises(SandboxError, match=r"could not start: no space left$"):
             await workers.call("rogue:pid", {}, seconds=20)

@@ -1,1 +1,0 @@
-"""Cgroups: limits on memory, processes and processors for many programs together."""
