@@ -90,6 +90,7 @@ MAY_OPEN_PATHS = {
     "sandbox/private_paths.py": "directories that base names as readable, outside of the repository",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
     "sandbox/fork_server_main.py": "the null device",
+    "sandbox/seccomp_filter.py": "our own table",
     "stores/sqlite_repair.py": "the damaged journal, which it copies before SQLite opens it",
     "stores/sqlite_log_damage.py": "the log of the journal that SQLite opens",
     "stores/writer_identity.py": "`/proc` of a process",

@@ -7,6 +7,7 @@ Imported by processes that must start fast: nothing here imports more than ``str
 """
 
 import errno
+import os
 import struct
 import sys
 
@@ -19,47 +20,22 @@ _X32 = 0x40000000
 _Numbers = dict[str, tuple[int | None, int | None]]
 """Name → number on x86_64 and on aarch64; None where there is no such call."""
 
-_ALWAYS: _Numbers = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219),
-    "add_key": (248, 217), "request_key": (249, 218), "mount": (165, 40), "umount2": (166, 39),
-    "pivot_root": (155, 41), "chroot": (161, 51), "fsopen": (430, 430), "fsconfig": (431, 431),
-    "fsmount": (432, 432), "fspick": (433, 433), "move_mount": (429, 429), "open_tree": (428, 428),
-    "mount_setattr": (442, 442), "unshare": (272, 97), "setns": (308, 268),
-    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
-    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
-    "swapon": (167, 224), "swapoff": (168, 225), "quotactl": (179, 60), "quotactl_fd": (443, 443),
-    "acct": (163, 89), "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264),
-    "fanotify_init": (300, 262), "syslog": (103, 116), "vhangup": (153, 58), "iopl": (172, None),
-    "ioperm": (173, None), "modify_ldt": (154, None), "settimeofday": (164, 170),
-    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
-    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186),
-    "msgsnd": (69, 189), "msgrcv": (70, 188), "semget": (64, 190), "semop": (65, 193),
-    "mq_open": (240, 180), "mq_unlink": (241, 181),
-}  # fmt: skip
-_NETWORK: _Numbers = {
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
-    "accept": (43, 202), "accept4": (288, 242),
-}  # fmt: skip
-_SESSIONS: _Numbers = {"setsid": (112, 157), "setpgid": (109, 154)}
-"""Calls that leave the process group that is killed with the program."""
-_METADATA: _Numbers = {
-    "chmod": (90, None), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
-    "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
-    "futimesat": (261, None), "setxattr": (188, 5), "lsetxattr": (189, 6), "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-}  # fmt: skip
-"""Changes to files by path, which Landlock does not control; file permissions deny them to programs
-that run as a user of their own."""
-_PROGRAMS: _Numbers = {"execve": (59, 221), "execveat": (322, 281)}
-_TESTED: _Numbers = {
-    "socketpair": (53, 199), "clone": (56, 220), "clone3": (435, 435), "truncate": (76, 45),
-    "ioctl": (16, 29), "utimensat": (280, 88),
-}  # fmt: skip
-"""Calls that depend on their arguments, or on what else confines the program."""
-_NUMBERS = {**_ALWAYS, **_NETWORK, **_SESSIONS, **_METADATA, **_PROGRAMS, **_TESTED}
+
+def _read_calls() -> dict[str, _Numbers]:
+    """The calls of ``system_calls.txt``, by group."""
+    groups: dict[str, _Numbers] = {}
+    with open(
+        os.path.join(os.path.dirname(__file__), "system_calls.txt"), encoding="ascii"
+    ) as file:
+        for group, name, *numbers in map(str.split, file):
+            if group != "#":
+                x86, arm = (None if number == "-" else int(number) for number in numbers)
+                groups.setdefault(group, {})[name] = x86, arm
+    return groups
+
+
+_CALLS = _read_calls()
+_NUMBERS = {name: numbers for group in _CALLS.values() for name, numbers in group.items()}
 
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW flag
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: typing into somebody's terminal
@@ -84,8 +60,6 @@ def supported() -> bool:
 
 def _machine() -> str:
     # ``platform`` and ``sysconfig`` take longer to import than everything else here.
-    import os  # noqa: PLC0415
-
     return os.uname().machine
 
 
@@ -152,17 +126,17 @@ def seccomp_filter(
         "clone3": [(_RETURN, 0, 0, _UNKNOWN)],  # its flags lie in memory: the caller uses clone
         "ioctl": _refuse_argument(1, _EQUAL, _TERMINAL),
     }
-    refused = [*_ALWAYS]
+    refused = [*_CALLS["always"]]
     tested["socketpair"] = _pairs(datagrams=own_namespaces and unix_sockets)
     tested["socket"] = _families(unix_sockets=unix_sockets)
     if not own_namespaces:
         # Landlock learned of truncate late; ftruncate needs an open file.
-        refused += [*_NETWORK, *_SESSIONS, "truncate"]
+        refused += [*_CALLS["network"], *_CALLS["sessions"], "truncate"]
     if not metadata:
-        refused += _METADATA
+        refused += _CALLS["metadata"]
         tested["utimensat"] = _unless_null(1)
     if not programs:
-        refused += _PROGRAMS
+        refused += _CALLS["programs"]
     tested |= {name: [(_RETURN, 0, 0, _REFUSED)] for name in refused}
     steps: list[Step] = [
         (_LOAD, 0, 0, _ARCH),
