@@ -26,7 +26,7 @@ from orchestrator.app.human_decisions.limit_grants import (
 from orchestrator.app.intake import resolve_change
 from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
-from orchestrator.app.notify.after_review import notify_of
+from orchestrator.app.notify.channels import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import psycopg
 
-from orchestrator.app.tracing.otlp import Collector, traces_url
+from orchestrator.app.tracing.export import Collector, traces_url
 from orchestrator.app.tracing.spans import TraceSpan
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import DiffcourtError

@@ -165,7 +165,7 @@ def test_a_failing_collector_is_one_line_and_nothing_is_lost(
     for trouble in ("down", "500", "slow", "tls"):
         # The SDK says what is wrong with TLS when it tries again, about a second later.
         timeout = 2.0 if trouble == "tls" else 0.5
-        monkeypatch.setattr("orchestrator.app.tracing.otlp.TIMEOUT", timeout)
+        monkeypatch.setattr("orchestrator.app.tracing.export.TIMEOUT", timeout)
         capsys.readouterr()
         hang = threading.Event() if trouble == "slow" else None
         with collector(500 if trouble == "500" else 200, hang) as received:

@@ -1,24 +1,129 @@
-"""Send a message over a channel: a command, a webhook, or Apprise."""
+"""Notifies people of a recorded verdict: each event at most once over each channel.
+
+A channel is a command, a webhook, or Apprise. A message is an effect in the run's journal, so a
+resumed run does not send it again. A failure is recorded and shown but has no further effect: the
+verdict is recorded before.
+"""
 
 import base64
 import hashlib
 import hmac
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from orchestrator.app.notify.messages import Notification
-from orchestrator.catalog.notify_channels import Channel
+from orchestrator.app.configuration_consent import ALLOW_NOTIFYING, read_answer
+from orchestrator.app.policy_sources import read_base_layers
+from orchestrator.catalog.notify_channels import Channel, EventName, NotifyFile, read_channels
+from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.ci_systems import find_ci_system
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import user_directory
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import NOTIFY, Key
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
-from orchestrator.errors import DiffcourtError
+from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.types import Level
+from orchestrator.errors import (
+    DiffcourtError,
+    Refused,
+    answer_command,
+    approve_command,
+    raise_limit_command,
+)
 from orchestrator.optional_dependencies import install_command
 from orchestrator.program_search import find_program
 from orchestrator.sandbox.process_start import run_process
+from orchestrator.wording import count_noun
+
+VIEW = "DIFFCOURT_VIEW_URL"
+"""Environment variable: the address of the team's page, to which messages link."""
+
+MAX_CHARACTERS = 500
+"""Characters of a text of somebody else in a message."""
+
+
+class Notification(Struct, frozen=True):
+    """One event, sent to every channel that subscribes to it.
+
+    Attributes:
+        id: equal for repeated messages of the same event, so that a receiver can deduplicate.
+        command: what a person types next; empty if there is nothing to answer.
+        link: where to see it; may be empty.
+    """
+
+    id: str
+    event: EventName
+    run_id: str
+    title: str
+    text: str
+    command: str = ""
+    link: str = ""
+
+    @property
+    def body(self) -> str:
+        """The message as plain text."""
+        return "\n".join(filter(None, (self.text, self.command, self.link)))
+
+
+def messages_of(verdict: Verdict, environment: Mapping[str, str]) -> Iterator[Notification]:
+    """The events of a verdict that was just recorded."""
+    run, link = verdict.run_id, link_to(verdict.run_id, environment)
+    for call in verdict.approvals:
+        yield Notification(
+            f"{run}/approval/{call.approval}", "approval", run,
+            f"{call.agent} asks to call {call.tool}",
+            "A call that cannot be undone waits for a person, and the review with it.",
+            f"diffcourt approve {run}; {approve_command(run, call.approval)}", link,
+        )  # fmt: skip
+    for question in verdict.questions:
+        if not question.answer:
+            yield Notification(
+                f"{run}/question/{question.name}", "question", run,
+                f"{question.agent} asks a question", question.question[:MAX_CHARACTERS],
+                answer_command(run, question.name), link,
+            )  # fmt: skip
+    if verdict.approvals or any(not question.answer for question in verdict.questions):
+        return
+    stop = f"{verdict.stop.reason}: {verdict.stop.detail}"[:MAX_CHARACTERS]
+    tail, show = verdict.digest[:16], f"diffcourt show {run}"
+    if verdict.verdict == "block":
+        why = "; ".join(verdict.reasons)[:MAX_CHARACTERS]
+        yield Notification(
+            f"{run}/blocked/{tail}", "blocked", run, "A change is blocked", why, show, link
+        )
+    if verdict.stop.reason == "budget":
+        command = raise_limit_command(run, verdict.stop.detail)
+        title = "A review stopped at a limit"
+        yield Notification(f"{run}/budget/{tail}", "budget", run, title, stop, command, link)
+    elif verdict.status == "incomplete" and verdict.stop.reason != "cancelled":
+        gaps = sum(skip.gap for skip in verdict.skipped)
+        text = f"{count_noun(gaps, 'gap')}; {stop}"
+        title = "A review is incomplete"
+        yield Notification(f"{run}/incomplete/{tail}", "incomplete", run, title, text, show, link)
+
+
+def link_to(run_id: str, environment: Mapping[str, str]) -> str:
+    """The page of the run: the team's, else the CI job's; empty without either."""
+    if page := environment.get(VIEW, "").strip():
+        return f"{page.rstrip('/')}/runs/{run_id}"
+    if job := environment.get("CI_JOB_URL", "").strip():
+        return job
+    server, repo, number = (
+        environment.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
+    )
+    return f"{server}/{repo}/actions/runs/{number}" if server and repo and number else ""
+
 
 ATTEMPTS = 3
 FIRST_WAIT = 0.5
@@ -149,3 +254,89 @@ def _apprise(address: str, message: Notification) -> None:
         raise NotSent("Apprise does not know such an address")
     if not told.notify(title=f"Diffcourt: {message.title}", body=message.body):
         raise NotSentYet("Apprise could not deliver it")
+
+
+OWN_FILE = "notify.yaml"
+MAX_SECONDS = 30.0
+"""How long a run that has ended waits for its channels, all together."""
+
+
+async def notify_of(
+    verdict: Verdict, repo: Path | None, journal: Journal, observer: Observer
+) -> None:
+    """Send the events of a verdict to all channels; a failing channel raises nothing."""
+    try:
+        messages = list(messages_of(verdict, os.environ))
+        if not messages:
+            return
+        commit = verdict.provenance.policy_commit
+        channels = await find_channels(repo, commit, os.environ)
+    except DiffcourtError as error:
+        observer(Event("note", journal.elapsed(), detail=f"nobody was notified: {error}"))
+        return
+    names = [name for channel in channels.values() for name in channel.variables]
+    journal.redact.add(os.environ.get(name, "") for name in names)
+    with anyio.move_on_after(MAX_SECONDS):
+        async with task_group() as group:
+            for name, channel in channels.items():
+                for message in messages:
+                    if message.event in channel.events:
+                        group.start_soon(_notify_over, name, channel, message, journal, observer)
+
+
+async def _notify_over(
+    name: str, channel: Channel, message: Notification, journal: Journal, observer: Observer
+) -> None:
+    request = {"channel": name, "event": message.event, "id": message.id}
+
+    async def perform() -> EffectResult:
+        # Imported only if there is a message to send.
+        from orchestrator.app.notify.channels import try_send  # noqa: PLC0415
+
+        failed = await try_send(channel, message)
+        return EffectResult({"sent": not failed, "why": failed})
+
+    key = Key(NOTIFY, subject=f"{message.id.partition('/')[2]}/{name}")
+    if journal.recorded(key):
+        return
+    try:
+        # It cannot be undone: if a crash leaves open whether it was sent, it is not sent again.
+        done = await journal.effect(key, request, perform, level=Level.WRITE)
+    except Refused:
+        return
+    if not done["sent"]:
+        line = f"the channel {name} was not notified ({message.event}): {done['why']}"
+        observer(Event("note", journal.elapsed(), detail=line))
+
+
+async def find_channels(
+    repo: Path | None, commit: str | None, environment: Mapping[str, str]
+) -> dict[str, Channel]:
+    """The active channels: the user's own, and base's if these may be used.
+
+    Args:
+        commit: the base commit from which the policy is read; may be None.
+
+    Raises:
+        ConfigError: an error in one of the files.
+        InputError: ``DIFFCOURT_NOTIFY`` is neither 1 nor 0.
+    """
+    wish = read_answer(ALLOW_NOTIFYING, environment)
+    if wish is False:
+        return {}
+    base: dict[str, Channel] = {}
+    if commit is not None and (wish or find_ci_system(environment)):
+        async with Objects(await Git.open(repo or Path())) as objects:
+            base = read_channels(await read_base_layers(objects, commit))
+    return {**base, **dict(_own_channels(environment))}
+
+
+def _own_channels(environment: Mapping[str, str]) -> Iterator[tuple[str, Channel]]:
+    """The channels of the user's own file, to which a repository cannot add a command."""
+    directory = user_directory(environment, "XDG_CONFIG_HOME", ".config")
+    if directory is None:
+        return
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        data = (directory / OWN_FILE).read_bytes()
+        file = read_yaml(NotifyFile, data, os.fspath(directory / OWN_FILE))
+        yield from file.channels.items()

@@ -8,9 +8,7 @@ from pathlib import Path
 import anyio
 
 from diffchecks.safe_paths import SafeDirectory, read_safely
-from orchestrator.app.notify.after_review import find_channels
-from orchestrator.app.notify.channels import try_send
-from orchestrator.app.notify.messages import Notification
+from orchestrator.app.notify.channels import Notification, find_channels, try_send
 from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.alerts import Alert
 from orchestrator.catalog.notify_channels import Channel

@@ -14,7 +14,7 @@ from orchestrator.optional_dependencies import install_command
 from orchestrator.report.terminal_escaping import emit, escape_code_lines, escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.app.mcp.acceptance import ServerInspection
+    from orchestrator.app.mcp.open_server_tools import ServerInspection
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator.app.mcp.acceptance import list_servers
+    from orchestrator.app.mcp.open_server_tools import list_servers
     from orchestrator.report.text_layout import render_name_list
 
     if servers := list_servers(args.repo):
@@ -50,7 +50,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _accept(args: argparse.Namespace) -> int:
-    from orchestrator.app.mcp.acceptance import inspect_server
+    from orchestrator.app.mcp.open_server_tools import inspect_server
 
     emit(_text(inspect_server(args.repo, args.server)), sys.stdout)
     return EXIT_OK
