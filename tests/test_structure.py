@@ -45,7 +45,7 @@ MAY_OPEN_PATHS = {
     "app/runs/forking.py": "the run's own directory, copied to a new one",
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/runs/run_archive.py": "the directory that a person exports to",
-    "app/notify/after_review.py": "the user's own file",
+    "app/notify/channels.py": "the user's own file",
     "app/runs/state_directory.py": "the parent of the state directory; lists the state directory",
     "catalog/data_file_layers.py": "our own data",
     "diffchecks/safe_paths.py": "the policy itself",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.tracing import conventions, export, otlp
+from orchestrator.app.tracing import conventions, export
 from orchestrator.cli.main import main
 from orchestrator.engine.trace_context import parse_traceparent
 from tests.app.collector import Received, collector
@@ -226,4 +226,4 @@ def test_a_refused_connection_is_named_without_the_classes_of_the_http_client() 
         "encountered while exporting span batch, retrying in 1.00s."
     )
     why = "Failed to establish a new connection: [Errno 111] Connection refused"
-    assert otlp._reason([said, "Failed to export spans batch"]) == why
+    assert export._reason([said, "Failed to export spans batch"]) == why
