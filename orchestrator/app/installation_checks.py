@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from orchestrator.code_review.change.git.commands import Git, check_git_version
 from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.tools.repository_navigation import RIPGREP
-from orchestrator.data_directories import user_directory
+from orchestrator.data_directories import read_table, user_directory
 from orchestrator.errors import DiffcourtError, SandboxError
 from orchestrator.optional_dependencies import ANALYZERS, install_command, minimum_version
 from orchestrator.sandbox.level_descriptions import SandboxReport
@@ -31,16 +31,9 @@ from orchestrator.stores.result_cache import open_result_cache
 Status = Literal["ok", "note", "failed"]
 OUTSIDE = "not in a git repository"
 
-INSTALLERS = {
-    "pipx install": (
-        *("bandit", "checkov", "flake8", "mypy", "pylint", "pyright", "semgrep", "yamllint"),
-    ),
-    "npm install --global": ("eslint", "stylelint"),
-    "apt-get install": ("clang-tidy", "cppcheck"),
-}
-"""How programs are installed that teams often configure, each a package of its own name."""
-EXTRAS = {"cfn-lint": "iac", "sqlfluff": "sql"}
-"""Of programs that teams often configure: the extra that installs them beside this program."""
+_TABLES = read_table(__file__, "installation_checks.yaml")
+INSTALLERS: dict[str, Sequence[str]] = _TABLES["installers"]
+EXTRAS: dict[str, str] = _TABLES["extras"]
 
 
 class InstallationCheck(Struct, frozen=True):

@@ -44,7 +44,7 @@ def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSetti
     if not all(map(find_spec, needed)):
         raise InputError(f"the service needs Procrastinate; run: {install_command('service')}")
     from orchestrator.service.database import prepare_database
-    from orchestrator.service.service_log import log_to_stderr
+    from orchestrator.service.job_queue import log_to_stderr
     from orchestrator.service.settings import load_settings
 
     settings = load_settings(args.config)
