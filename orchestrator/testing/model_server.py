@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 import anyio
 import h11
@@ -365,6 +367,20 @@ async def serve_until_signal(server: ModelServer, port: int) -> None:
                 return
 
 
+BY_HAND = Path(__file__).parents[2] / "bench" / "play_the_model.py"
+
+
+def replies_by_hand(folder: Path) -> Any:
+    """Replies that a person writes to files of a folder.
+
+    Raises:
+        InputError: this is no clone of Diffcourt, which has the program for it.
+    """
+    if not BY_HAND.is_file():
+        raise InputError(f"--by-hand needs a clone of Diffcourt: {BY_HAND} does not exist")
+    return run_path(str(BY_HAND))["HandWrittenReplies"](folder)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until interrupted; exit code 1 when lines are unused or a request was invalid."""
     parser = argparse.ArgumentParser(prog="python -I -m orchestrator.testing.model_server")
@@ -375,10 +391,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="JSON: agent to lines; without it, each agent returns the smallest valid report",
     )
+    parser.add_argument("--by-hand", type=Path, metavar="DIR", help=f"as {BY_HAND.name} does")
     args = parser.parse_args(argv)
     try:
         script = read_script(args.script.read_text("utf-8")) if args.script else None
-        server = ModelServer(script)
+        reply = replies_by_hand(args.by_hand) if args.by_hand else None
+        server = ModelServer(script, reply=reply)
         anyio.run(serve_until_signal, server, args.port)
         server.finish()
     except (OSError, InputError, ScriptError) as error:

@@ -15,6 +15,7 @@ from bench.play_the_model import HandWrittenReplies, read_reply
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError
+from orchestrator.testing import model_server
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS
@@ -71,6 +72,13 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
     assert reply.status_code == 200
     assert reply.text.count("call-0001-1") >= 1
     assert "I look." in reply.text or stream
+
+
+def test_the_model_server_takes_replies_by_hand_in_a_clone_only(tmp_path, monkeypatch, capsys):
+    assert type(model_server.replies_by_hand(tmp_path / "play")).__name__ == "HandWrittenReplies"
+    monkeypatch.setattr(model_server, "BY_HAND", tmp_path / "play_the_model.py")
+    assert model_server.main(["--by-hand", str(tmp_path)]) == 1
+    assert "--by-hand needs a clone of Diffcourt" in capsys.readouterr().err
 
 
 async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):
