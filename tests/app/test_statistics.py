@@ -52,7 +52,7 @@ from tests.scripted_model import ScriptedModel
 from tests.torture.journal_edits import rechained
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
-META: dict[str, object] = {"options": {}}
+META: dict[str, object] = {"options": {"has_diff": False}}
 CHOOSE = partial(choose_model, load_models([read_shipped_layer()]), "anthropic", {})
 BILLED = Usage(1200, 300, 900, usd=0.04)
 
