@@ -18,7 +18,7 @@ JOURNAL = ".diffcourt/state/journal.db"
 
 async def hostile(path: Path) -> None:
     store = SqliteStore(path)
-    await store.create("r1", 1.0, {"options": {}})
+    await store.create("r1", 1.0, {"options": {"has_diff": False}})
     asked = {"tool": "push\x1b[2J", "arguments": {"to": "\u202eeverybody"}, "agent": "a\nb" * 40}
 
     async def refuse() -> tuple[None, Reservation]:

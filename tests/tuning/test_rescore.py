@@ -158,7 +158,7 @@ def test_a_run_without_a_verdict_is_named(
     recorded: Path, shipped: Rubric, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_store(recorded) as store:
-        anyio.run(store.create, "begun", 0.0, {"options": {}})
+        anyio.run(store.create, "begun", 0.0, {"options": {"has_diff": False}})
     assert len(rescore(recorded, [], shipped)) == 1
     assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
     assert "not scored: begun: no verdict yet" in capsys.readouterr().err
