@@ -129,9 +129,9 @@ async def _error(
         if isinstance(found, str):
             return found
         quotes.append(found)
-    place = await _place_of(workspace, asked[given.finding])
     if given.verdict == "older":
-        return "" if place.connects(quotes) else "no quotation shares a name with the claim's place"
+        return _not_in_base(asked[given.finding], quotes)
+    place = await _place_of(workspace, asked[given.finding])
     return (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, quotes, given)
 
 
@@ -165,6 +165,16 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
     if place.connects(others) or any(one.is_in(place.block) for one in others):
         return ""
     return "its quotations share no name with the claim's place; quote what stops it there"
+
+
+def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
+    """Why code of base does not do what a claim, and the line that causes it, does on head."""
+    if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
+        return "the change removes what the claim is about, so base does not have the defect"
+    needed = _names(_COMMENT.sub("", f"{claim.evidence.quote}\n{claim.cause_quote}"))
+    missing = sorted(needed.difference(*(one.names for one in quotes)))
+    lacks = f"lack {missing[0]}, which" if missing else "are compared by names, and no name"
+    return f"its quotations {lacks} is in the claim's code" if missing or not needed else ""
 
 
 async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
