@@ -36,7 +36,7 @@ _MAX_LINE_LENGTH = 2000  # characters of a line; longer ones are minified code, 
 _SETTING = re.compile(
     r"\s*(?:#.*|(?:export\s+)?\w+=(?:[^\s`$;&|()'\"]*|'[^']*'|\"[^\"`]*\")\s*(?:#.*)?)?"
 )
-_SUBSTITUTION = re.compile(r"\$\(|`|<\(")
+_SUBSTITUTION = re.compile(r"\$\(|`|<\(|\$\{[\w-]+\s")
 
 
 PROGRAMS = Files((*file_names("source_code"), *file_names("with_programs")))
@@ -81,7 +81,7 @@ def run(job: ExecutedFilesJob) -> CheckReply:
         named = [path for token in sorted(tokens) for path in by_token[token]]
         left = [path for path in named if path not in gaps and path != program]
         for path, language, line in _executions(program, text, left):
-            if language != "sh" or not _only_sets_variables(wanted[path]):
+            if language not in {"sh", "mk"} or not _only_sets_variables(wanted[path]):
                 why = f"{program}:{line} runs it as {names[language]}, but it is named like a text"
                 gaps.setdefault(path, why)
         for ending, language, line in _globs(text):
@@ -163,7 +163,7 @@ def _run_by(language: str, path: str, before: str) -> str:
     if _ITSELF.search(before):
         return "py"
     for started in filter(None, (re.search(way, before) for way in read_yaml(_TABLE)["started"])):
-        if started["program"] not in {".", "source"} or language in _SHELL_SUFFIXES:
+        if started["program"] not in {".", "source", "include"} or language in _SHELL_SUFFIXES:
             return read_map(_TABLE, "interpreters")[started["program"]]
     suffix = PurePosixPath(path).suffix.lower()
     reader = _reader(language)
@@ -194,6 +194,6 @@ def _later(language: str, path: str, line: str, lines: list[str]) -> str:
 
 
 def _only_sets_variables(data: bytes) -> bool:
-    """Whether a file that a shell reads does nothing but set variables, to constants."""
+    """Whether a file that a shell or make reads does nothing but set variables, to constants."""
     text = decode_text(data)
     return _SUBSTITUTION.search(text) is None and all(map(_SETTING.fullmatch, text.split("\n")))

@@ -1,4 +1,4 @@
-"""Commands in settings: npm's scripts, editors' tasks, hooks, units, cron, lists of processes."""
+"""Commands in settings: npm's scripts, editors' tasks, hooks, units, cron, processes, recipes."""
 
 import json
 import re
@@ -6,11 +6,12 @@ import re
 _FILES = re.compile(
     r"(?:^|/)(?:package\.json|\.pre-commit-config\.ya?ml|\.vscode/tasks\.json|devcontainer\.json"
     r"|lefthook\.ya?ml|crontab|cron\.(?:d|daily|hourly|weekly|monthly)/[^/]+"
-    r"|Procfile(?:\.\w+)?|supervisord\.conf)\Z|\.(?:service|desktop|code-workspace)\Z"
+    r"|Procfile(?:\.[^/]+)?|supervisord\.conf|meta\.ya?ml)\Z"
+    r"|\.(?:service|desktop|code-workspace|sls)\Z"
 )
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")
-_KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*""")
+_KEY = re.compile(r"""\s*(?:-\s*)?(?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*|\s*-\s+""")
 _JSON_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _MAY_HARM = re.compile(r"[|<>]|\b(?:eval|nc|curl|wget)\b")
 _SHELL_C = re.compile(r"\A(?:/\S*/)?(?:bash|dash|zsh|sh)\s+-\w*c\s+([\"'])(.*)\1\Z")

@@ -99,8 +99,22 @@ def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
     assert look(tmp_path, {program: read, "d/x.txt": CODE}).gaps == {}
 
 
-def test_settings_that_run_a_command_are_a_gap(tmp_path: Path) -> None:
-    assert list(look(tmp_path, {"a.sh": ". ./.env\n", ".env": "A=$(id)\n"}).gaps) == [".env"]
+@pytest.mark.attack("program in a settings file that another program reads")
+@pytest.mark.parametrize(
+    ("program", "line", "settings"),
+    [
+        ("a.sh", ". ./.env", "A=$(id)\n"),
+        ("Makefile", "include .env", "A := $(shell id)\n"),
+        ("Makefile", "  -include $(TOP)/.env", 'A="${shell id}"\n'),
+        ("a.mk", "sinclude a.mk .env", "all:\n\tid\n"),
+    ],
+)
+def test_settings_that_run_a_command_are_a_gap(
+    tmp_path: Path, program: str, line: str, settings: str
+) -> None:
+    files = {program: f"{line}\n", ".env": settings}
+    assert list(look(tmp_path, files).gaps) == [".env"]
+    assert look(tmp_path, {**files, ".env": "A=1\n"}).gaps == {}
 
 
 def test_an_unchanged_program_that_runs_a_changed_text_is_found(tmp_path: Path) -> None:
