@@ -77,6 +77,7 @@ async def _print_all(tmp_path: Path) -> None:
                 await printed(workspace, code)
 
 
+@pytest.mark.attack("file of the change in place of a module of the snippet's runner")
 async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
     namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +86,9 @@ async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
     venv.create(place, symlinks=True)
     (packages,) = place.glob("lib/python*/site-packages")
     (packages / "driver.py").write_text("RATE = 3\n")
-    base, head = ({"code/bill.py": f"import driver\n\nTOTAL = {n} * driver.RATE\n"} for n in (1, 2))
+    forged = dict.fromkeys(("ast.py", "code/ast.py"), "print('forged')\nraise SystemExit\n")
+    bill = "import driver\n\nTOTAL = {} * driver.RATE\n"
+    base, head = ({"code/bill.py": bill.format(n), **forged} for n in (1, 2))
     code = "import bill\nbill.TOTAL"
     os.chmod(place, 0o755)
     os.chmod(tmp_path, 0o755)

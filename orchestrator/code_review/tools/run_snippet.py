@@ -35,10 +35,12 @@ SECONDS = 120.0
 """Of a call: the first one writes the side's tree out."""
 OPTIONS = ("-B", "-u", "-X", "utf8")
 RUNNER = """\
-import ast, sys
+import sys
 tree, text = sys.argv[1:]
-sys.argv[1:] = []
-sys.path[:0] = [tree, *(f"{tree}/{name}" for name in ("src", "lib", "python"))]
+sys.argv[1:], path = [], sys.path[:]
+sys.path = [one for one in path if one and not one.startswith(tree)]  # a file there may be ast.py
+import ast
+sys.path = [tree, *(f"{tree}/{name}" for name in ("src", "lib", "python")), *path]
 names = {"__name__": "__main__"}
 for node in ast.parse(text, "<snippet>").body:
     if isinstance(node, ast.Expr):
