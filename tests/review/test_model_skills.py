@@ -174,6 +174,18 @@ async def test_a_pack_for_users_of_a_package_is_not_for_who_defines_it(
     assert len(given(verdict)) == 1
 
 
+@pytest.mark.attack("manifest that takes quadratic time to search, or is a submodule")
+async def test_a_manifest_of_blank_lines_and_one_that_is_a_submodule_name_no_package(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path, {"setup.cfg": "\n" * 300_000}, {"a.py": "USED = 'sqlalchemy'\n"})
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},package.json")
+    repo.git("commit", "-m", "link")
+    repo.commit({"a.py": "USED = 'sqlalchemy.orm'\n"}, "change")
+    model = ScriptedModel({"generalist": [reports()]})
+    assert len(given(await review(repo, model, adjust=alone))) == 1
+
+
 async def test_of_four_packs_the_three_with_most_changed_lines_are_given(tmp_path: Path) -> None:
     base = {
         **pack("few", "*.py"),

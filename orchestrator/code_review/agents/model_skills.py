@@ -28,7 +28,7 @@ _PACKAGE = re.compile(r"(?:(?:src|lib|python)/)?([^/]+)/__init__\.py")
 _MANIFEST = re.compile(
     r"(?:[^/]+/){0,2}(?:package\.json|(?:Cargo|pyproject)\.toml|go\.mod|setup\.\w+)"
 )
-_NAMED = re.compile(r"""(?m)^\s*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
+_NAMED = re.compile(r"""(?m)^[ \t]*(?:"?name"?\s*[=:]\s*|module\s+)(["']?)([\w@./-]+)\1,?\s*$""")
 LEAD_TOOLS = ("propose_plan",)
 """What they answer is in the lead's first message where code assigns the files."""
 
@@ -64,10 +64,10 @@ async def choose_packs(state: ReviewState) -> None:
 async def _own_packages(state: ReviewState) -> Collection[str]:
     """The packages that base defines: a pack is for those who import one, not for its authors."""
     contents = state.given.workspace.contents
-    listed = await contents.paths("base")
+    listed = await contents.regular("base")
     own = {found[1] for path in listed if (found := _PACKAGE.fullmatch(path))}
     for path in islice(filter(_MANIFEST.fullmatch, listed), MAX_MANIFESTS):
-        for _, name in _NAMED.findall(decode_text(await contents.read(listed[path][1]))):
+        for _, name in _NAMED.findall(decode_text(await contents.read(listed[path]))):
             own |= {name, *name.split("/")}
     return {name.casefold() for name in own}
 
