@@ -104,8 +104,7 @@ def _as_text(root: str, path: str) -> bytes | None:
 
 def _token(path: str) -> str:
     """The part of a file's name by which programs are searched for it."""
-    tokens: list[str] = _TOKEN.findall(PurePosixPath(path).name)
-    return tokens[-1] if tokens else ""
+    return str((_TOKEN.findall(PurePosixPath(path).name) or [""])[-1])
 
 
 def _executions(program: str, text: str, paths: list[str]) -> Iterator[tuple[str, str, int]]:

@@ -6,8 +6,7 @@ import re
 _FILES = re.compile(
     r"(?:^|/)(?:package\.json|\.pre-commit-config\.ya?ml|\.vscode/tasks\.json|devcontainer\.json"
     r"|lefthook\.ya?ml|crontab|cron\.(?:d|daily|hourly|weekly|monthly)/[^/]+"
-    r"|Procfile(?:\.[^/]+)?|supervisord\.conf|meta\.ya?ml)\Z"
-    r"|\.(?:service|desktop|code-workspace|sls)\Z"
+    r"|Procfile(?:\.[^/]+)?|supervisord\.conf|meta\.ya?ml|.+\.(?:service|desktop|code-workspace|sls))\Z"
 )
 _TIME = re.compile(r"\s*(?:@\w+|(?:[\d*,/-]+\s+){4}[\w*,/-]+)\s+")
 _USER = re.compile(r"[a-z_][\w-]*\s+(?=(?:/\S*/)?(?:curl|wget|bash|sh|eval|nc|echo)\s)")

@@ -116,7 +116,15 @@ KNOWN = replace(CALL, because_of=None, evidence=Evidence(LEADS["quote"], ()))
 REACHED = replace(KNOWN, because_of=Cause("shop.py", 5), cause_quote=HARM["quote"])
 UNGUARDED = replace(KNOWN, because_of=Cause("shop.py", 2, removed=True))
 REMOVED = replace(PLACE, start_line=2, end_line=2, evidence=Evidence("return 0", (), "base"))
-ASKED = {"F1": PLACE, "F2": ONE, "F3": CALL, "F4": KNOWN, "F5": REACHED, "F6": UNGUARDED, "F7": REMOVED}
+ASKED = {
+    "F1": PLACE,
+    "F2": ONE,
+    "F3": CALL,
+    "F4": KNOWN,
+    "F5": REACHED,
+    "F6": UNGUARDED,
+    "F7": REMOVED,
+}
 GONE = "the change removes what the claim is about, so base does not have the defect"
 RETURN = {"file": "shop.py", "quote": "    return 1\n"}
 

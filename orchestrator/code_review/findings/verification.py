@@ -45,7 +45,7 @@ class _Code(Struct, frozen=True):
     names: frozenset[str] = frozenset()
 
     def overlaps(self, other: "_Code") -> bool:
-        same = (self.side, self.path) == (other.side, other.path)
+        same = self.side == other.side and self.path == other.path
         return same and self.first <= other.last and other.first <= self.last
 
     def is_in(self, other: "_Code") -> bool:
@@ -62,8 +62,8 @@ class _Place(Struct, frozen=True):
 
     def connects(self, quotes: Sequence[_Code]) -> bool:
         """Whether one of these shares a name with it, or is its cause."""
-        cause = self.cause
-        return any(one.names & self.own.names or (cause and one.overlaps(cause)) for one in quotes)
+        at = self.cause
+        return any(one.names & self.own.names or (at and one.overlaps(at)) for one in quotes)
 
 
 async def check_verdicts(
@@ -142,9 +142,8 @@ def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> s
     if len(others) == len(quotes):
         return f"it quotes nothing at {where}, the place of the claim"
     if others:
-        connects = place.connects(others)
         why = f"no other quotation shares a name with {where}; quote what leads there"
-        return "" if connects else why
+        return "" if place.connects(others) else why
     if not given.one_place.strip():
         return "it quotes one place; quote what leads to it, or say in one_place why that is enough"
     if not place.changed:
@@ -162,9 +161,12 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
         others = [one for one in others if not one.path.endswith(_PROSE)]
     if not others:
         return "texts about code say nothing about what it does; quote code"
-    if place.connects(others) or any(one.is_in(place.block) for one in others):
-        return ""
-    return "its quotations share no name with the claim's place; quote what stops it there"
+    stops = place.connects(others) or any(one.is_in(place.block) for one in others)
+    return (
+        ""
+        if stops
+        else "its quotations share no name with the claim's place; quote what stops it there"
+    )
 
 
 def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
@@ -182,31 +184,24 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     start, end = finding.start_line, finding.end_line
     lines = await read_lines(workspace, side, path)
     block = find_block(lines, start, end)
-    names = _names("\n".join([*lines[start - 1 : end], block.name]))
-    changed = changed_lines(workspace, side, path)
+    own = _Code(side, path, start, end, _names("\n".join([*lines[start - 1 : end], block.name])))
     of: SideName = "base" if cause and cause.removed else "head"
-    return _Place(
-        _Code(side, path, start, end, names),
-        _Code(side, path, block.start, block.end),
-        _Code(of, cause.path, cause.line, cause.line) if cause else None,
-        any(start <= line <= end for line in changed),
-    )
+    at = _Code(of, cause.path, cause.line, cause.line) if cause else None
+    changed = any(start <= line <= end for line in changed_lines(workspace, side, path))
+    return _Place(own, _Code(side, path, block.start, block.end), at, changed)
 
 
 async def _locate(
     workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding, in_base: bool
 ) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
-    path, (start, end) = (
-        await workspace.known_path(quoted.file),
-        (finding.start_line, finding.end_line),
-    )
+    path, start, end = quoted.file, finding.start_line, finding.end_line
+    path = await workspace.known_path(path)
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
-    sides: list[tuple[SideName, str]] = [("base", old.get(path, path))]
-    if not in_base:
-        sides.append(("head", path))
-    sides.sort(key=lambda one: one[0] != finding.evidence.side)
-    for side, name in sides:
+    sides: list[tuple[SideName, str]] = [("base", old.get(path, path)), ("head", path)]
+    for side, name in (
+        sides[:1] if in_base else sides[:: 1 if finding.evidence.side == "base" else -1]
+    ):
         lines = await read_lines(workspace, side, name)
         places = find_quote(lines, quoted.quote) if _NAME.search(quoted.quote) else []
         if places:

@@ -91,8 +91,7 @@ class RunSnippet:
         if size > MAX_CODE or "\0" in code:
             raise InputError(f"the code has {size} bytes or a NUL; at most {MAX_CODE}, without NUL")
         side = arguments.get("side", "head")
-        listed = await self._workspace.contents.paths(side)
-        regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
+        regular = [*await self._workspace.contents.regular(side)]
         exported, _ = await self._workspace.side(side, regular)
         tree, reads = exported.root.resolve(), self._reads
         argv = [*self._python, *OPTIONS, "-c", RUNNER, str(tree), code]
@@ -106,8 +105,7 @@ class RunSnippet:
             raise SandboxError(f"snippet not run: {error}") from None
         # The tree's path differs in each run and means nothing to a reader.
         printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
-        how = f"base, {how}" if side == "base" else how
-        return Observation(f"{how}\n{_shown(printed)}")
+        return Observation(f"{'base, ' * (side == 'base')}{how}\n{_shown(printed)}")
 
 
 def _shown(printed: bytes) -> str:
