@@ -45,7 +45,7 @@ class _Code(Struct, frozen=True):
     names: frozenset[str] = frozenset()
 
     def overlaps(self, other: "_Code") -> bool:
-        same = self.side == other.side and self.path == other.path
+        same = (self.side, self.path) == (other.side, other.path)
         return same and self.first <= other.last and other.first <= self.last
 
     def is_in(self, other: "_Code") -> bool:
@@ -62,8 +62,8 @@ class _Place(Struct, frozen=True):
 
     def connects(self, quotes: Sequence[_Code]) -> bool:
         """Whether one of these shares a name with it, or is its cause."""
-        at = self.cause
-        return any(one.names & self.own.names or (at and one.overlaps(at)) for one in quotes)
+        cause = self.cause
+        return any(one.names & self.own.names or (cause and one.overlaps(cause)) for one in quotes)
 
 
 async def check_verdicts(
@@ -161,12 +161,9 @@ def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) ->
         others = [one for one in others if not one.path.endswith(_PROSE)]
     if not others:
         return "texts about code say nothing about what it does; quote code"
-    stops = place.connects(others) or any(one.is_in(place.block) for one in others)
-    return (
-        ""
-        if stops
-        else "its quotations share no name with the claim's place; quote what stops it there"
-    )
+    if place.connects(others) or any(one.is_in(place.block) for one in others):
+        return ""
+    return "its quotations share no name with the claim's place; quote what stops it there"
 
 
 def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
@@ -195,13 +192,12 @@ async def _locate(
     workspace: ReviewWorkspace, quoted: QuotedCode, finding: Finding, in_base: bool
 ) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
-    path, start, end = quoted.file, finding.start_line, finding.end_line
-    path = await workspace.known_path(path)
+    path = await workspace.known_path(quoted.file)
+    start, end = finding.start_line, finding.end_line
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
     sides: list[tuple[SideName, str]] = [("base", old.get(path, path)), ("head", path)]
-    for side, name in (
-        sides[:1] if in_base else sides[:: 1 if finding.evidence.side == "base" else -1]
-    ):
+    sides = sorted(sides[: 2 - in_base], key=lambda one: one[0] != finding.evidence.side)
+    for side, name in sides:
         lines = await read_lines(workspace, side, name)
         places = find_quote(lines, quoted.quote) if _NAME.search(quoted.quote) else []
         if places:
