@@ -55,6 +55,11 @@ def _check_tree(node: YamlNode, item: Rubric) -> Iterator[ConfigError]:
         if group.id not in used and not unknown:
             message = f"the group {group.id!r} is empty; put a criterion in it or remove it"
             yield node.error(message, "groups", at, "id")
+        inside = [c for c in item.criteria if c.parent == group.id]
+        whole = len(inside) > 1 and all(c.weight == 1.0 for c in inside)
+        if group.combine != "mean" and (group.id in above.values() or not whole):
+            message = f"{group.combine} takes two or more criteria of weight 1, and no groups"
+            yield node.error(message, "groups", at, "combine")
         if _in_cycle(group.id, above):
             message = f"the group {group.id!r} is its own ancestor; a parent must be an outer group"
             yield node.error(message, "groups", at, "parent")

@@ -17,7 +17,7 @@ def total(rubric: Rubric, scores: Mapping[str, Given]) -> float | None:
     """The rubric's score, 0 to 1.
 
     A node's score is the weighted mean of those children that count: sum of weight times score
-    over the sum of the positive weights, at least 0.
+    over the sum of the positive weights, at least 0; or what its group's ``combine`` says.
 
     Args:
         scores: by criterion id; a criterion that is not there was not scored.
@@ -41,17 +41,35 @@ def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None,
     Raises:
         ValueError: a score that is not a number from 0 to 1.
     """
-    out: dict[str | None, float | None] = {
-        c.id: _counted(c, scores.get(c.id)) for c in rubric.criteria
-    }
+    combine = {group.id: group.combine for group in rubric.groups if group.combine != "mean"}
+    worst = _worst_scores(rubric) if combine else {}
+    out: dict[str | None, float | None] = {}
+    for c in rubric.criteria:
+        given = scores.get(c.id)
+        out[c.id] = _counted(c, worst[c.id] if given is None and c.parent in combine else given)
     below: dict[str | None, list[tuple[str, float]]] = {None: []}
     children: tuple[Criterion | Group, ...] = (*rubric.criteria, *rubric.groups)
     for node in children:
         below.setdefault(node.parent, []).append((node.id, node.weight))
     order = _inner_first(rubric)
     for group in (*order, None):
-        out[group] = _mean([(w, out[child]) for child, w in below.get(group, [])])
+        found = [(w, out[child]) for child, w in below.get(group, [])]
+        if group in combine:
+            counted = [score for _, score in found if score is not None]
+            choose = min if combine[group] == "all_of" else max
+            out[group] = choose(counted, default=None)
+        else:
+            out[group] = _mean(found)
     return out
+
+
+def _worst_scores(rubric: Rubric) -> dict[str, float]:
+    """By criterion: 0, or 1 where a higher score lowers the total, as a penalty's does."""
+    signs: dict[str | None, bool] = {None: True}
+    above = {group.id: group for group in rubric.groups}
+    for name in reversed(_inner_first(rubric)):
+        signs[name] = signs[above[name].parent] == (above[name].weight > 0)
+    return {c.id: 0.0 if signs[c.parent] == (c.weight > 0) else 1.0 for c in rubric.criteria}
 
 
 def blocked_by(rubric: Rubric, scores: Mapping[str, Given]) -> tuple[str, ...]:
@@ -162,7 +180,8 @@ def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = F
     """
     whole = {c.id: marks.get(c.id, _UNSCORED[c.kind]) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
-    judged = [c for c in rubric.criteria if c.kind == "judged" and asked]
-    left = {c.id: 0.0 if c.weight > 0 else 1.0 for c in judged if scores[c.id] is None}
+    judged = [c.id for c in rubric.criteria if c.kind == "judged" and asked]
+    worst = _worst_scores(rubric)
+    left = {name: worst[name] for name in judged if scores[name] is None}
     blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
     return Scorecard(rubric, whole, total(rubric, scores | left), blockers, asked)

@@ -380,12 +380,18 @@ class Criterion(Strict, frozen=True):
 
 
 class Group(Strict, frozen=True):
-    """An inner node of a rubric's tree."""
+    """An inner node of a rubric's tree.
+
+    Attributes:
+        combine: its score is its children's weighted ``mean``, or the lowest (``all_of``) or highest
+            (``any_of``) score of its criteria, of which one that was not scored counts as the worst.
+    """
 
     id: RubricId
     description: str = ""
     weight: float = 1.0
     parent: str | None = None
+    combine: Literal["mean", "all_of", "any_of"] = "mean"
 
 
 class Rubric(Strict, frozen=True):

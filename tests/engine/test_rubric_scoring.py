@@ -22,23 +22,38 @@ def rubrics(draw: st.DrawFn) -> Rubric:
     groups = tuple(
         Group(
             id=f"g{n}",
-            weight=draw(st.sampled_from([0.5, 1.0, 3.0])),
+            weight=draw(st.sampled_from([-1.0, 0.5, 1.0, 3.0])),
             parent=f"g{n - 1}" if n and draw(st.booleans()) else None,
         )
         for n in range(draw(st.integers(0, 3)))
     )
+    parents = [None, *(group.id for group in groups)]
+    pairs = tuple(
+        Group(
+            f"p{n}",
+            weight=draw(st.sampled_from([-1.0, 2.0])),
+            parent=draw(st.sampled_from(parents)),
+            combine=draw(st.sampled_from(["all_of", "any_of"])),
+        )
+        for n in range(draw(st.integers(0, 2)))
+    )
+    members = tuple(
+        Criterion(f"{pair.id}m{n}", draw(st.sampled_from(["judged", "measured"])), "d",
+                  parent=pair.id, blocker=draw(st.booleans()))
+        for pair in pairs for n in range(2)
+    )  # fmt: skip
     criteria = tuple(
         Criterion(
             id=f"c{n}",
             kind=draw(st.sampled_from(["judged", "judged", "measured"])),
             description="d",
             weight=draw(st.sampled_from([-2.0, -0.5, 1.0, 2.0])),
-            parent=draw(st.sampled_from([None, *(group.id for group in groups)])),
+            parent=draw(st.sampled_from(parents)),
             blocker=draw(st.booleans()),
         )
         for n in range(draw(st.integers(1, 6)))
     )
-    return Rubric("r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria, groups)
+    return Rubric("r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria + members, groups + pairs)
 
 
 def scored(rubric: Rubric, scores: dict[str, float | None]) -> Scorecard:
@@ -137,6 +152,21 @@ def test_a_group_counts_in_its_parent_wherever_the_rubric_names_it() -> None:
     for groups in ((inner, outer), (outer, inner)):
         scores = node_scores(Rubric("r", 1, "d", 0.5, criteria, groups), {"in": 1.0, "out": 0.0})
         assert scores == {"in": 1.0, "out": 0.0, "inner": 1.0, "outer": 0.5, None: 0.5}
+
+
+@pytest.mark.parametrize(("combine", "weight", "scores", "expected"), [
+    ("all_of", 1.0, {"a": 1.0, "b": 0.5}, 0.5), ("any_of", 1.0, {"a": 1.0, "b": 0.5}, 1.0),
+    ("all_of", 1.0, {"a": 1.0}, 0.0), ("any_of", 1.0, {"a": 0.5, "b": None}, 0.5),
+    ("any_of", -1.0, {"a": 0.5}, 1.0), ("all_of", -1.0, {"a": 0.5}, 0.5),
+    ("all_of", 1.0, {"a": 0.5, "b": "na"}, 0.5), ("any_of", 1.0, {"a": "na", "b": "na"}, None),
+])  # fmt: skip
+def test_a_pair_has_its_lowest_or_highest_score_and_an_abstention_is_the_worst(
+    combine: Any, weight: float, scores: Any, expected: float | None
+) -> None:
+    pair = Group("pair", weight=weight, combine=combine)
+    lines = tuple(criterion(name, parent="pair") for name in "ab")
+    rubric = Rubric("r", 1, "d", 0.5, (*lines, criterion("c")), (pair,))
+    assert node_scores(rubric, {"c": 1.0, **scores})["pair"] == expected
 
 
 @pytest.mark.parametrize(("na", "score"), [("exclude", None), ("zero", 0.0), ("full", 1.0)])

@@ -217,6 +217,11 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
         for c in rubric.criteria
         if c.weight < 0
     ]
+    unmapped += [
+        f"{g.id}: {g.combine}; not supported by the target"
+        for g in rubric.groups
+        if g.combine != "mean"
+    ]
     return Exported(build(None), tuple(unmapped))
 
 

@@ -158,7 +158,10 @@ def digest_rule(rubric: Rubric) -> str:
         [
             rubric.threshold,
             [[c.id, c.weight] for c in rubric.criteria],
-            [[g.id, g.weight] for g in rubric.groups],
+            [
+                [g.id, g.weight, *([g.combine] if g.combine != "mean" else [])]
+                for g in rubric.groups
+            ],
         ]
     )
 
@@ -186,7 +189,7 @@ def describe_differences(old: Rubric, new: Rubric) -> list[str]:
 
 def _describe_changes(noun: str, a: Criterion | Group, b: Criterion | Group) -> list[str]:
     changed = [f for f in a.__struct_fields__ if getattr(a, f) != getattr(b, f)]
-    printable = {"weight", "parent", "na", "abstain", "blocker", "kind"}
+    printable = {"weight", "parent", "combine", "na", "abstain", "blocker", "kind"}
     return [
         f"{noun} {a.id}: {f} {getattr(a, f)} → {getattr(b, f)}"
         if f in printable

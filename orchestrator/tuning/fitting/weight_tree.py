@@ -87,11 +87,12 @@ def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:
 
 
 def _children(rubric: Rubric) -> dict[str | None, list[Criterion | Group]]:
-    """The nodes below each group, without those of weight 0."""
+    """The nodes below each group, without those of weight 0; none below one that is no mean."""
     out: dict[str | None, list[Criterion | Group]] = {}
     nodes: tuple[Criterion | Group, ...] = (*rubric.criteria, *rubric.groups)
+    combined = {group.id for group in rubric.groups if group.combine != "mean"}
     for node in nodes:
-        if node.weight != 0.0:
+        if node.weight != 0.0 and node.parent not in combined:
             out.setdefault(node.parent, []).append(node)
     return out
 
