@@ -383,8 +383,8 @@ class Group(Strict, frozen=True):
     """An inner node of a rubric's tree.
 
     Attributes:
-        combine: its score is its children's weighted ``mean``, or the lowest (``all_of``) or highest
-            (``any_of``) score of its criteria, of which one that was not scored counts as the worst.
+        combine: its score is its children's weighted ``mean``, or the lowest (``all_of``) or
+            highest (``any_of``) score of its criteria; one that was not scored counts as the worst.
     """
 
     id: RubricId

@@ -14,6 +14,7 @@ from orchestrator.tuning.file_formats.text_files import reading
 from orchestrator.tuning.fitting import calibration
 from orchestrator.tuning.fitting.calibration import Calibration
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
+from orchestrator.tuning.interactions import BeyondWeights, measure_beyond_weights
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     measure_length_bias,
@@ -38,7 +39,13 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     jackknife_interval,
     measure_kappa,
 )
-from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_GROUPS, MIN_LABELS, TrainingData
+from orchestrator.tuning.training_data import (
+    MIN_CLASS_ITEMS,
+    MIN_GROUPS,
+    MIN_LABELS,
+    TrainingData,
+    require_trainable,
+)
 
 _SEED = 20260101
 
@@ -56,6 +63,7 @@ class Evaluation(Struct, frozen=True):
             first.
         calibrated: probabilities come from the rubric's calibration; else from the total itself.
         reliability: reliability diagram of these probabilities.
+        beyond_weights: None where it was not asked for.
         simple_rules: held out; none where the labels are too few to fit a threshold.
         length_correlation: rank correlation of total and text length within a label.
         stale_inputs: what has changed since the rubric was tuned.
@@ -79,6 +87,7 @@ class Evaluation(Struct, frozen=True):
     calibration_error: float
     inter_rater: InterRaterAgreement
     simple_rules: tuple[SimpleRule, ...]
+    beyond_weights: BeyondWeights | None
     criteria: tuple[CriterionAnalysis, ...]
     repeated_scoring: RepeatedScoring | None
     length_correlation: float | None
@@ -87,10 +96,21 @@ class Evaluation(Struct, frozen=True):
     is_tuned: bool
 
 
-def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Evaluation:
-    """Evaluate a rubric."""
+def evaluate_rubric(
+    rubric: Rubric, data: TrainingData, items: list[Item], beyond: bool = False
+) -> Evaluation:
+    """Evaluate a rubric.
+
+    Args:
+        beyond: also measure what weights cannot express.
+
+    Raises:
+        InputError: ``beyond``, and nothing can be fitted on these labels.
+    """
+    if beyond:
+        require_trainable(data, rubric)
     s = data.sample
-    t = s.totals(s.w0[None, :])[0]
+    t = data.totals
     accept: Bools = t >= rubric.threshold
     y, w = s.accept, s.weight
     both = np.stack([y, accept]).astype(float)
@@ -122,6 +142,7 @@ def evaluate_rubric(rubric: Rubric, data: TrainingData, items: list[Item]) -> Ev
         calibration_error=calibration.expected_calibration_error(curve),
         inter_rater=measure_inter_rater_agreement(data),
         simple_rules=_measure_simple_rules(data, accept),
+        beyond_weights=measure_beyond_weights(rubric, data, _SEED) if beyond else None,
         criteria=tuple(analyze_criteria(s, data.free_nodes)),
         repeated_scoring=measure_repeated_scoring(rubric, items),
         length_correlation=_correlate_length(data, t),

@@ -100,7 +100,7 @@ def compare_ordinal_agreement(
     """
     if not _suffices(data):
         return None
-    before = data.sample.totals(data.sample.w0[None, :])
+    before = data.totals[None, :]
     after = np.concatenate([held_out.totals, totals[None, :]])
     old, new = (_read_levels(data, totals, seed) for totals in (before, after))
     (a, width_a), (b, width_b) = (_weighted_kappas(data, levels.rubric) for levels in (old, new))

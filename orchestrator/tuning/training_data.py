@@ -12,7 +12,12 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
-from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
+from orchestrator.tuning.fitting.weight_tree import (
+    WeightTree,
+    build_tree,
+    find_free_nodes,
+    restore_zeroed,
+)
 from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
 from orchestrator.wording import count_noun
 
@@ -34,6 +39,7 @@ class TrainingData(Struct, frozen=True):
         items: labeled items, in the order of their files.
         raters: names; ``rater`` (n,) holds indices into it.
         ratings: (raters, items) categories on the full scale, NaN for a missing rating.
+        totals: (n,) of the present rubric.
         not_drawn: labeled items that were not drawn at random; 0 when every item is labeled.
         order: what the groups are numbered by: ``time``, or else the order of the files, and why.
     """
@@ -45,6 +51,7 @@ class TrainingData(Struct, frozen=True):
     raters: tuple[str, ...]
     rater: Ints
     ratings: Floats
+    totals: Floats
     scale: Scale
     not_drawn: int = 0
     order: str = "time"
@@ -101,10 +108,7 @@ def build_training_data(
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)
-    full = _restore_scored(rubric, used)
-    free = find_free_nodes(full)
-    tree, unit = build_tree(full, free)
-    _, w0 = build_tree(rubric, free)
+    full, free, tree, unit, w0 = _read_tree(rubric, used)
     if not (w0 > 0.0).any():
         raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     raters = tuple(sorted({x.rater for x in labels}))
@@ -140,10 +144,29 @@ def build_training_data(
         raters=raters,
         rater=rater,
         ratings=ratings,
+        totals=sample.totals(w0[None, :])[0],
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
         order=order,
     )
+
+
+def _read_tree(
+    rubric: Rubric, used: list[Item]
+) -> tuple[Rubric, tuple[str, ...], WeightTree, Floats, Floats]:
+    """``full_rubric``, ``free_nodes``, and the ``nodes``, ``unit`` and ``w0`` of the sample."""
+    full = _restore_scored(rubric, used)
+    free = find_free_nodes(full)
+    return full, free, *build_tree(full, free), build_tree(rubric, free)[1]
+
+
+def restructure(data: TrainingData, rubric: Rubric) -> TrainingData:
+    """The data for another tree of the same criteria; its ``totals`` stay the present rubric's."""
+    used = list(data.items)
+    full, free, tree, unit, w0 = _read_tree(rubric, used)
+    x = score_matrix(rubric, used, free)[data.sample.item]
+    sample = replace(data.sample, x=x, w0=w0, nodes=tree, unit=unit)
+    return replace(data, sample=sample, free_nodes=free, full_rubric=full)
 
 
 def _number_groups(items: list[Item]) -> tuple[dict[str, int], str]:

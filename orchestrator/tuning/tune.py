@@ -40,6 +40,7 @@ from orchestrator.tuning.fitting.rule_fitting import (
     plan_fit,
 )
 from orchestrator.tuning.fitting.weight_tree import apply_weights, find_zeroed
+from orchestrator.tuning.interactions import BeyondWeights, PairAdvice, find_pair
 from orchestrator.tuning.labels.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.labels.label_files import Label
 from orchestrator.tuning.ordinal_agreement import OrdinalComparison, compare_ordinal_agreement
@@ -54,7 +55,12 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
+from orchestrator.tuning.training_data import (
+    TrainingData,
+    require_trainable,
+    restructure,
+    summarize_labels,
+)
 
 ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
 
@@ -77,6 +83,8 @@ class TuningResult(Struct, frozen=True):
         checks: whether the gain generalizes, and which checks could not be made.
         raters: each rater against the scores and the other raters; empty for one rater.
         penalties: criteria that would or may help as penalties; None without any.
+        pair: the two criteria that promise most as a group; where its gain is proven, the tuned
+            rubric has it.
         flips: decisions that change, over all items, labeled or not.
         confusion: before and after; rows are people's decisions, columns the rubric's, reject
             first.
@@ -107,6 +115,7 @@ class TuningResult(Struct, frozen=True):
     checks: tuple[GeneralizationCheck, ...] = ()
     raters: tuple[RaterStatistics, ...] = ()
     penalties: PenaltyAdvice | None = None
+    pair: PairAdvice | None = None
 
 
 SEED = 20260101
@@ -144,17 +153,23 @@ def tune_rubric(
         assessment=assessment,
         plan=plan,
         seed=seed,
-        raters=measure_raters(data, data.sample.totals(data.sample.w0[None, :])[0]),
+        raters=measure_raters(data, data.totals),
     )
     if assessment.refusals:
         return replace(result, notes=tuple(_name_raters_at_chance(result.raters)))
+    observe("looking for a pair of criteria that weights cannot express")
+    result = replace(result, pair=find_pair(rubric, data, plan, seed))
     return _fit_and_validate(rubric, data, items, result, refits, observe)
 
 
-def _notes_of(order: str, advice: PenaltyAdvice | None, objective: Objective) -> Iterator[str]:
-    """What to know of the order of items, and of penalties that would help."""
+def _notes_of(
+    order: str, pair: PairAdvice | None, advice: PenaltyAdvice | None, objective: Objective
+) -> Iterator[str]:
+    """What to know of the order of items, and of a pair and penalties that would help."""
     if order != "time":
         yield f"later items are later in {order}"
+    if pair is not None:
+        yield _describe_pair(pair, objective)
     if advice is not None:
         yield _describe_advice(advice, objective)
 
@@ -168,19 +183,22 @@ def _fit_and_validate(
     observe: Callable[[str], None],
 ) -> TuningResult:
     """The result completed by the fit and everything that was measured of it."""
+    start = rubric
+    if result.pair is not None and result.pair.proven:
+        start, data = result.pair.rubric, restructure(data, result.pair.rubric)
     sample, plan, objective = data.sample, result.plan, result.plan.objective
     rng = np.random.default_rng(result.seed)
     observe("fitting, and cross-validating")
     rules = fit_rules(sample, plan, sample.weight[None, :], rng)
     held_out = cross_validation.cross_validate(sample, plan, np.random.default_rng(result.seed))
-    before = decide_rows(sample, sample.w0, rubric.threshold)
+    before = data.totals >= rubric.threshold
     comparison = _compare(sample, objective, before, held_out.accept)
     by_kappa = _compare(sample, Objective(), before, held_out.accept)
     simple = measure_simple_rules(sample, data.free_nodes, objective, held_out.accept, result.seed)
     refits = cross_validation.count_resamples(sample, refits)
     observe(f"fitting {refits:,} resamples")
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
-    tuned = _apply_rule(rubric, data, rules, plan.fit_weights)
+    tuned = _apply_rule(start, data, rules, plan.fit_weights)
     totals = sample.totals(rules.weights)[0]
     curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
     observe("checking whether the gain generalizes")
@@ -191,7 +209,8 @@ def _fit_and_validate(
     reasons, notes = _find_objections(sample, objective, comparison, simple)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
-    notes += [*_notes_of(data.order, advice, objective), *describe_simple_rules(simple, objective)]
+    notes += _notes_of(data.order, result.pair, advice, objective)
+    notes += describe_simple_rules(simple, objective)
     return replace(
         result,
         proven=not reasons,
@@ -315,6 +334,32 @@ def describe_check(check: GeneralizationCheck, objective: Objective) -> str:
     return f"the gain does not generalize: {check.name}: {unit} {sides}"
 
 
+def _describe_pair(pair: PairAdvice, objective: Objective) -> str:
+    """What a pair does as a group, and whether that is proven."""
+    found = replace(pair.comparison, change=pair.change)
+    verb = "agree better" if pair.proven else "may agree better, which is not proven,"
+    how = "lower" if pair.combine == "all_of" else "higher"
+    return (
+        f"{' and '.join(map(repr, pair.names))} {verb} as a group that counts the {how} of both "
+        f"(combine: {pair.combine}): held-out {'cost' if objective.uses_costs else 'kappa'} "
+        f"{_describe_sides(found, objective)}, corrected for the {pair.looked_at} groups of two "
+        "that were looked at"
+    )
+
+
+def describe_beyond_weights(found: BeyondWeights) -> list[str]:
+    """How far trees reach beyond fitted weights, and the best pair, in a sentence each."""
+    trees, kappa = f"boosted trees are not measured: {found.missing}", Objective()
+    if found.trees is not None:
+        verb = "reach more than" if found.trees.change.low > 0.0 else "prove no more than"
+        trees = (
+            f"boosted trees {verb} fitted weights: kappa "
+            f"{_describe_sides(found.trees, kappa, '{1} instead of {0}')}"
+        )
+    none = "no pair of criteria promises more as a group than by its weights"
+    return [trees, _describe_pair(found.pair, kappa) if found.pair else none]
+
+
 def _describe_advice(advice: PenaltyAdvice, objective: Objective) -> str:
     names, one = ", ".join(repr(name) for name in advice.names), len(advice.names) == 1
     sides = _describe_sides(advice.comparison, objective, "{1} instead of {0}")
@@ -430,6 +475,8 @@ def add_provenance(
         "groups": hash_groups(data.items),
         "zeroed": dict(find_zeroed(data.full_rubric, new)),
     }
+    if result.pair is not None and result.pair.proven:
+        tuned["pair"] = {"looked_at": result.pair.looked_at, "names": list(result.pair.names)}
     kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
     return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})
 

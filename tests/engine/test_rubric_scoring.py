@@ -53,7 +53,9 @@ def rubrics(draw: st.DrawFn) -> Rubric:
         )
         for n in range(draw(st.integers(1, 6)))
     )
-    return Rubric("r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria + members, groups + pairs)
+    return Rubric(
+        "r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria + members, groups + pairs
+    )
 
 
 def scored(rubric: Rubric, scores: dict[str, float | None]) -> Scorecard:

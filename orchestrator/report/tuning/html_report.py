@@ -22,7 +22,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_interval,
     format_statistic,
 )
-from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
+from orchestrator.tuning.tune import ConfusionMatrix, TuningResult, describe_beyond_weights
 from orchestrator.wording import count_noun
 
 MAX_OPEN = 10
@@ -176,6 +176,7 @@ def render_evaluation_page(
     """
     warnings = [f"Stale: {line}" for line in found.stale_inputs]
     advice = describe_simple_rules(found.simple_rules, Objective())
+    advice += describe_beyond_weights(found.beyond_weights) if found.beyond_weights else []
     sections = [
         *disagreement_sections(disagreements),
         _section("agreement", "Agreement with people", "evaluation", found, advice),

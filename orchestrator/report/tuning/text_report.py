@@ -30,7 +30,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_interval,
     format_statistic,
 )
-from orchestrator.tuning.tune import TuningResult
+from orchestrator.tuning.tune import TuningResult, describe_beyond_weights
 from orchestrator.wording import count_noun
 
 
@@ -41,6 +41,7 @@ def _macros() -> Any:
         "stats": confidence_intervals,
         "interval": format_interval,
         "find_instability": find_instability,
+        "describe_beyond": describe_beyond_weights,
         "advise": lambda rules: describe_simple_rules(rules, Objective()),
     }
     made = new_text_environment("orchestrator.report", **known, **more)

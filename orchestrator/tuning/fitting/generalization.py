@@ -98,8 +98,7 @@ def check_generalization(
         held_out_accept: (splits, n) held-out decisions of the new rule.
     """
     s = data.sample
-    before: Bools = s.totals(s.w0[None, :])[0] >= threshold
-    part = _Parts(s, plan, before, rng)
+    part = _Parts(s, plan, data.totals >= threshold, rng)
     early = s.group < np.unique(s.group).size * EARLY_FRACTION
     later = part.check_fitted("later items, fitted on the earlier ones", early, ~early)
     return *_check_raters(data, part, held_out_accept), later, *_check_sites(data, part)

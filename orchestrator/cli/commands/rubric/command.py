@@ -119,7 +119,7 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
         | {"--rounds": {"type": count, "default": 3}, "--proposals": {"type": count, "default": 2}}
         | JUDGING | _OUT | _JSON,
     ),
-    "eval": ("tuning:evaluate", _RUBRIC | _ITEMS | _LABELS | _PAGE),
+    "eval": ("tuning:evaluate", _RUBRIC | _ITEMS | _LABELS | {"--trees": _FLAG} | _PAGE),
     "disagree": ("label_commands:disagree", _RUBRIC | _ITEMS | _LABELS | _ALL | _PAGE),
     "lint": ("label_commands:lint", _RUBRIC | _ANY_ITEMS | _LABELS | _ALL | _JSON),
     "rate": ("label_commands:rate", _RUBRIC | _ITEMS | _LABELS | _ASSUME | _PAGE),

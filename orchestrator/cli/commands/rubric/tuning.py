@@ -38,7 +38,7 @@ from orchestrator.tuning.tune import SEED, add_provenance, decide_rows, tune_rub
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print the agreement of a rubric with people."""
     read = load_inputs(args)
-    found = evaluate_rubric(read.rubric, read.data, read.items)
+    found = evaluate_rubric(read.rubric, read.data, read.items, args.trees)
     is_printed = show(args, "evaluation", found, out)
     if not args.report:
         return EXIT_OK
