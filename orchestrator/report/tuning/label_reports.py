@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
-from orchestrator.tuning.labels.disagreements import CriterionAgreement, CriterionView, Disagreement
+from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagreement
 from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
@@ -33,16 +33,6 @@ def describe_disagreement(one: Disagreement) -> str:
     if one.note:
         text += f": {escape_line(one.note)}"
     return text + _before(one)
-
-
-def describe_view(view: CriterionView) -> str:
-    """A criterion's score, a person's label of it, and the judge's reason."""
-    score = view.score if isinstance(view.score, str) else format_statistic(view.score)
-    parts = f"{escape_unprintable(view.id)} {score}"
-    if view.label is not None:
-        verb = {True: "agrees", False: "DISAGREES", None: "no score"}[view.agrees]
-        parts += f" (person: {format_label(view.label)}, {verb})"
-    return f"{parts}: {escape_line(view.reason)}" if view.reason else parts
 
 
 def describe_label(one: Disagreement) -> str:

@@ -18,20 +18,9 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_interval,
     format_statistic,
 )
-from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
-    from orchestrator.app.rubric_scoring.item_judge_session import JudgingEstimate, Progress
-    from orchestrator.app.rubric_scoring.rewrite_criterion import Rewrite
-
-
-def describe_estimate(estimate: JudgingEstimate) -> str:
-    """``120 calls, about 96,000 tokens, 0.42 USD``."""
-    if not estimate.calls:
-        return "nothing to ask"
-    usd = describe_usd(None) if estimate.usd is None else f"{estimate.usd:.2f} USD"
-    calls, tokens = count_noun(estimate.calls, "call"), f"{estimate.tokens:,}"
-    return f"{calls}, about {tokens} tokens, {usd}"
+    from orchestrator.app.rubric_scoring.item_judge_session import Progress
 
 
 def describe_usd(usd: float | None) -> str:
@@ -77,17 +66,6 @@ class ScoringProgress:
         return ", ".join(parts)
 
 
-def describe_change(found: RubricComparison) -> str:
-    """The change of kappa with its interval, as a sentence."""
-    paired = found.comparison
-    before, after = (format_statistic(x.value) for x in (paired.before, paired.after))
-    low, high = format_change(paired.change.low), format_change(paired.change.high)
-    return (
-        f"Agreement with people (kappa) is {before} with A and {after} with B: "
-        f"{format_change(paired.change.value)} (95% CI {low} to {high})."
-    )
-
-
 def describe_power(found: RubricComparison) -> str:
     """What these labels can prove, and how many it takes, in sentences."""
     if found.groups < 3:
@@ -111,53 +89,6 @@ def sort_changed(changed: Sequence[ChangedDecision]) -> list[ChangedDecision]:
     """Changed decisions, those that became wrong first."""
     order = ("broken", "corrected", "disputed")
     return sorted(changed, key=lambda c: order.index(c.verdict))
-
-
-def describe_changed(c: ChangedDecision) -> str:
-    """A changed decision in one line."""
-    words = [("accept" if side else "reject") for side in (c.accepted_a, c.accepted_b)]
-    totals = " → ".join(format_statistic(x) for x in (c.total_a, c.total_b))
-    return (
-        f"{escape_unprintable(c.id)}  {' → '.join(words)} ({totals}), people: {c.label}"
-        f"{', now wrong' if c.verdict == 'broken' else ''}"
-    )
-
-
-_STOPPED = (
-    "The limit ended the search before a wording could be proven. Raise it and run the command "
-    "again: what is scored is kept."
-)
-_NO_BETTER = (
-    "No wording agrees better with people than the present one, not even on the items that it was "
-    "made from."
-)
-
-
-def explain_rewrite(done: Rewrite) -> list[str]:
-    """Why a new wording is proven, or none is."""
-    found, proof = done.found, done.found.proof
-    if found.failed:
-        return [f"{escape_unprintable(found.failed[:1].upper() + found.failed[1:])}."]
-    if proof is None:
-        return [_STOPPED if found.stopped else _NO_BETTER]
-    where = f"{count_noun(proof.items, 'item')} of {count_noun(proof.groups, 'group')}"
-    reasons = [
-        f"On {where} held out, with A the present wording and B the new one:",
-        describe_change(proof),
-    ]
-    if done.looks > 1:
-        reasons.append(
-            f"This is wording {done.looks} that is held to these items. One in 40 looks proven "
-            "by chance each time; label new items to be sure."
-        )
-    if done.rubric is None and proof.comparison.change.value <= 0:
-        reasons.append("It is no better on items that it was not made from.")
-    elif done.rubric is None and proof.labels_for_change is not None:
-        needed = f"{2 * proof.labels_for_change:,}"
-        reasons.append(
-            f"If the true gain is that, about {needed} labels prove it; half are held out."
-        )
-    return reasons
 
 
 def diff_rubrics(old: Rubric, new: Rubric) -> list[str]:

@@ -10,7 +10,6 @@ from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.text_templates import new_text_environment, render_lines
 from orchestrator.report.tuning import label_reports, scoring_text
-from orchestrator.tuning.agreement_regression_gate import GateResult
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.fitting.cross_validation import extrapolate_learning_curve
 from orchestrator.tuning.judge_reliability import (
@@ -197,14 +196,6 @@ def describe_flip_sides(flip: Flip) -> tuple[str, str]:
     return decision, f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
 
 
-def describe_flip(flip: Flip) -> str:
-    """A changed decision in one line."""
-    decision, totals = describe_flip_sides(flip)
-    label = f", label: {flip.label}" if flip.label else ""
-    link = f"  {escape_unprintable(flip.url)}" if flip.url else ""
-    return f"{escape_unprintable(flip.id)}  {decision} ({totals}{label}){link}"
-
-
 def describe_flip_count(result: TuningResult) -> str:
     """How many decisions change, or would change."""
     verb = "change" if result.proven else "would change"
@@ -217,21 +208,6 @@ def describe_detectable_drop(drop: float | None) -> str:
         return "these labels are too few to find any drop in kappa with a probability of 80%"
     least = "less than .01" if drop < 0.01 else format_statistic(drop)
     return f"a drop in kappa of {least} is found with a probability of 80%"
-
-
-def explain_gate(found: GateResult) -> str:
-    """Why a gate passed, failed, or cannot tell."""
-    margin = None if found.margin is None else f"{found.margin:g}"
-    if found.outcome == "failed":
-        return "agreement with people dropped"
-    if found.outcome == "passed":
-        if not found.changed and margin is None:
-            return "no decision changed"
-        return "no significant drop" if margin is None else f"any drop is smaller than {margin}"
-    needed = "" if found.labels_needed is None else f" label about {found.labels_needed:,} items"
-    if margin is None:
-        return "an interval requires labeled items of at least 3 groups"
-    return f"the drop may be {margin} or more;{needed or ' label more items'}"
 
 
 def describe_judge_noise(found: Evaluation) -> list[str]:
