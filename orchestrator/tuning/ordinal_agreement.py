@@ -112,14 +112,10 @@ def compare_ordinal_agreement(
     return OrdinalComparison(*sides, change)
 
 
-def _read_people(data: TrainingData) -> Ints:
-    return data.ratings[data.rater, data.sample.item].astype(np.int64)
-
-
 def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
     """Read totals as levels, those of each fold by the cut points of the other folds."""
     s = data.sample
-    people = _read_people(data)
+    people = data.levels
     held_out = draw_folds(s.group, np.random.default_rng(seed))
     weights = np.concatenate([s.weight * ~held_out, s.weight[None, :]])
     t = np.broadcast_to(totals, weights.shape)
@@ -136,7 +132,7 @@ def _read_levels(data: TrainingData, totals: Floats, seed: int) -> _Levels:
 
 def _weighted_kappas(data: TrainingData, b: Ints) -> tuple[Floats, float]:
     """(splits, 1 + groups) weighted kappas, and the width as in ``scaled_interval``."""
-    a, w = _read_people(data), data.sample.weight
+    a, w = data.levels, data.sample.weight
     parts = np.stack([np.broadcast_to(x, b.shape) for x in (a * 1.0, a**2, b, b**2, (a - b) ** 2)])
     mass = sum_without_groups(w, data.sample.group)
     mean_a, square_a, mean_b, square_b, observed = (

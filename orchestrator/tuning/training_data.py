@@ -38,9 +38,11 @@ class TrainingData(Struct, frozen=True):
         full_rubric: the rubric with the weights that tuning set to 0 as they were before.
         items: labeled items, in the order of their files.
         raters: names; ``rater`` (n,) holds indices into it.
-        ratings: (raters, items) categories on the full scale, NaN for a missing rating.
+        levels: (n,) categories on the full scale.
+        ratings: (raters, items) the same of all labels but those that adjudicate, NaN for none.
         totals: (n,) of the present rubric.
         not_drawn: labeled items that were not drawn at random; 0 when every item is labeled.
+        adjudicated: items with a label that adjudicates.
         order: what the groups are numbered by: ``time``, or else the order of the files, and why.
     """
 
@@ -50,10 +52,12 @@ class TrainingData(Struct, frozen=True):
     items: tuple[Item, ...]
     raters: tuple[str, ...]
     rater: Ints
+    levels: Ints
     ratings: Floats
     totals: Floats
     scale: Scale
     not_drawn: int = 0
+    adjudicated: int = 0
     order: str = "time"
 
 
@@ -111,13 +115,16 @@ def build_training_data(
     full, free, tree, unit, w0 = _read_tree(rubric, used)
     if not (w0 > 0.0).any():
         raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
-    raters = tuple(sorted({x.rater for x in labels}))
+    every = [y for x in labels for y in (*x.overruled, x)]
+    raters = tuple(sorted({x.rater for x in every}))
     at = {item.id: i for i, item in enumerate(used)}
     item = np.array([at[x.item] for x in labels], dtype=np.int64)
     level = np.array([scale.category(x.label) for x in labels], dtype=np.int64)
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
-    ratings[rater, item] = level
+    for label in every:
+        if not label.adjudicates:
+            ratings[raters.index(label.rater), at[label.item]] = scale.category(label.label)
     x = _score_usable(rubric, used, free)
     names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
@@ -143,10 +150,12 @@ def build_training_data(
         items=tuple(used),
         raters=raters,
         rater=rater,
+        levels=level,
         ratings=ratings,
         totals=sample.totals(w0[None, :])[0],
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
+        adjudicated=sum(x.adjudicates for x in labels),
         order=order,
     )
 
@@ -261,9 +270,7 @@ def require_trainable(data: TrainingData, rubric: Rubric) -> None:
 
 def summarize_labels(data: TrainingData) -> dict[str, str]:
     """Item id → ``accept``, ``reject``, or ``disputed`` where raters disagree."""
-    out: dict[str, str] = {}
-    accept = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
-    for i, item in enumerate(data.items):
-        labels = {int(v) for v in accept[:, i] if v >= 0}
-        out[item.id] = "disputed" if len(labels) > 1 else ("accept" if 1 in labels else "reject")
-    return out
+    s, words = data.sample, ("reject", "disputed", "accept")
+    share = np.bincount(s.item, s.weight * s.accept, len(data.items))
+    decided = np.where(share < 1e-9, 0, np.where(share > 1 - 1e-9, 2, 1))
+    return {item.id: words[k] for item, k in zip(data.items, decided, strict=True)}

@@ -167,7 +167,7 @@ class LabelingPage:
                 self._task.path,
                 Label(
                     question.item.id, visit.person.name, self._task.answers[answer], criteria,
-                    note, now(), question.drawn,
+                    note, now(), question.drawn, adjudicates=question.adjudicates,
                 ),
             )  # fmt: skip
             session.given.append(session.at)

@@ -25,7 +25,7 @@ from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.report.statistics.html_page import page_sections
 from orchestrator.tuning.file_formats.rubric_file import find_stale_inputs
-from orchestrator.tuning.labels.label_files import Label, read_labels
+from orchestrator.tuning.labels.label_files import Label, read_labels, settle_labels
 from orchestrator.web.site import SitePage, SitePart, Visit
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def read_tuning(repo: Path) -> TuningState:
         found.problems.append(str(error))
     try:
         if (path := repo_root(repo) / LABELS).is_file():
-            found.labels = read_labels([path])
+            found.labels = settle_labels(read_labels([path]))
     except DiffcourtError as error:
         found.problems.append(str(error))
     _add_feedback(found)

@@ -126,7 +126,7 @@ def test_values_that_a_table_cannot_hold_are_listed(
     run(*call, "--format", "csv")
     err = capsys.readouterr().err
     for line in ("a: x: abstained", "a: y: does not apply", "a: repeated scoring 1",
-                 "a: history and drawing of the label by ana"):  # fmt: skip
+                 "a: history, drawing and adjudication of the label by ana"):  # fmt: skip
         assert f"not mapped: {line}\n" in err
 
 

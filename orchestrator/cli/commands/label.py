@@ -34,6 +34,7 @@ from orchestrator.tuning.labels.labeling import (
     ANSWERS,
     LabelQuestion,
     add_label,
+    list_disputes,
     list_questions,
     list_revisions,
     now,
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show-score", action="store_true")
     parser.add_argument("--next", type=count)
     parser.add_argument("--relabel", action="append")
+    parser.add_argument("--adjudicate", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--web", action="store_true")
     add_serving_options(parser)
@@ -102,7 +104,8 @@ def _list_questions(
     """What a rater is asked for, in order."""
     if args.relabel:
         return list_revisions(items, labels, rater, args.relabel)
-    return list_questions(items, labels, rater)[: args.next]
+    listing = list_disputes if args.adjudicate else list_questions
+    return listing(items, labels, rater)[: args.next]
 
 
 def _serve(args: argparse.Namespace, items: Sequence[Item], reviews: Mapping[str, Verdict]) -> int:
@@ -210,8 +213,11 @@ class LabelingSession(Struct):
         return last
 
     def _add_label(self, at: int, value: Value, criteria: dict[str, Value], note: str) -> None:
-        item, drawn = self.todo[at].item.id, self.todo[at].drawn
-        label = Label(item, self.args.rater, value, criteria, note, now(), drawn)
+        q = self.todo[at]
+        label = Label(
+            q.item.id, self.args.rater, value, criteria, note, now(), q.drawn,
+            adjudicates=q.adjudicates,
+        )  # fmt: skip
         add_label(self.args.labels, label)
         self.given.append(at)
 

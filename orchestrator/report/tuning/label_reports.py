@@ -3,15 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate
 from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagreement
 from orchestrator.tuning.labels.drift import Drift
-from orchestrator.tuning.statistics.confidence_intervals import (
-    Interval,
-    format_interval,
-    format_statistic,
-)
+from orchestrator.tuning.statistics.confidence_intervals import Interval, format_interval
 from orchestrator.wording import count_noun
 
 
@@ -20,27 +15,13 @@ def sort_worst(found: Sequence[CriterionAgreement]) -> list[CriterionAgreement]:
     return sorted(found, key=lambda c: c.kappa.value if c.kappa else math.inf)
 
 
-def describe_disagreement(one: Disagreement) -> str:
-    """What the rubric decides of an item and why, and what people say."""
-    decision = "accepts" if one.accepted else "rejects"
-    why = f"total {format_statistic(one.total)}"
-    if one.blocked_by:
-        why = f"blocked by {', '.join(one.blocked_by)}"
-    text = (
-        f"{escape_line(one.item)}: rubric {decision} ({why}), "
-        f"{escape_line(one.rater)} says {format_label(one.label)}"
-    )
-    if one.note:
-        text += f": {escape_line(one.note)}"
-    return text + _before(one)
-
-
 def describe_label(one: Disagreement) -> str:
     """Who gave a label, and which ones before."""
-    return f"{one.rater} says {format_label(one.label)}{_before(one)}"
+    return f"{one.rater} says {format_label(one.label)}{describe_history(one)}"
 
 
-def _before(one: Disagreement) -> str:
+def describe_history(one: Disagreement) -> str:
+    """The labels that the person gave before."""
     return f" (before: {', '.join(map(format_label, one.history))})" if one.history else ""
 
 

@@ -66,6 +66,17 @@ class ScoringProgress:
         return ", ".join(parts)
 
 
+def describe_change(found: RubricComparison) -> str:
+    """The change of kappa with its interval, as a sentence."""
+    paired = found.comparison
+    before, after = (format_statistic(x.value) for x in (paired.before, paired.after))
+    low, high = format_change(paired.change.low), format_change(paired.change.high)
+    return (
+        f"Agreement with people (kappa) is {before} with A and {after} with B: "
+        f"{format_change(paired.change.value)} (95% CI {low} to {high})."
+    )
+
+
 def describe_power(found: RubricComparison) -> str:
     """What these labels can prove, and how many it takes, in sentences."""
     if found.groups < 3:

@@ -246,8 +246,9 @@ def _item_row(item: Item, unmapped: list[str]) -> dict[str, Any]:
 
 
 def _label_row(label: Label, unmapped: list[str]) -> dict[str, Any]:
-    if label.drawn or label.previous:
-        unmapped.append(f"{label.item}: history and drawing of the label by {label.rater}")
+    if label.drawn or label.previous or label.adjudicates:
+        what = "history, drawing and adjudication of the label"
+        unmapped.append(f"{label.item}: {what} by {label.rater}")
     row = {
         "rater": label.rater, "label": label.label, "note": label.note, "labeled_at": label.at
     }  # fmt: skip

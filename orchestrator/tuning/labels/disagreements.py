@@ -201,7 +201,7 @@ def _find_shortage(items: int, minority: float) -> str:
 def _infer_scales(labels: list[Label], accept_at: float | None) -> dict[str, Scale]:
     """The scale of each criterion that people labeled."""
     named: dict[str, list[Label]] = {}
-    for label in labels:
+    for label in (y for x in labels for y in (*x.overruled, x)):
         for criterion, value in label.criteria.items():
             named.setdefault(criterion, []).append(replace(label, label=value))
     return {criterion: infer_scale(own, accept_at) for criterion, own in named.items()}
@@ -268,7 +268,8 @@ def measure_criteria(
     for criterion in rubric.criteria:
         own = [
             replace(label, label=label.criteria[criterion.id])
-            for label in labels
+            for given in labels
+            for label in (*given.overruled, given)
             if criterion.id in label.criteria and label.item in by_id
         ]
         if own:

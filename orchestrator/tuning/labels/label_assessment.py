@@ -37,6 +37,7 @@ class InterRaterAgreement(Struct, frozen=True):
         kappa, alpha, ac1: of accept or reject; kappa is the mean over pairs of raters.
         weighted_kappa: quadratically weighted kappa on the full scale.
         ordinal_alpha: Krippendorff's alpha on the full scale.
+        adjudicated: items on which a third rater's label decides; it is in no statistic.
     """
 
     shared_items: int
@@ -45,6 +46,7 @@ class InterRaterAgreement(Struct, frozen=True):
     ac1: Interval | None
     weighted_kappa: Interval | None
     ordinal_alpha: Interval | None
+    adjudicated: int = 0
 
 
 class LabelAssessment(Struct, frozen=True):
@@ -95,6 +97,7 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
         ordinal_alpha=measure(
             lambda kept: agreement.krippendorff_alpha(full[:, kept], "ordinal"), of_levels
         ),
+        adjudicated=data.adjudicated,
     )
 
 
@@ -237,7 +240,7 @@ def measure_rater_agreement(
     Raises:
         InputError: the labels mix scales.
     """
-    known = [label for label in labels if label.item in groups]
+    known = [label for label in labels if label.item in groups and not label.adjudicates]
     if not known:
         return []
     scale = infer_scale(known, None)

@@ -25,7 +25,8 @@ LABEL_WORDS: dict[str, int] = {
 }  # fmt: skip
 VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
 """Verdicts as ordered categories, the most severe lowest."""
-LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at", "drawn", "revision"}
+_MORE = {"criteria", "note", "at", "drawn", "revision", "adjudicates"}
+LABEL_KEYS = {"item", "rater", "label"} | _MORE
 _MAX_LEVELS = 12
 
 
@@ -40,6 +41,8 @@ class Label(Struct, frozen=True):
         location: file and line, for error messages.
         revision: 1, or one more than that of the label which this one replaces.
         previous: the person's earlier labels of the item, oldest first; they do not count.
+        adjudicates: the person was asked, blind, since two others disagree: this label decides.
+        overruled: the labels of the others, see :func:`settle_labels`.
     """
 
     item: str
@@ -52,6 +55,8 @@ class Label(Struct, frozen=True):
     location: str = ""
     revision: int = 1
     previous: tuple["Label", ...] = ()
+    adjudicates: bool = False
+    overruled: tuple["Label", ...] = ()
 
     def to_row(self) -> dict[str, Any]:
         """The label as a row of its file, without empty values."""
@@ -59,7 +64,7 @@ class Label(Struct, frozen=True):
         revision = self.revision if self.revision > 1 else 0
         more = {
             "criteria": self.criteria, "note": self.note, "at": self.at, "drawn": self.drawn,
-            "revision": revision,
+            "revision": revision, "adjudicates": self.adjudicates,
         }  # fmt: skip
         return row | {key: value for key, value in more.items() if value}
 
@@ -80,6 +85,22 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     for row in rows:
         histories.setdefault((row.item, row.rater), []).append(row)
     return [_newest(history) for history in histories.values()]
+
+
+def settle_labels(labels: Iterable[Label]) -> list[Label]:
+    """The labels that count: of an adjudicated item, one that holds those it overrules.
+
+    A second adjudicator's label of an item is an ordinary one, so it is overruled by the first.
+    """
+    by_item: dict[str, list[Label]] = {}
+    for label in labels:
+        by_item.setdefault(label.item, []).append(label)
+    out: list[Label] = []
+    for given in by_item.values():
+        judge = next((x for x in given if x.adjudicates), None)
+        rest = tuple(x for x in given if x is not judge)
+        out += rest if judge is None else [replace(judge, overruled=rest)]
+    return out
 
 
 def _newest(history: list[Label]) -> Label:
@@ -104,7 +125,12 @@ def revise_labels(labels: Iterable[Label], new: Label) -> list[Label]:
         if (label.item, label.rater) != (new.item, new.rater):
             kept.append(label)
             continue
-        new = replace(new, criteria=new.criteria or label.criteria, drawn=label.drawn)
+        new = replace(
+            new,
+            criteria=new.criteria or label.criteria,
+            drawn=label.drawn,
+            adjudicates=label.adjudicates,
+        )
         if (label.label, label.criteria, label.note) == (new.label, new.criteria, new.note):
             new = label
             continue
@@ -147,6 +173,7 @@ def _label(line: str, location: str) -> Label:
         drawn=_drawn(row.get("drawn", ""), location),
         location=location,
         revision=_revision(row.get("revision", 1), location),
+        adjudicates=_adjudicates(row.get("adjudicates", False), location),
     )
 
 
@@ -154,6 +181,12 @@ def _drawn(raw: Any, location: str) -> str:
     if raw not in ("", "random"):
         raise InputError(f"{location}: 'drawn' is {raw!r}; allowed: random, or no such key")
     return str(raw)
+
+
+def _adjudicates(raw: Any, location: str) -> bool:
+    if not isinstance(raw, bool):
+        raise InputError(f"{location}: 'adjudicates' is {raw!r}; allowed: true, or no such key")
+    return raw
 
 
 def _revision(raw: Any, location: str) -> int:

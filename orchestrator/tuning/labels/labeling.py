@@ -13,6 +13,7 @@ from orchestrator.tuning.file_formats.text_files import locked
 from orchestrator.tuning.labels.label_files import (
     Label,
     Value,
+    infer_scale,
     read_labels,
     revise_labels,
     withdraw_label,
@@ -35,11 +36,13 @@ class LabelQuestion(Struct, frozen=True):
     Attributes:
         drawn: as in :class:`~orchestrator.tuning.labels.label_files.Label`.
         earlier: the rater's label that is asked for again.
+        adjudicates: as in :class:`~orchestrator.tuning.labels.label_files.Label`.
     """
 
     item: Item
     drawn: str
     earlier: Label | None = None
+    adjudicates: bool = False
 
 
 def list_questions(
@@ -61,6 +64,32 @@ def list_questions(
         *(LabelQuestion(item, others[item.id].drawn) for item in shared),
         *(LabelQuestion(item, "random") for item in todo if item.id not in first),
     ]
+
+
+def list_disputes(
+    items: Iterable[Item], labels: Sequence[Label], rater: str
+) -> list[LabelQuestion]:
+    """The items that a third rater adjudicates, in random order.
+
+    Two others disagree on whether to accept, or by two levels; nobody has adjudicated, and the
+    rater has not labeled the item.
+
+    Raises:
+        InputError: the labels mix scales.
+    """
+    scale = infer_scale(list(labels), None) if labels else None
+    given: dict[str, list[Label]] = {}
+    for label in labels:
+        given.setdefault(label.item, []).append(label)
+    out = []
+    for item in sorted(items, key=lambda item: _random_rank(item.id)):
+        rated = given.get(item.id, [])
+        if scale is None or any(x.adjudicates or x.rater == rater for x in rated):
+            continue
+        levels = sorted(scale.category(x.label) for x in rated)
+        if levels and (levels[0] < scale.cut <= levels[-1] or levels[-1] - levels[0] >= 2):
+            out.append(LabelQuestion(item, rated[0].drawn, adjudicates=True))
+    return out
 
 
 def list_revisions(

@@ -24,7 +24,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, BudgetExhausted, InputError
 from orchestrator.report.tuning.html_report import render_comparison_page
 from orchestrator.tuning.file_formats.item_files import Item, read_items, select_judge, unique_items
-from orchestrator.tuning.labels.label_files import extract_labels, read_labels
+from orchestrator.tuning.labels.label_files import extract_labels, read_labels, settle_labels
 from orchestrator.tuning.provenance import list_judges
 from orchestrator.tuning.rubric_comparison import ComparedRubric, compare_sides
 
@@ -52,7 +52,7 @@ def compare(args: argparse.Namespace, out: TextIO) -> int:
     a, b = (_read_side(args, name, n, out) for n, name in enumerate((args.a, args.b)))
     if a is None or b is None:
         return EXIT_OK
-    labels = read_labels(args.labels) or extract_labels(a.items, args.label)
+    labels = settle_labels(read_labels(args.labels)) or extract_labels(a.items, args.label)
     labels = labels or select_labels(args, b.items)
     scale = read_label_scale(args, labels)
     found = compare_sides(_side(a), _side(b), a.items, labels, scale, args.margin)

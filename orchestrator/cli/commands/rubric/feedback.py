@@ -14,7 +14,7 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.posting.forge import PostingTarget
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.tuning.labels.feedback_rate import measure_feedback
-from orchestrator.tuning.labels.label_files import read_labels
+from orchestrator.tuning.labels.label_files import read_labels, settle_labels
 
 
 def feedback(args: argparse.Namespace, out: TextIO) -> int:
@@ -27,7 +27,7 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     if args.out:
         rows = (json.dumps(one.to_row(), ensure_ascii=False) + "\n" for one in findings)
         write_text(args.out, "".join(rows))
-    labels = read_labels(args.labels)
+    labels = settle_labels(read_labels(args.labels))
     found = measure_feedback(findings, labels, args.accept_at, args.assume_random)
     if show(args, "feedback", found, out) and args.out:
         emit_line(f"wrote {args.out}: {len(findings)} findings", out)

@@ -110,7 +110,10 @@ def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
         lines.append(f"{pad}{node.weight:>7.4g}  {node.id} ({kind}{marks}): {text}")
     for group in rubric.groups:
         if group.parent == parent:
-            lines.append(f"{pad}{group.weight:>7.4g}  {group.id}/ {escape_line(group.description)}")
+            how = "" if group.combine == "mean" else f"({group.combine}) "
+            lines.append(
+                f"{pad}{group.weight:>7.4g}  {group.id}/ {how}{escape_line(group.description)}"
+            )
             lines += _render_tree(rubric, group.id, depth + 1)
     return lines
 

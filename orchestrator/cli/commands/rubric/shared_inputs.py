@@ -26,6 +26,7 @@ from orchestrator.tuning.labels.label_files import (
     extract_labels,
     infer_scale,
     read_labels,
+    settle_labels,
 )
 from orchestrator.wording import count_noun
 
@@ -117,7 +118,7 @@ def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
     if not given:
         raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
     known = {item.id for item in items}
-    labels = [label for label in given if label.item in known]
+    labels = settle_labels(label for label in given if label.item in known)
     others = [label for label in given if label.item not in known]
     if not labels:
         one = others[0]
