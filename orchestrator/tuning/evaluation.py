@@ -101,11 +101,8 @@ def evaluate_rubric(
 ) -> Evaluation:
     """Evaluate a rubric.
 
-    Args:
-        beyond: also measure what weights cannot express.
-
     Raises:
-        InputError: ``beyond``, and nothing can be fitted on these labels.
+        InputError: ``beyond`` weights shall be measured, and nothing can be fitted on these labels.
     """
     if beyond:
         require_trainable(data, rubric)

@@ -79,7 +79,7 @@ def find_pair(rubric: Rubric, data: TrainingData, plan: FitPlan, seed: int) -> P
     chosen = _choose_form(data.sample, forms) if forms and plan.fit_weights else None
     if chosen is None:
         return None
-    first, second = (line for line in (lines[k] for k in chosen[:2]) if line is not None)
+    first, second = (known[data.free_nodes[k]] for k in chosen[:2])
     grouped = _group(rubric, first, second, chosen[2])
     if grouped is None:
         return None

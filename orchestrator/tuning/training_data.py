@@ -1,6 +1,7 @@
 """Training data of a tuning: rubric, items and labels joined into arrays, and validated."""
 
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -12,12 +13,7 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
-from orchestrator.tuning.fitting.weight_tree import (
-    WeightTree,
-    build_tree,
-    find_free_nodes,
-    restore_zeroed,
-)
+from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
 from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
 from orchestrator.wording import count_noun
 
@@ -112,8 +108,8 @@ def build_training_data(
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)
-    full, free, tree, unit, w0 = _read_tree(rubric, used)
-    if not (w0 > 0.0).any():
+    full, free, tree = _read_tree(rubric, used)
+    if not (tree["w0"] > 0.0).any():
         raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     every = [y for x in labels for y in (*x.overruled, x)]
     raters = tuple(sorted({x.rater for x in every}))
@@ -132,7 +128,6 @@ def build_training_data(
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
         x=x[item],
-        w0=w0,
         y=y,
         levels=levels,
         cut=cut,
@@ -140,8 +135,7 @@ def build_training_data(
         weight=weight,
         blocked=np.array([bool(blocked_by(rubric, i.scores)) for i in used])[item],
         item=item,
-        nodes=tree,
-        unit=unit,
+        **tree,
     )
     return TrainingData(
         sample=sample,
@@ -152,7 +146,7 @@ def build_training_data(
         rater=rater,
         levels=level,
         ratings=ratings,
-        totals=sample.totals(w0[None, :])[0],
+        totals=sample.totals(sample.w0[None, :])[0],
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
         adjudicated=sum(x.adjudicates for x in labels),
@@ -160,21 +154,20 @@ def build_training_data(
     )
 
 
-def _read_tree(
-    rubric: Rubric, used: list[Item]
-) -> tuple[Rubric, tuple[str, ...], WeightTree, Floats, Floats]:
+def _read_tree(rubric: Rubric, used: list[Item]) -> tuple[Rubric, tuple[str, ...], dict[str, Any]]:
     """``full_rubric``, ``free_nodes``, and the ``nodes``, ``unit`` and ``w0`` of the sample."""
     full = _restore_scored(rubric, used)
     free = find_free_nodes(full)
-    return full, free, *build_tree(full, free), build_tree(rubric, free)[1]
+    nodes, unit = build_tree(full, free)
+    return full, free, {"nodes": nodes, "unit": unit, "w0": build_tree(rubric, free)[1]}
 
 
 def restructure(data: TrainingData, rubric: Rubric) -> TrainingData:
     """The data for another tree of the same criteria; its ``totals`` stay the present rubric's."""
     used = list(data.items)
-    full, free, tree, unit, w0 = _read_tree(rubric, used)
+    full, free, tree = _read_tree(rubric, used)
     x = score_matrix(rubric, used, free)[data.sample.item]
-    sample = replace(data.sample, x=x, w0=w0, nodes=tree, unit=unit)
+    sample = replace(data.sample, x=x, **tree)
     return replace(data, sample=sample, free_nodes=free, full_rubric=full)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -125,12 +125,8 @@ def revise_labels(labels: Iterable[Label], new: Label) -> list[Label]:
         if (label.item, label.rater) != (new.item, new.rater):
             kept.append(label)
             continue
-        new = replace(
-            new,
-            criteria=new.criteria or label.criteria,
-            drawn=label.drawn,
-            adjudicates=label.adjudicates,
-        )
+        kept_as = {"drawn": label.drawn, "adjudicates": label.adjudicates}
+        new = replace(new, criteria=new.criteria or label.criteria, **kept_as)
         if (label.label, label.criteria, label.note) == (new.label, new.criteria, new.note):
             new = label
             continue
@@ -170,23 +166,20 @@ def _label(line: str, location: str) -> Label:
         criteria={str(k): parse_label(v, location) for k, v in criteria.items()},
         note=str(row.get("note", "")),
         at=str(row.get("at", "")),
-        drawn=_drawn(row.get("drawn", ""), location),
+        drawn=_mark(row, "drawn", "random", location),
         location=location,
         revision=_revision(row.get("revision", 1), location),
-        adjudicates=_adjudicates(row.get("adjudicates", False), location),
+        adjudicates=_mark(row, "adjudicates", True, location),
     )
 
 
-def _drawn(raw: Any, location: str) -> str:
-    if raw not in ("", "random"):
-        raise InputError(f"{location}: 'drawn' is {raw!r}; allowed: random, or no such key")
-    return str(raw)
-
-
-def _adjudicates(raw: Any, location: str) -> bool:
-    if not isinstance(raw, bool):
-        raise InputError(f"{location}: 'adjudicates' is {raw!r}; allowed: true, or no such key")
-    return raw
+def _mark(row: Mapping[str, Any], key: str, value: Any, location: str) -> Any:
+    """A key of a row that has one value or is left out."""
+    raw = row.get(key, type(value)())
+    if raw not in (type(value)(), value):
+        name = json.dumps(value).strip('"')
+        raise InputError(f"{location}: {key!r} is {raw!r}; allowed: {name}, or no such key")
+    return type(value)(raw)
 
 
 def _revision(raw: Any, location: str) -> int:

@@ -77,17 +77,19 @@ def list_disputes(
     Raises:
         InputError: the labels mix scales.
     """
-    scale = infer_scale(list(labels), None) if labels else None
+    if not labels:
+        return []
+    scale = infer_scale(list(labels), None)
     given: dict[str, list[Label]] = {}
     for label in labels:
         given.setdefault(label.item, []).append(label)
     out = []
     for item in sorted(items, key=lambda item: _random_rank(item.id)):
         rated = given.get(item.id, [])
-        if scale is None or any(x.adjudicates or x.rater == rater for x in rated):
-            continue
-        levels = sorted(scale.category(x.label) for x in rated)
-        if levels and (levels[0] < scale.cut <= levels[-1] or levels[-1] - levels[0] >= 2):
+        levels = [scale.category(x.label) for x in rated] or [0]
+        low, high = min(levels), max(levels)
+        settled = any(x.adjudicates or x.rater == rater for x in rated)
+        if not settled and (low < scale.cut <= high or high - low >= 2):
             out.append(LabelQuestion(item, rated[0].drawn, adjudicates=True))
     return out
 

@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
+from jinja2 import UndefinedError
 
-from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, load_rubric, write_text
-from orchestrator.engine.types import Criterion, Group, Rubric
+from orchestrator.cli.commands.rubric.shared_inputs import (
+    find_rubric,
+    layout_of,
+    load_rubric,
+    print_lines,
+    write_text,
+)
+from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.foreign_json import parse_json
-from orchestrator.report.terminal_escaping import as_json, emit, emit_line, escape_line
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line
+from orchestrator.report.text_templates import new_text_environment, render_lines
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.item_tables import check_columns, read_table, write_table
 from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench
@@ -47,75 +55,17 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
-    """Print a rubric's tree."""
+    """Print a rubric's tree, and how it was reworded and tuned."""
     rubric = load_rubric(args.rubric)
-    lines = [
-        f"{rubric.name} version {rubric.version}: {escape_line(rubric.description)}",
-        f"accept threshold {rubric.threshold:g}",
-        *_render_tree(rubric, None, 1),
-    ]
-    if rubric.judge:
-        lines.append("judge: " + ", ".join(f"{k} {v}" for k, v in sorted(rubric.judge.items())))
+    template = new_text_environment("orchestrator.report").get_template("rubric.txt")
+    stale = find_stale_inputs(rubric)
     with reading(args.rubric, "as tune or rewrite left it; its provenance is damaged"):
-        lines += _describe_provenance(rubric)
-    emit("\n".join(escape_line(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
+        try:
+            lines = render_lines(layout_of(out), template.module, "rubric", rubric, stale)
+        except UndefinedError as error:
+            raise KeyError(str(error)) from None
+    print_lines(lines, out)
     return EXIT_OK
-
-
-def _describe_provenance(rubric: Rubric) -> list[str]:
-    """How a rubric was reworded and tuned."""
-    reworded: Any = rubric.provenance.get("rewritten")
-    lines = [_describe_rewording(reworded)] if isinstance(reworded, dict) else []
-    tuned: Any = rubric.provenance.get("tuned")
-    if isinstance(tuned, dict):
-        counts = tuned["counts"]
-        lines.append(
-            f"tuned from {tuned['from']['name']} on {counts['items']} items of "
-            f"{counts['groups']} groups, {counts['raters']} raters: {tuned['method']}; "
-            f"seed {tuned['seed']}, penalty {tuned['penalty']}"
-        )
-        lines.append(_describe_held_out(tuned))
-        lines += [f"stale: {line}" for line in find_stale_inputs(rubric)]
-    return lines
-
-
-def _describe_held_out(tuned: dict[str, Any]) -> str:
-    """Held-out agreement before and after a tuning, with confidence intervals."""
-    statistic = "kappa" if tuned["objective"] == "kappa" else "negative cost per decision"
-    before, after = (
-        f"{value:.2f} [{low:.2f}, {high:.2f}]" if low is not None else f"{value:.2f}"
-        for value, low, high in (tuned["held_out"][name] for name in ("before", "after"))
-    )
-    return f"held-out {statistic}: before {before}, after {after}"
-
-
-def _describe_rewording(found: dict[str, Any]) -> str:
-    """Which criterion was reworded, and its proof."""
-    proof, old = found["held_out"], found["from"]
-    value, low, high = proof["change"]
-    return (
-        f"{found['criterion']} reworded from {old['name']} version {old['version']}: held-out "
-        f"kappa {proof['before'][0]:.2f} to {proof['after'][0]:.2f}, change {value:+.2f} "
-        f"[{low:+.2f}, {high:+.2f}], {proof['items']} items of {proof['groups']} groups"
-    )
-
-
-def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
-    pad, lines = "  " * depth, []
-    children: list[Criterion | Group] = [c for c in rubric.criteria if c.parent == parent]
-    for node in children:
-        marks = " blocker" if getattr(node, "blocker", False) else ""
-        kind = getattr(node, "kind", "")
-        text = escape_line(node.description)
-        lines.append(f"{pad}{node.weight:>7.4g}  {node.id} ({kind}{marks}): {text}")
-    for group in rubric.groups:
-        if group.parent == parent:
-            how = "" if group.combine == "mean" else f"({group.combine}) "
-            lines.append(
-                f"{pad}{group.weight:>7.4g}  {group.id}/ {how}{escape_line(group.description)}"
-            )
-            lines += _render_tree(rubric, group.id, depth + 1)
-    return lines
 
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:

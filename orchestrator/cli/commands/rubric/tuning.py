@@ -32,7 +32,7 @@ from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.labels.disagreements import DisagreementReport, find_disagreements
 from orchestrator.tuning.labels.drift import Drift, measure_drift
 from orchestrator.tuning.rubric_decisions import Objective
-from orchestrator.tuning.tune import SEED, add_provenance, decide_rows, tune_rubric
+from orchestrator.tuning.tune import SEED, add_provenance, tune_rubric
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
@@ -127,7 +127,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
         frozen = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(to_builtins(frozen)))
         sample = read.data.sample
-        now = decide_rows(sample, sample.w0, read.rubric.threshold)
+        now = read.data.totals >= read.rubric.threshold
         drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
         emit(f"wrote {args.baseline}: {len(read.data.items):,} decisions\n{drop}\n", out)
         return EXIT_OK
