@@ -23,7 +23,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     compare_decisions,
     t_quantile,
 )
-from orchestrator.tuning.training_data import TrainingData, restructure
+from orchestrator.tuning.training_data import TrainingData
 
 _MAX_ID = 64
 _TREES = {"n_estimators": 60, "max_depth": 3, "subsample": 0.5, "min_samples_leaf": 5}
@@ -83,7 +83,7 @@ def find_pair(rubric: Rubric, data: TrainingData, plan: FitPlan, seed: int) -> P
     grouped = _group(rubric, first, second, chosen[2])
     if grouped is None:
         return None
-    s, new = data.sample, restructure(data, grouped).sample
+    s, new = data.sample, data.restructure(grouped).sample
     before, after = (
         cross_validate(sample, plan, np.random.default_rng(seed)).accept for sample in (s, new)
     )
@@ -122,8 +122,7 @@ def _choose_form(s: Sample, forms: list[_Form]) -> _Form | None:
     for i, j, combine in forms:
         choose = np.minimum if combine == "all_of" else np.maximum
         errors.append(error(np.delete(x, (i, j), axis=1), choose(x[:, i], x[:, j])))
-    least, plain = max(min(errors), 1e-12), error(x)
-    promises = float(weight.sum()) * math.log(max(plain, 1e-12) / least)
+    promises = float(weight.sum()) * math.log((error(x) + 1e-12) / (min(errors) + 1e-12))
     return forms[int(np.argmin(errors))] if promises > 2.0 * math.log(len(forms)) else None
 
 
@@ -161,6 +160,9 @@ def _decide_by_trees(s: Sample, objective: Objective, seed: int) -> Bools:
     accept = np.zeros((1, s.y.size), dtype=bool)
     for test in draw_folds(s.group, np.random.default_rng(seed))[:FOLDS]:
         train = ~test
+        if np.unique(s.accept[train]).size < 2:
+            accept[0, test] = s.accept[train][0]
+            continue
         fitted = GradientBoostingClassifier(random_state=seed % 2**32, **_TREES)
         fitted.fit(x[train], s.accept[train], sample_weight=s.weight[train])
         p = np.where(s.blocked, BLOCKED, fitted.predict_proba(x)[:, 1])

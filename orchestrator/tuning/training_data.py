@@ -56,6 +56,14 @@ class TrainingData(Struct, frozen=True):
     adjudicated: int = 0
     order: str = "time"
 
+    def restructure(self, rubric: Rubric) -> "TrainingData":
+        """The data for another tree of the same criteria; ``totals`` stay the present rubric's."""
+        used = list(self.items)
+        full, free, tree = _read_tree(rubric, used)
+        x = score_matrix(rubric, used, free)[self.sample.item]
+        sample = replace(self.sample, x=x, **tree)
+        return replace(self, sample=sample, free_nodes=free, full_rubric=full)
+
 
 def require_scores(rubric: Rubric, items: list[Item]) -> None:
     """Require a score of every weighted criterion in every item.
@@ -160,15 +168,6 @@ def _read_tree(rubric: Rubric, used: list[Item]) -> tuple[Rubric, tuple[str, ...
     free = find_free_nodes(full)
     nodes, unit = build_tree(full, free)
     return full, free, {"nodes": nodes, "unit": unit, "w0": build_tree(rubric, free)[1]}
-
-
-def restructure(data: TrainingData, rubric: Rubric) -> TrainingData:
-    """The data for another tree of the same criteria; its ``totals`` stay the present rubric's."""
-    used = list(data.items)
-    full, free, tree = _read_tree(rubric, used)
-    x = score_matrix(rubric, used, free)[data.sample.item]
-    sample = replace(data.sample, x=x, **tree)
-    return replace(data, sample=sample, free_nodes=free, full_rubric=full)
 
 
 def _number_groups(items: list[Item]) -> tuple[dict[str, int], str]:

@@ -55,12 +55,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.training_data import (
-    TrainingData,
-    require_trainable,
-    restructure,
-    summarize_labels,
-)
+from orchestrator.tuning.training_data import TrainingData, require_trainable, summarize_labels
 
 ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
 
@@ -162,16 +157,14 @@ def tune_rubric(
     return _fit_and_validate(rubric, data, items, result, refits, observe)
 
 
-def _notes_of(
-    order: str, pair: PairAdvice | None, advice: PenaltyAdvice | None, objective: Objective
-) -> Iterator[str]:
+def _notes_of(order: str, result: TuningResult, advice: PenaltyAdvice | None) -> Iterator[str]:
     """What to know of the order of items, and of a pair and penalties that would help."""
     if order != "time":
         yield f"later items are later in {order}"
-    if pair is not None:
-        yield _describe_pair(pair, objective)
+    if result.pair is not None:
+        yield _describe_pair(result.pair, result.plan.objective)
     if advice is not None:
-        yield _describe_advice(advice, objective)
+        yield _describe_advice(advice, result.plan.objective)
 
 
 def _fit_and_validate(
@@ -185,7 +178,7 @@ def _fit_and_validate(
     """The result completed by the fit and everything that was measured of it."""
     start = rubric
     if result.pair is not None and result.pair.proven:
-        start, data = result.pair.rubric, restructure(data, result.pair.rubric)
+        start, data = result.pair.rubric, data.restructure(result.pair.rubric)
     sample, plan, objective = data.sample, result.plan, result.plan.objective
     rng = np.random.default_rng(result.seed)
     observe("fitting, and cross-validating")
@@ -209,7 +202,7 @@ def _fit_and_validate(
     reasons, notes = _find_objections(sample, objective, comparison, simple)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
-    notes += _notes_of(data.order, result.pair, advice, objective)
+    notes += _notes_of(data.order, result, advice)
     notes += describe_simple_rules(simple, objective)
     return replace(
         result,
