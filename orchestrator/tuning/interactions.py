@@ -131,7 +131,8 @@ def _group(
 ) -> Rubric | None:
     """The rubric with the two in a group of their weight; None where no name for it is free."""
     name = f"{a.id}-{'and' if combine == 'all_of' else 'or'}-{b.id}"
-    if len(name) > _MAX_ID or name in {node.id for node in (*rubric.criteria, *rubric.groups)}:
+    taken = {c.id for c in rubric.criteria} | {group.id for group in rubric.groups}
+    if len(name) > _MAX_ID or name in taken:
         return None
     pair = {a.id, b.id}
     group = Group(name, "", a.weight + b.weight, a.parent, combine)

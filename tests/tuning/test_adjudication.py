@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from orchestrator.cli.main import main
@@ -92,6 +93,22 @@ def test_an_adjudicated_item_counts_once_and_people_agree_no_better_for_it(
     assert data.sample.items == 40
     assert set(summarize_labels(data).values()) == {"accept", "reject"}
     assert summarize_labels(data)["i0"] == "reject"
+
+
+def test_the_scale_is_that_of_all_labels_and_their_order_stays(save: Save) -> None:
+    items = read_items([save(rows(12))])
+    labels = [Label(f"i{n}", rater, float(x)) for rater, x in (("ana", 1), ("bo", 5))
+              for n in range(12)]  # fmt: skip
+    assert settle_labels(labels) == labels
+    third = [Label(f"i{n}", "cy", 3.0 + n % 2, adjudicates=True) for n in range(12)]
+    settled = settle_labels([*labels, *third, Label("i0", "dee", 1.0, adjudicates=True)])
+    assert [x.rater for x in settled] == ["cy"] * 12
+    assert [x.rater for x in settled[0].overruled] == ["ana", "bo", "dee"]
+    scale = infer_scale(settled, None)
+    assert scale.values == (1.0, 2.0, 3.0, 4.0, 5.0)
+    data = build_training_data(rubric_of(), items, settled, scale)
+    assert np.nansum(~np.isnan(data.ratings)) == 24
+    assert set(data.levels) == {2, 3}
 
 
 def test_a_label_says_with_true_that_it_adjudicates(save: Save) -> None:

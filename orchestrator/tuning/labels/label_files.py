@@ -92,15 +92,14 @@ def settle_labels(labels: Iterable[Label]) -> list[Label]:
 
     A second adjudicator's label of an item is an ordinary one, so it is overruled by the first.
     """
-    by_item: dict[str, list[Label]] = {}
-    for label in labels:
-        by_item.setdefault(label.item, []).append(label)
-    out: list[Label] = []
-    for given in by_item.values():
-        judge = next((x for x in given if x.adjudicates), None)
-        rest = tuple(x for x in given if x is not judge)
-        out += rest if judge is None else [replace(judge, overruled=rest)]
-    return out
+    every = list(labels)
+    decide = {label.item: label for label in reversed(every) if label.adjudicates}
+    rest: dict[str, tuple[Label, ...]] = {}
+    for x in every:
+        if x is not decide.get(x.item):
+            rest[x.item] = (*rest.get(x.item, ()), x)
+    kept = (x for x in every if x is decide.get(x.item, x))
+    return [replace(x, overruled=rest.get(x.item, ())) if x.adjudicates else x for x in kept]
 
 
 def _newest(history: list[Label]) -> Label:
@@ -303,7 +302,7 @@ def infer_scale(labels: list[Label], accept_at: float | None) -> Scale:
     Raises:
         InputError: mixed scales, or numbers whose lowest accepted value is unclear.
     """
-    values = {x.label for x in labels}
+    values = {y.label for x in labels for y in (*x.overruled, x)}
     words = {x for x in values if isinstance(x, str)}
     if words and len(words) < len(values):
         raise InputError("labels mix words and numbers; use one scale per label set")
