@@ -44,7 +44,7 @@ def test_version_starts_quickly(capsys: pytest.CaptureFixture[str]) -> None:
     ).stdout.splitlines()[1]
     assert (
         loaded
-        == "['__future__', 'orchestrator', 'orchestrator.cli', 'orchestrator.cli.main', 'orchestrator.program_search']"
+        == "['__future__', 'gc', 'orchestrator', 'orchestrator.cli', 'orchestrator.cli.main', 'orchestrator.program_search']"
     )
 
 
