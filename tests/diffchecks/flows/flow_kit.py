@@ -24,13 +24,21 @@ class Program(NamedTuple):
 
 
 def programs() -> Iterator[Program]:
-    """All programs of the samples."""
+    """Each frame's flow with every sink, and the rest of a sink's programs in one frame each.
+
+    A sink, a check and a frame are known by rules of their own, so the frames take turns.
+    """
     for language, data in LANGUAGES.items():
-        for code, sinks in data["sinks"].items():
-            for number, sink in enumerate(sinks):
-                for frame in data["frames"]:
-                    for kind, text in _of_sink(data, frame, sink, code, first=number == 0):
-                        yield Program(language, code, kind, data["suffix"], text)
+        sinks = [(code, sink) for code, sinks in data["sinks"].items() for sink in sinks]
+        for turn, (code, sink) in enumerate(sinks):
+            first = sink == data["sinks"][code][0]
+            of_frames = [_of_sink(data, it, sink, code, first=first) for it in data["frames"]]
+            for number, same in enumerate(zip(*of_frames, strict=True), turn):
+                able = [(kind, text) for kind, text in same if text]
+                if able and able[0][0] != "alias":
+                    able = [able[number % len(able)]]
+                for kind, text in able:
+                    yield Program(language, code, kind, data["suffix"], text)
 
 
 def _of_sink(
@@ -55,18 +63,17 @@ def _of_sink(
         return str(data["head"]) + re.sub(r"\$?\bV\b", f"{sigil}v", text) + "\n"
 
     name = f"{sigil}V"
-    if bare(frame["source"]):
-        yield "direct", made(do("SOURCE"))
+    yield "direct", made(do("SOURCE")) if bare(frame["source"]) else ""
     yield "alias", made(f"{frame['alias']}{_end(data)}{do(name)}")
     wrapper = data["wrapper"].replace("DO", do(name))
     yield "wrapper", made(data["call"], wrapper)
-    bodies = [do(value) for value in data["safe"] if bare(value)]
+    bodies = [do(value) if bare(value) else "" for value in data["safe"]]
     end = _end(data)
     bodies += [f"{frame['alias']}{end}{check}{end}{do(name)}" for check in data["allowed"]]
     bodies.append(data["shadow"].replace("DO", do(name)))
     bodies += [twin.replace("@", "SOURCE") for twin in (data["twins"][code] if first else ())]
     for body in bodies:
-        yield "safe", made(body)
+        yield "safe", made(body) if body else ""
 
 
 def _end(data: Mapping[str, Any]) -> str:
