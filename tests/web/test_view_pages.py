@@ -78,7 +78,7 @@ def test_each_page_passes_axe_in_both_widths_and_schemes_and_nothing_hostile_run
     shop: Shop, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ROWS_PER_PAGE", "CALLS_PER_PAGE"):  # axe looks at each cell
-        monkeypatch.setattr(run_pages, name, 40)
+        monkeypatch.setattr(run_pages, name, 8)
     page = sign_in(browser, shop)
     tabs = [
         f"/runs/{shop.done}{tab}" for tab in ("", "/findings", "/change", "/timeline", "/journal")
