@@ -57,11 +57,16 @@ class TrivialReview(Strict, frozen=True):
 
 
 class EffortFile(Strict, frozen=True):
-    """The table from which code computes the tier of a change."""
+    """The table from which code computes the tier of a change.
+
+    Attributes:
+        test_tokens: of the diffs of tests that agents are shown at once, beside changed code.
+    """
 
     areas: Mapping[NonEmptyStr, Area]
     findings: Mapping[NonEmptyStr, FindingKind]
     measures: Mapping[Measure, Mapping[Tier, PositiveInt]]
+    test_tokens: PositiveInt
     trivial: TrivialReview
 
 

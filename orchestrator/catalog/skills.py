@@ -78,7 +78,7 @@ def _describe(requires: SkillRequirements) -> str:
         for tool, _, place in shown
     ]
     needs += [f"the field {name}" for name in requires.output]
-    of = f" of {', '.join(requires.categories)}" if requires.categories else ""
+    of = f" of category {', '.join(requires.categories)}" if requires.categories else ""
     lines = [f"- Each finding{of} that no analyzer reports: {', '.join(needs)}."] if needs else []
     lines += [f"- Before you report: {', '.join(requires.stop)}."] if requires.stop else []
     return "\n".join(["", "", CHECKED, "", *lines]) if lines else ""

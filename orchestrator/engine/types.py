@@ -262,7 +262,8 @@ class SkillScope(Struct, frozen=True):
 
     Attributes:
         files: patterns of their names; empty: any file.
-        words: of which the file's text has one; empty: the name tells.
+        words: of which the file's text has one, or for a playbook the path, the status or a changed
+            line, with ``*`` for any ending; empty: the name tells.
         topics: of a knowledge pack, those whose agents get it; empty: a playbook, which agents
             list.
     """

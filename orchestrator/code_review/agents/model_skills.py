@@ -13,12 +13,15 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import matches
+from orchestrator.catalog.effort import word_finder
 from orchestrator.catalog.playbook_steps import CHECKED, drop_mentions, keep_judgment
+from orchestrator.code_review.agents.effort_tiers import changed_lines
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool
 from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS
-from orchestrator.engine.types import AgentSpec, Skill
+from orchestrator.engine.types import AgentSpec, Skill, SkillScope
 
 MAX_PACKS = 3
 """Knowledge packs of one agent."""
@@ -100,8 +103,8 @@ def for_model(
 ) -> AgentSpec:
     """An agent with the skills that its model is shown; offline as it is.
 
-    A playbook is left out if none of the agent's files is one that it is for, and its analyzers
-    have found nothing in them. If none would remain, all do.
+    A playbook is left out if none of the agent's files, or none of their changed lines, is what it
+    is for, and its analyzers have found nothing in them. If none would remain, all do.
 
     Args:
         names: of its files; None: its playbooks are not about files.
@@ -117,8 +120,7 @@ def for_model(
         skill
         for skill in spec.skills
         if names is None
-        or not skill.scope.files
-        or any(matches(name, skill.scope.files) for name in names)
+        or _concerns(state, skill.scope, names)
         or not found.isdisjoint(skills[skill.name].tools)
     ]
     packs = state.assignment.packs.get(spec.name, ()) if state.assignment else ()
@@ -130,6 +132,25 @@ def for_model(
     ]
     shown = (*_say_once(playbooks), *(skills[name] for name in packs))
     return replace(spec, prompt=drop_mentions(spec.prompt, known - offered), skills=shown)
+
+
+def _concerns(state: ReviewState, scope: SkillScope, names: Collection[str]) -> bool:
+    """Whether a playbook is for one of these files, and for what changed in them."""
+    if scope.files and not any(matches(name, scope.files) for name in names):
+        return False
+    if not scope.words:
+        return True
+    changed = [
+        text
+        for path, part in (state.diffs or {}).items()
+        if path in names and kind_of(path) not in {"test", "docs"}
+        for text in (
+            state.given.workspace.files[path].status,
+            path,
+            *(t for _, t in changed_lines(part)),
+        )
+    ]
+    return bool(word_finder(scope.words)("\n".join(changed)))
 
 
 def _say_once(playbooks: Iterable[Skill]) -> Iterator[Skill]:

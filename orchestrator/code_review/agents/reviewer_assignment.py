@@ -272,17 +272,31 @@ def show_seams(state: ReviewState, agent: str) -> str:
 
 def fit_rest(state: ReviewState, paths: Iterable[str]) -> tuple[Diffs, Diffs]:
     """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
-    rest = state.not_in_opening if state.shares else {}
-    return fit(state, {path: rest[path] for path in paths if path in rest})
+    rest = state.not_in_opening.keys() - optional_tests(state) if state.shares else ()
+    return fit(state, {path: state.not_in_opening[path] for path in paths if path in rest})
+
+
+def optional_tests(state: ReviewState) -> set[str]:
+    """The tests that one agent need not read: beside code, and beyond the bound for tests."""
+    if len(state.shares) > 1 or not any(kind_of(path) == "code" for path in state.diffs or ()):
+        return set()
+    return {path for path in state.not_in_opening if kind_of(path) == "test"}
 
 
 def fit(state: ReviewState, parts: Mapping[str, NumberedFileDiff]) -> tuple[Diffs, Diffs]:
-    """Split diffs into those that one agent reads at once, in their order, and the rest."""
+    """Split diffs into those that one agent reads at once, in their order, and the rest.
+
+    Beside code, tests have no more room than ``config/effort.yaml`` gives them.
+    """
     fitting, others = Diffs(), Diffs()
     room = state.assignment.bound * CHARACTERS_PER_TOKEN if state.assignment else 0
+    has_code = any(kind_of(path) == "code" for path in parts)
+    tests = state.given.catalog.effort.test_tokens * CHARACTERS_PER_TOKEN if has_code else room
     for path, part in parts.items():
-        if (size := size_of(part)) <= room:
+        is_test = kind_of(path) == "test"
+        if (size := size_of(part)) <= (min(room, tests) if is_test else room):
             room -= size
+            tests -= size * is_test
             fitting[path] = part
         else:
             others[path] = part

@@ -256,13 +256,17 @@ def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> lis
     shown, left = reviewer_assignment.fit(state, diffs)
     lines = ["", "Diff:", *(line for part in shown.values() for line in part.lines)]
     state.not_in_opening = left
-    if not left:
-        return lines
+    optional = reviewer_assignment.optional_tests(state)
     names = [
         f"- {part.lines[0].removeprefix('diff --git ')}: {len(part.lines)} lines"
-        for part in left.values()
+        for path, part in left.items()
+        if path not in optional
     ]
-    return [*lines, "Too long to be shown here; read them with git_diff:", *names]
+    lines += ["Too long to be shown here; read them with git_diff:", *names] if names else []
+    tests = ", ".join(
+        f"{path} ({len(left[path].lines)} lines)" for path in left if path in optional
+    )
+    return [*lines, f"{PROMPTS['tests']} {tests}"] if tests else lines
 
 
 async def _author_says(state: ReviewState) -> list[str]:

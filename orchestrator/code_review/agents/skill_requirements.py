@@ -8,6 +8,7 @@ from orchestrator.catalog.playbook_steps import FILES_COVERED
 from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.agents.files_read import lines_shown, shown_diffs
 from orchestrator.code_review.agents.judging import has_model
+from orchestrator.code_review.agents.reviewer_assignment import optional_tests
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool, is_useful
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_reports
 from orchestrator.code_review.findings.evidence_from_journal import BY_CODE
@@ -97,6 +98,7 @@ class _Work(Struct, frozen=True):
             readers = [hunk.read_by for hunk in entry.hunks] or [entry.read_by]
             if not has_model(state.given.settings) or all(agent in names for names in readers):
                 owed.discard(entry.path)
+        owed -= optional_tests(state)
         return sorted(owed.difference(s.path for s in state.synthesis.skipped if not s.gap))
 
     def of_findings(self, skill: Skill) -> Iterator[tuple[str, bool]]:

@@ -15,7 +15,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation
 
 LINES_OF_RISK = 200  # more lines add no risk
-KINDS_OF_RISK = {"ci": 150, "code": 100, "other": 50}
+KINDS_OF_RISK = {"ci": 150, "code": 100, "other": 50, "test": -300}  # below all others
 
 SENSITIVE = (
     "auth", "login", "crypt", "secret", "token", "session", "password", "permission", "sql",

@@ -27,6 +27,7 @@ from orchestrator.wording import name_rest
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
 MATCHES_AT_MOST = 200  # of one file
+CONTEXT_AT_MOST = 10  # lines before and after a match
 SEARCHED_FILES_AT_MOST = 20_000
 MATCH_CHARACTERS = 400  # of one line
 PAGE_CHARACTERS = 18_000
@@ -35,7 +36,12 @@ DIFF_CHARACTERS = 55_000
 RIPGREP = Program("rg", "ripgrep")
 
 SPECS = tuple(
-    make_spec(name, {"LINES": LINES_AT_MOST}, tags=frozenset({NAVIGATION}), timeout=30)
+    make_spec(
+        name,
+        {"LINES": LINES_AT_MOST, "CONTEXT": CONTEXT_AT_MOST},
+        tags=frozenset({NAVIGATION}),
+        timeout=30,
+    )
     for name in ("read_file", "glob", "search", "git_diff", "git_log", "git_blame")
 )
 
@@ -123,11 +129,14 @@ class Navigation:
         if not paths:
             raise InputError(f"no file of {name} matches the glob {arguments.get('glob', '*')!r}")
         side, _ = await workspace.side(name, paths)
+        asked = arguments.get("context", 0)
+        context = min(asked, CONTEXT_AT_MOST)
+        cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
         done = await run(
             [
                 RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
                 f"--max-count={MATCHES_AT_MOST}",
-                f"--context={arguments.get('context', 0)}", "-e", arguments["pattern"],
+                f"--context={context}", "-e", arguments["pattern"],
                 "--", ".",
             ],
             permissions=Permissions((side.root,)),
@@ -138,7 +147,7 @@ class Navigation:
         if done.code not in {0, 1}:
             raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
         found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
-        return _show_lines([line for line in found if matches(line.path)])
+        return cut + _show_lines([line for line in found if matches(line.path)])
 
     async def git_diff(self, arguments: Mapping[str, Json]) -> str:
         """The change as text."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from orchestrator.catalog.settings import Tests
+from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.code_review.tools.tool_specs import make_spec
@@ -30,7 +31,7 @@ MAX_CODE = 4 << 10
 MAX_OUTPUT = 4 << 10
 """Bytes of what it prints that are shown."""
 LIMITS = ResourceLimits(seconds=20.0, memory=1 << 30, file_size=16 << 20, files=256, processes=32)
-_STATUS = re.compile(r"(?:base, )?exit status \d+")
+_STATUS = re.compile(r"(?:(?:base|head), )?exit status \d+")
 SECONDS = 120.0
 """Of a call: the first one writes the side's tree out."""
 OPTIONS = ("-B", "-u", "-X", "utf8")
@@ -90,7 +91,13 @@ class RunSnippet:
             raise InputError("the code is not valid Unicode") from None
         if size > MAX_CODE or "\0" in code:
             raise InputError(f"the code has {size} bytes or a NUL; at most {MAX_CODE}, without NUL")
-        side = arguments.get("side", "head")
+        if (side := arguments.get("side", "head")) != "both":
+            return Observation(await self._run_on(side, code))
+        head, base = [await self._run_on(one, code) for one in ("head", "base")]
+        return Observation(f"head, {head}\n{base}")
+
+    async def _run_on(self, side: SideName, code: str) -> str:
+        """Status and output on one side."""
         regular = [*await self._workspace.contents.regular(side)]
         exported, _ = await self._workspace.side(side, regular)
         tree, reads = exported.root.resolve(), self._reads
@@ -105,7 +112,8 @@ class RunSnippet:
             raise SandboxError(f"snippet not run: {error}") from None
         # The tree's path differs in each run and means nothing to a reader.
         printed = done.stdout.replace(os.fsencode(f"{tree}/"), b"")
-        return Observation(f"{'base, ' * (side == 'base')}{how}\n{_shown(printed)}")
+        how = f"base, {how}" if side == "base" else how
+        return f"{how}\n{_shown(printed)}"
 
 
 def _shown(printed: bytes) -> str:
