@@ -46,6 +46,7 @@ from orchestrator.engine.types import Json, Response, Text, ToolCall
 from orchestrator.report.ranking import rank_findings
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import ServerReply, parse_line
+from tests.prompt_cache import PromptCache
 from tests.review.review_kit import options
 
 CASES = Path(__file__).with_suffix("")
@@ -241,7 +242,7 @@ def replay(repo: Path, played: Played) -> tuple[Verdict, list[float]]:
         for agent, lines in played.replies.items()
     }
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(
-        start_server(ModelServer(script))
+        start_server(ModelServer(script, count=PromptCache()))
     ) as server, environment_variables(ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY=KEY):  # fmt: skip
         found = measure(repo, "anthropic", played.effort)
         for problem in server.rejected:

@@ -57,11 +57,7 @@ class TrivialReview(Strict, frozen=True):
 
 
 class EffortFile(Strict, frozen=True):
-    """The table from which code computes the tier of a change.
-
-    Attributes:
-        test_tokens: of the diffs of tests that agents are shown at once, beside changed code.
-    """
+    """The table from which code computes the tier of a change, and what its agents are shown."""
 
     areas: Mapping[NonEmptyStr, Area]
     findings: Mapping[NonEmptyStr, FindingKind]

@@ -247,7 +247,7 @@ def test_what_code_checks_is_told_to_the_model(with_files):
     assert (hot.requires.evidence, hot.requires.stop) == (("read_file:sink",), ())
     assert hot.text.endswith(
         "## Checked by code\n\n"
-        "- Each finding of qa that no analyzer reports: its sink in the opening or by read_file, the field cwe."
+        "- Each finding of category qa that no analyzer reports: its sink in the opening or by read_file, the field cwe."
     )
 
 

@@ -1,5 +1,6 @@
 """Which hunks of a change agents with a model have read, and what is said of the others."""
 
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -100,3 +101,43 @@ async def test_the_opening_shows_small_changes_whole_and_offline_nobody_reads_hu
     offline = await review(change(tmp_path / "2", *small))
     assert hunks(offline) == []
     assert (offline.depth.hunks, offline.depth.unread_hunks) == (0, 0)
+
+
+async def opened(
+    tmp_path: Path, head: dict[str, str], *calls: tuple[str, dict[str, Json]]
+) -> tuple[str, Verdict]:
+    """The opening of one agent, and the verdict."""
+    replies = [*([tool_call_reply(*calls)] if calls else []), reports(summary="Read.")]
+    model = ScriptedModel({"generalist": replies})
+    adjust = partial(replace, provider="scripted", judge=False, pattern="single")
+    verdict = await review(change(tmp_path, {}, head), model, adjust=adjust)
+    return str(model.requests[0].messages), verdict
+
+
+CASES = {f"tests/test_{n}.py": f"NUMBER_{n} = {n}\n" * 20 for n in range(9)}
+LONG = {"tests/test_long.py": "".join(f"VALUE_{n} = '{'x' * 60}'\n" for n in range(200))}
+APP = {"app.py": "def total(prices):\n    return sum(prices)\n"}
+
+
+async def test_beside_code_tests_are_shown_up_to_a_bound_and_the_others_named(
+    tmp_path: Path,
+) -> None:
+    text, verdict = await opened(tmp_path / "1", {**APP, **CASES, **LONG})
+    assert "NUMBER_1 = 1" in text, "what is small is shown whole"
+    assert "VALUE_7" not in text
+    assert "only if a finding depends on it: tests/test_long.py" in text
+    assert "- tests/test_long.py: added, test, +200 -0" in text
+    assert text.index("diff --git a/app.py") < text.index("diff --git a/tests/test_")
+    assert (hunks(verdict, "tests/test_long.py")[0][-1], verdict.depth.unread_hunks) == ((), 1)
+    assert verdict.status == "complete"
+    (followed,) = [c for c in verdict.score.criteria if c.id == "playbooks-followed"]
+    assert followed.score == 1, "nobody asks for it"
+    asked = ("git_diff", {"path": "tests/test_long.py"})
+    _, looked = await opened(tmp_path / "2", {**APP, **LONG}, asked)
+    assert looked.depth.unread_hunks == 0
+
+
+async def test_a_change_of_tests_alone_is_shown_whole(tmp_path: Path) -> None:
+    text, verdict = await opened(tmp_path, LONG)
+    assert "VALUE_199" in text
+    assert verdict.depth.unread_hunks == 0

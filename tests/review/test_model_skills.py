@@ -113,6 +113,32 @@ async def test_a_playbook_whose_analyzer_found_something_is_sent(tmp_path: Path)
     assert "# Skill: secret-hygiene" in text
 
 
+@pytest.mark.parametrize(
+    ("head", "security", "structure"),
+    [
+        ({"app.py": "X = 1\n\n\ndef total(n):\n    return n * 2\n"}, False, False),
+        ({"app.py": "X = 1\n\n\ndef total(n):\n    return run_command(n)\n"}, True, False),
+        ({"app.py": "import csv\n\nX = 1\n"}, False, True),
+        ({"app.py": "Y = 2\n"}, False, False),
+        ({"app.py": None, "sums.py": "X = 1\n"}, False, True),
+        ({"test_app.py": "import os\n\n\ndef test_app(request):\n    assert os\n"}, False, False),
+        ({"auth/app.py": "X = 1\n"}, True, True),
+    ],
+)
+async def test_a_playbook_with_words_is_for_changed_lines_that_have_one(
+    head: dict[str, str | None], security: bool, structure: bool, tmp_path: Path
+) -> None:
+    text, _ = await one_agent(tmp_path, {"app.py": "X = 1\n"}, head)
+    assert ("# Skill: security-triangulation" in text) == security
+    assert ("# Skill: dependency-structure" in text) == structure
+
+
+async def test_what_a_finder_is_told_of_findings_fits_it(tmp_path: Path) -> None:
+    text, _ = await one_agent(tmp_path, {}, PYTHON)
+    assert "- Each finding of category qa that no analyzer reports" in text
+    assert "Each finding stands alone" in text
+
+
 async def test_packs_go_to_the_finders_whom_they_concern_and_to_nobody_else(tmp_path: Path) -> None:
     files = {"shop.go": "package shop\n\nfunc Total() int { return 1 }\n"}
     paths = list(files)

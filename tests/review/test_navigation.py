@@ -192,3 +192,21 @@ def test_an_argument_that_a_tool_does_not_have_is_answered_with_what_it_has() ->
     spec = next(spec for spec in SPECS if spec.name == "read_file")
     (error,) = validator(spec.schema)({"path": "a.py", "line": 4})
     assert error == "the whole: unknown 'line'; it has path, start, end, side"
+
+
+async def test_too_much_context_is_cut_and_said_instead_of_losing_the_search(repo):
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        most, more = [await look.search({"pattern": "line 60", "context": n}) for n in (10, 12)]
+    assert more == f"context 12 is too much, shown is 10\n{most}"
+    (spec,) = (spec for spec in SPECS if spec.name == "search")
+    assert not list(validator(spec.schema)({"pattern": "x", "context": 12}))
+    assert "at most 10" in spec.description
+
+
+async def test_every_file_of_code_is_riskier_than_the_largest_test(tmp_path):
+    tests = {"tests/sql/test_session_auth.py": "X = 1\n" * 500, "a_test.go": "package a\n"}
+    made = change(tmp_path / "t", {}, {**tests, "app.py": "X = 1\n", "zz.py": "Y = 1\n"})
+    async with workspace_of(made) as workspace:
+        ordered = [file.path for file in by_risk(workspace.change.files)]
+    assert ordered == ["app.py", "zz.py", "tests/sql/test_session_auth.py", "a_test.go"]

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from orchestrator.catalog import settings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools import run_snippet
-from orchestrator.code_review.tools.run_snippet import LIMITS, MAX_CODE, MAX_OUTPUT, RunSnippet
+from orchestrator.code_review.tools.run_snippet import (
+    LIMITS,
+    MAX_CODE,
+    MAX_OUTPUT,
+    RunSnippet,
+    citable_part,
+)
 from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Request, Response, ToolResult
@@ -99,6 +105,9 @@ async def test_it_runs_in_the_environment_of_the_tests_and_on_either_side(
             assert await printed(workspace, code, tests) == "exit status 0\nbill.TOTAL -> 6"
             before = await printed(workspace, code, tests, side="base")
             assert before == "base, exit status 0\nbill.TOTAL -> 3"
+            both = await printed(workspace, code, tests, side="both")
+            assert both == f"head, exit status 0\nbill.TOTAL -> 6\n{before}"
+            assert citable_part(both, code) == "bill.TOTAL -> 6\nbill.TOTAL -> 3"
         assert "No module named 'driver'" in await printed(
             workspace,
             "import sys\nsys.path.append('code')\nimport bill",

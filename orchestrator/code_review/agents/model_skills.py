@@ -138,19 +138,12 @@ def _concerns(state: ReviewState, scope: SkillScope, names: Collection[str]) -> 
     """Whether a playbook is for one of these files, and for what changed in them."""
     if scope.files and not any(matches(name, scope.files) for name in names):
         return False
-    if not scope.words:
-        return True
-    changed = [
-        text
+    files, finds = state.given.workspace.files, word_finder(scope.words)
+    return not scope.words or any(
+        finds("\n".join([files[path].status, path, *(text for _, text in changed_lines(part))]))
         for path, part in (state.diffs or {}).items()
         if path in names and kind_of(path) not in {"test", "docs"}
-        for text in (
-            state.given.workspace.files[path].status,
-            path,
-            *(t for _, t in changed_lines(part)),
-        )
-    ]
-    return bool(word_finder(scope.words)("\n".join(changed)))
+    )
 
 
 def _say_once(playbooks: Iterable[Skill]) -> Iterator[Skill]:

@@ -256,12 +256,18 @@ def show_rest(state: ReviewState, paths: Iterable[str]) -> str:
     As many as one agent reads at once are shown whole; the others are named, to be read by page.
     """
     fitting, others = fit_rest(state, paths)
-    shown = [line for part in fitting.values() for line in part.lines]
-    left = [f"- {path}: {len(part.lines)} lines" for path, part in others.items()]
-    lines = ["Diff of your files that the opening does not show:", *shown] if shown else []
-    if left:
-        lines += ["Too long to be shown; read these of your files with git_diff:", *left]
+    lines = ["Diff of your files that the opening does not show:"] if fitting else []
+    lines += list_diffs(fitting, others)
     return "\n" + frame("\n".join(lines), state.runtime.executor.nonce) if lines else ""
+
+
+def list_diffs(
+    shown: Mapping[str, NumberedFileDiff], left: Mapping[str, NumberedFileDiff]
+) -> list[str]:
+    """Diffs, and the names of those that are too long."""
+    lines = [line for part in shown.values() for line in part.lines]
+    names = [f"- {path}: {len(part.lines)} lines" for path, part in left.items()]
+    return [*lines, "Too long to be shown; read these with git_diff:", *names] if left else lines
 
 
 def show_seams(state: ReviewState, agent: str) -> str:

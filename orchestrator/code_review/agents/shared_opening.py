@@ -254,19 +254,11 @@ def _shorten(detail: str) -> str:
 def _show_diff(state: ReviewState, diffs: Mapping[str, NumberedFileDiff]) -> list[str]:
     """The whole diffs of the riskiest files as space allows, then the names of the others."""
     shown, left = reviewer_assignment.fit(state, diffs)
-    lines = ["", "Diff:", *(line for part in shown.values() for line in part.lines)]
     state.not_in_opening = left
     optional = reviewer_assignment.optional_tests(state)
-    names = [
-        f"- {part.lines[0].removeprefix('diff --git ')}: {len(part.lines)} lines"
-        for path, part in left.items()
-        if path not in optional
-    ]
-    lines += ["Too long to be shown here; read them with git_diff:", *names] if names else []
-    tests = ", ".join(
-        f"{path} ({len(left[path].lines)} lines)" for path in left if path in optional
-    )
-    return [*lines, f"{PROMPTS['tests']} {tests}"] if tests else lines
+    owed = {path: part for path, part in left.items() if path not in optional}
+    lines = ["", "Diff:", *reviewer_assignment.list_diffs(shown, owed)]
+    return [*lines, f"{PROMPTS['tests']} {', '.join(sorted(optional))}"] if optional else lines
 
 
 async def _author_says(state: ReviewState) -> list[str]:

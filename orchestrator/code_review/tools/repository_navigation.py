@@ -35,13 +35,9 @@ DIFF_CHARACTERS = 55_000
 """Below the limits of ``config/tools.yaml``, so that a page says how to continue."""
 RIPGREP = Program("rg", "ripgrep")
 
+_FIGURES = {"LINES": LINES_AT_MOST, "CONTEXT": CONTEXT_AT_MOST}
 SPECS = tuple(
-    make_spec(
-        name,
-        {"LINES": LINES_AT_MOST, "CONTEXT": CONTEXT_AT_MOST},
-        tags=frozenset({NAVIGATION}),
-        timeout=30,
-    )
+    make_spec(name, _FIGURES, tags=frozenset({NAVIGATION}), timeout=30)
     for name in ("read_file", "glob", "search", "git_diff", "git_log", "git_blame")
 )
 
@@ -129,15 +125,13 @@ class Navigation:
         if not paths:
             raise InputError(f"no file of {name} matches the glob {arguments.get('glob', '*')!r}")
         side, _ = await workspace.side(name, paths)
-        asked = arguments.get("context", 0)
-        context = min(asked, CONTEXT_AT_MOST)
+        context = min(asked := arguments.get("context", 0), CONTEXT_AT_MOST)
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
         done = await run(
             [
                 RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
-                f"--max-count={MATCHES_AT_MOST}",
-                f"--context={context}", "-e", arguments["pattern"],
-                "--", ".",
+                f"--max-count={MATCHES_AT_MOST}", f"--context={context}",
+                "-e", arguments["pattern"], "--", ".",
             ],
             permissions=Permissions((side.root,)),
             cwd=side.root,

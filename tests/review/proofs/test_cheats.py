@@ -48,6 +48,14 @@ def test_cheats_are_refused_before_they_run_unless_only_running_tells(sides: Pat
     assert [(case.text, why) for case, why in found if why and case.runs] == []
 
 
+@pytest.mark.parametrize("bare", ["if TYPE_CHECKING:\n    import os", "for n in ():\n    pass"])
+def test_a_statement_beside_the_test_is_refused_with_what_to_do(bare: str, sides: Path) -> None:
+    text = f"from typing import TYPE_CHECKING\n\nfrom shop import total\n\n{bare}\n\n"
+    text += "def test_total():\n    assert total([1, 2]) == 3\n"
+    (why,) = refused(cheats.Case("", "python", text, "AssertionError", "5 == 3", runs=False), sides)
+    assert "move it into the test, and import without a condition" in why
+
+
 def test_honest_tests_close_to_a_cheat_may_run(sides: Path) -> None:
     found = [(case, refused(case, sides)) for case in cheats.all_honest()]
     assert [(case.text, why) for case, why in found if why] == []
