@@ -278,7 +278,7 @@ def show_seams(state: ReviewState, agent: str) -> str:
 
 def fit_rest(state: ReviewState, paths: Iterable[str]) -> tuple[Diffs, Diffs]:
     """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
-    rest = state.not_in_opening.keys() - optional_tests(state) if state.shares else ()
+    rest = state.not_in_opening.keys() - optional_tests(state) if state.shares else set[str]()
     return fit(state, {path: state.not_in_opening[path] for path in paths if path in rest})
 
 

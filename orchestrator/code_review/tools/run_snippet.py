@@ -93,7 +93,7 @@ class RunSnippet:
             raise InputError(f"the code has {size} bytes or a NUL; at most {MAX_CODE}, without NUL")
         if (side := arguments.get("side", "head")) != "both":
             return Observation(await self._run_on(side, code))
-        head, base = [await self._run_on(one, code) for one in ("head", "base")]
+        head, base = await self._run_on("head", code), await self._run_on("base", code)
         return Observation(f"head, {head}\n{base}")
 
     async def _run_on(self, side: SideName, code: str) -> str:
