@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
 from typing import Final
 
+from diffchecks.python.imported_files import scan_imports
 from diffchecks.taint.entry_points import (
     FEW,
     distinctive_names,
@@ -17,16 +18,6 @@ from diffchecks.taint.module_index import Project
 _LEVELS: Final = 2  # a handler, a service that it calls, and what was changed below
 _MAX_FILES: Final = 200
 _DEFINED: Final = re.compile(r"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
-_IMPORT: Final = re.compile(
-    r"""^[ \t]*
-    (?:from[ \t]+(?P<dots>\.*)(?P<module>[\w.]*)[ \t]+import[ \t]*
-        (?P<names>\([^)]*\)|(?:\\\n|[^\n\#])*)
-    |import[ \t]+(?P<modules>(?:\\\n|[^\n\#])*))""",
-    re.MULTILINE | re.VERBOSE,
-)
-_NAME: Final = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
-_DOTTED: Final = re.compile(r"([\w.]+)(?:[ \t]+as[ \t]+\w+)?")
-
 _Module = tuple[str, str]
 """The last part of a module's dotted name, after the part before it; that is "" where none is."""
 
@@ -102,20 +93,17 @@ def _names_used(names_of: Mapping[_Module, Set[str]], path: str, text: str) -> s
 
 def _imported_modules(path: str, text: str) -> Iterator[_Module]:
     """What the import statements of a file may mean: modules, and names in modules."""
-    for match in _IMPORT.finditer(text):
-        if match["modules"] is not None:
-            for dotted in _DOTTED.findall(match["modules"]):
-                parts = dotted.split(".")
-                yield from (_module(parts[:end]) for end in range(1, len(parts) + 1))
+    for statement in scan_imports(text):
+        parts = [part for part in statement.module.split(".") if part]
+        if not statement.names:
+            yield from (_module(parts[:end]) for end in range(1, len(parts) + 1))
             continue
-        parts = [part for part in match["module"].split(".") if part]
-        if match["dots"]:
+        if statement.level:
             parents = PurePosixPath(path).parent.parts
-            parts = [*parents[: len(parents) - len(match["dots"]) + 1], *parts]
+            parts = [*parents[: len(parents) - statement.level + 1], *parts]
         if parts:
             yield _module(parts)
-        above = parts[-1] if parts else ""
-        yield from ((above, name) for name in _NAME.findall(match["names"]))
+        yield from ((parts[-1] if parts else "", name) for name in statement.names)
 
 
 def _module(parts: Iterable[str]) -> _Module:
