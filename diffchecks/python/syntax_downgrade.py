@@ -30,6 +30,8 @@ _NAME = re.compile(rf"{_MARK}[0-9a-f]{{8}}")
 _CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\N\{\Z")
 _MAX_BACKSLASHES = 50
 _AFTER_EXPRESSION = {"=", "type_conversion", "format_specifier", "}", ":", ":="}
+_NEWER = re.compile(r"[\"'\\\n#]")
+"""Part of an expression that older replacement fields may not contain."""
 _FIELDS = {"interpolation", "format_expression"}
 
 
@@ -37,7 +39,7 @@ class CutField(Struct):
     """What stood in replacement fields, and on which lines."""
 
     source: str
-    lines: list[int]
+    lines: set[int]
 
 
 class _Edit(Struct):
@@ -60,7 +62,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
     except SyntaxError:
         if COMPLETE:
             raise
-        with suppress(SyntaxError, UnicodeError):
+        with suppress(SyntaxError, UnicodeError, LookupError):  # of what has no valid syntax
             text = source if isinstance(source, str) else decode_source(source)
             return _rewritten(text, name, 0)
         raise
@@ -151,9 +153,10 @@ def _edits_of_strings(group: "SgNode", text: str, taken: dict[str, CutField]) ->
             if not is_raw and _CHARACTER.search(text, max(0, start - _MAX_BACKSLASHES), start):
                 continue
             end = _end_of_expression(parts)
-            lost += text.count("\n", start, end)
-            line = text.count("\n", 0, start) + 1
-            yield _Edit(start, end, _placeholder(text[start:end], line, taken))
+            if _NEWER.search(text, start, end):
+                lost += text.count("\n", start, end)
+                line = parts[0].range().end.line + 1
+                yield _Edit(start, end, _placeholder(text[start:end], line, taken))
             waiting += [part for part in parts if part.kind() == "format_specifier"]
         else:
             waiting += reversed(parts)
@@ -178,7 +181,7 @@ def _placeholder(source: str, line: int, taken: dict[str, CutField]) -> str:
     if not source.strip():
         raise SyntaxError("a replacement field is empty")
     name = f"{_MARK}{zlib.crc32(source.encode()):08x}"
-    taken.setdefault(name, CutField(source, [])).lines.append(line)
+    taken.setdefault(name, CutField(source, set())).lines.add(line)
     return name
 
 
@@ -196,7 +199,9 @@ class _Restore(ast.NodeTransformer):
             return node
         if node.id not in self._known:
             self._known[node.id] = self._expression(cut.source)
-        line = min(cut.lines, key=lambda line: abs(line - node.lineno))
+        line = node.lineno
+        if line not in cut.lines:
+            line = min(cut.lines, key=lambda line: abs(line - node.lineno))
         return ast.increment_lineno(copy.deepcopy(self._known[node.id]), line - 1)
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
