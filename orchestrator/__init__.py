@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.ports import Ruling as Ruling
     from orchestrator.engine.state_machine import Flow as Flow
     from orchestrator.engine.state_machine import State as State
+    from orchestrator.engine.text_guards import Detection as Detection
     from orchestrator.engine.tool_call_guards import RateGuard as RateGuard
     from orchestrator.engine.tool_call_guards import RepetitionGuard as RepetitionGuard
     from orchestrator.engine.tool_call_guards import SensitiveGuard as SensitiveGuard
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "engine.tool_call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
     "engine.observer_events": ("Event", "Observer"),
+    "engine.text_guards": ("Detection",),
     "engine.journal_verification": ("VerificationResult",),
     "engine.ports": ("CallContext", "Clock", "Guard", "GuardedCall", "Model", "Ruling"),
     "engine.state_machine": ("Flow", "State"),

@@ -54,7 +54,7 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
         return seen.content
 
     async def asks(context: Any, arguments: dict[str, Json], call: str) -> bool:
-        return harness.asks_person(spec.name, arguments, agent=agent)
+        return harness.asks_person(spec.name, arguments, agent=agent) is not None
 
     return FunctionTool(
         name=spec.name,

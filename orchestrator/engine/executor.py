@@ -7,7 +7,7 @@
 A refusal is an observation for the model and an event in the journal; the tool never starts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -161,13 +161,14 @@ class Executor:
         ended(code or "ok", data)
         return ToolResult(call.id, value["content"], ok=ok, ref=key, data=data, code=code)
 
-    def asks_person(self, agent: AgentSpec, call: ToolCall) -> bool:
-        """Whether a call would wait for a person, unless one has approved it."""
+    def asks_person(self, agent: AgentSpec, call: ToolCall) -> Mapping[str, Json] | None:
+        """What a person would approve: the call's arguments as guards leave them; None: no wait."""
         try:
             made, _ = self._guard(agent, call)
         except Refused:
-            return False
-        return not self._observe_only and bool(made.confirm or made.tool.level > Level.WRITE)
+            return None
+        asks = not self._observe_only and (made.confirm or made.tool.level > Level.WRITE)
+        return made.arguments if asks else None
 
     # --- admission ------------------------------------------------------------------------------
 

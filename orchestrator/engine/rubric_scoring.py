@@ -156,7 +156,12 @@ class Scorecard(Struct, frozen=True):
     def accepted(self) -> bool:
         """Whether the total reaches the threshold and no blocker scored 0."""
         reached = self.total is not None and self.total >= self.rubric.threshold
-        return reached and not self.blocked_by and (self.is_judged or not self.asked)
+        return reached and not self.is_rejected
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether it is not accepted whatever the total is: a blocker, or no score of the judge."""
+        return bool(self.blocked_by) or (self.asked and not self.is_judged)
 
     @property
     def is_judged(self) -> bool:
@@ -180,8 +185,13 @@ def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = F
     """
     whole = {c.id: marks.get(c.id, _UNSCORED[c.kind]) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
-    judged = [c.id for c in rubric.criteria if c.kind == "judged" and asked]
-    worst = _worst_scores(rubric)
-    left = {name: worst[name] for name in judged if scores[name] is None}
+    left = worst_of_unscored(rubric, scores) if asked else {}
     blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
     return Scorecard(rubric, whole, total(rubric, scores | left), blockers, asked)
+
+
+def worst_of_unscored(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str, float]:
+    """The worst score of each judged criterion that has none."""
+    worst = _worst_scores(rubric)
+    judged = [c.id for c in rubric.criteria if c.kind == "judged"]
+    return {name: worst[name] for name in judged if scores.get(name) is None}

@@ -78,7 +78,7 @@ class GateResult(Struct, frozen=True):
 def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> Baseline:
     """A baseline: the rubric's present decision on each labeled item."""
     about = {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)}
-    decisions = {i.id: decide_item(rubric, i.scores)[0] for i in data.items}
+    decisions = {i.id: decide_item(rubric, i).accepted for i in data.items}
     said = tuple(sorted((x.item, x.rater, x.label) for x in labels))
     return Baseline(FORMAT, about, said, decisions)
 
@@ -127,8 +127,8 @@ def check_against_baseline(
     data = build_training_data(rubric, items, both, scale)
     s, decisions = data.sample, baseline.decisions
     before: Bools = np.array([decisions[i.id] for i in data.items])[s.item]
-    now = {i.id: decide_item(rubric, i.scores) for i in data.items}
-    after: Bools = np.array([now[i.id][0] for i in data.items])[s.item]
+    now = {i.id: decide_item(rubric, i) for i in data.items}
+    after: Bools = np.array([now[i.id].accepted for i in data.items])[s.item]
     rows = (s.accept, s.weight, s.group)
     if margin is None:
         comparison = compare_decisions(Objective(), before, after[None, :], *rows)
@@ -136,9 +136,9 @@ def check_against_baseline(
         comparison = compare_fixed_rules(before, after, *rows)
     said = summarize_labels(data)
     changed = tuple(
-        Flip(i.id, i.url, decisions[i.id], None, now[i.id][1], said[i.id])
+        Flip(i.id, i.url, decisions[i.id], None, now[i.id].total, said[i.id])
         for i in data.items
-        if now[i.id][0] != decisions[i.id]
+        if now[i.id].accepted != decisions[i.id]
     )
     outcome = _judge(comparison, margin) if changed or margin is not None else "passed"
     needed = None

@@ -46,11 +46,11 @@ def measure_repeated_scoring(rubric: Rubric, items: list[Item]) -> RepeatedScori
     total_variances: list[float] = []
     agreement: dict[str, list[bool]] = {}
     for scorings in repeated:
-        decisions = [decide_item(rubric, s.scores) for s in scorings]
-        for (a, _), (b, _) in combinations(decisions, 2):
+        decisions = [decide_item(rubric, s) for s in scorings]
+        for a, b in combinations(decisions, 2):
             pairs += 1
-            flips += a != b
-        totals = [t for _, t in decisions if t is not None]
+            flips += a.accepted != b.accepted
+        totals = [d.total for d in decisions if d.total is not None]
         if len(totals) > 1:
             total_variances.append(float(np.var(totals, ddof=1)))
         for c in rubric.criteria:
@@ -118,7 +118,7 @@ def measure_perturbation(
         for criterion in judged
     }
     flips = sum(
-        decide_item(rubric, a.scores)[0] != decide_item(rubric, b.scores)[0] for a, b in pairs
+        decide_item(rubric, a).accepted != decide_item(rubric, b).accepted for a, b in pairs
     )
     rate = sum(changed.values()) / len(changed)
     return PerturbationEffect(name, len(pairs), flips / len(pairs), rate, changed)

@@ -164,10 +164,9 @@ def _distances(rubric: Rubric, judged: Mapping[str, Item], rows: LabeledRows) ->
     """(items,) totals minus the threshold: what is accepted is not below 0."""
     own = [judged[item.id] for item in rows.items]
     require_scores(rubric, own)
-    decided = (decide_item(rubric, item.scores) for item in own)
-    at = rubric.threshold
+    cards, at = [decide_item(rubric, item) for item in own], rubric.threshold
     # What fails a blocker, or has no total, is surely rejected.
-    return np.array([t - at if t is not None and yes == (t >= at) else -1.0 for yes, t in decided])
+    return np.array([-1.0 if c.is_rejected or c.total is None else c.total - at for c in cards])
 
 
 def _cost(items: Iterable[Item]) -> float | None:

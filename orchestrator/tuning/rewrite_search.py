@@ -208,9 +208,8 @@ class _Training:
 
     def accepted(self, criterion: Criterion, marks: Mapping[str, CriterionMark]) -> Bools:
         rubric, name = self.halves.rubric, criterion.id
-        return np.array(
-            [decide_item(rubric, {**i.scores, name: marks[i.id].given})[0] for i in self.items]
-        )
+        scored = [replace(i, scores={**i.scores, name: marks[i.id].given}) for i in self.items]
+        return np.array([decide_item(rubric, item).accepted for item in scored])
 
     def without_examples(self, criteria: Sequence[Criterion]) -> Bools:
         """(items,) whether an item is none of the examples: those are no test of a wording."""

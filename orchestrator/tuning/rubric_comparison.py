@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Given
+from orchestrator.engine.rubric_scoring import Given, Scorecard
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
@@ -185,7 +185,7 @@ def compare_sides(
             f"all labels of the {len(rows.items)} items are {side!r}; label items of both classes"
         )
     decided = [_decide(side, rows.items) for side in (a, b)]
-    accept = [np.array([d for d, _ in found], dtype=bool) for found in decided]
+    accept = [np.array([card.accepted for card in found], dtype=bool) for found in decided]
     paired = compare_paired(rows, *accept)
     outcome = judge_change(paired, margin)
     seen = [
@@ -234,21 +234,18 @@ def _labels_needed(
     return needed, estimate_labels_needed(items, se, groups, change) if open_ else None
 
 
-def _decide(side: ComparedRubric, items: Sequence[Item]) -> list[tuple[bool, float | None]]:
+def _decide(side: ComparedRubric, items: Sequence[Item]) -> list[Scorecard]:
     scored = [replace(item, scores=side.scores[item.id]) for item in items]
     require_scores(side.rubric, scored)
-    return [decide_item(side.rubric, item.scores) for item in scored]
+    return [decide_item(side.rubric, item) for item in scored]
 
 
 def _list_changed(
-    a: ComparedRubric,
-    b: ComparedRubric,
-    rows: LabeledRows,
-    decided: list[list[tuple[bool, float | None]]],
+    a: ComparedRubric, b: ComparedRubric, rows: LabeledRows, decided: list[list[Scorecard]]
 ) -> tuple[ChangedDecision, ...]:
     out = []
     for i, (item, old, new) in enumerate(zip(rows.items, *decided, strict=True)):
-        if old[0] == new[0]:
+        if old.accepted == new.accepted:
             continue
         before, after = a.scores[item.id], b.scores[item.id]
         scores = {
@@ -258,8 +255,8 @@ def _list_changed(
         }
         out.append(
             ChangedDecision(
-                item.id, item.url, item.text, rows.label_of(i), old[0], new[0], old[1], new[1],
-                scores,
+                item.id, item.url, item.text, rows.label_of(i), old.accepted, new.accepted,
+                old.total, new.total, scores,
             )
         )  # fmt: skip
     return tuple(out)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.engine.rubric_scoring import Given, blocked_by, total
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
@@ -109,10 +109,16 @@ def choose_threshold(t: Floats, q: Floats, weights: Floats, objective: Objective
     return out
 
 
-def decide_item(rubric: Rubric, scores: Mapping[str, Given]) -> tuple[bool, float | None]:
-    """Whether the rubric accepts an item, and the item's total (None where nothing counts)."""
-    value = total(rubric, scores)
-    return value is not None and value >= rubric.threshold and not blocked_by(rubric, scores), value
+def decide_item(rubric: Rubric, item: Item) -> Scorecard:
+    """The rubric's decision about an item, as about a review.
+
+    Where a judge abstained, the worst counts; an item without a judge's name follows ``abstain``.
+    """
+    marks = {
+        name: CriterionMark(None if given == "na" else given, "", not_applicable=given == "na")
+        for name, given in item.scores.items()
+    }
+    return judge(rubric, marks, asked=bool(item.judge))
 
 
 class Flip(Struct, frozen=True):
@@ -137,9 +143,8 @@ def find_flips(
     """Decisions that differ between two rubrics, each item once, in the items' order."""
     out = []
     for item in {i.id: i for i in reversed(items) if not i.repeat}.values():
-        accepted_before, before = decide_item(old, item.scores)
-        accepted_after, after = decide_item(new, item.scores)
-        if accepted_before != accepted_after:
+        before, after = decide_item(old, item), decide_item(new, item)
+        if before.accepted != after.accepted:
             label = labels.get(item.id, "")
-            out.append(Flip(item.id, item.url, accepted_before, before, after, label))
+            out.append(Flip(item.id, item.url, before.accepted, before.total, after.total, label))
     return out[::-1]

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import blocked_by, node_scores
+from orchestrator.engine.rubric_scoring import node_scores, worst_of_unscored
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
@@ -15,6 +15,7 @@ from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
 from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
 from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
+from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.wording import count_noun
 
 MIN_LABELS = 30
@@ -90,8 +91,13 @@ def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str | None, ...
 
 
 def _score_usable(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
-    """``score_matrix`` of items of which each has a score that counts towards the total."""
-    found = score_matrix(rubric, items, (*nodes, None))
+    """``score_matrix`` of items of which each has a score that counts towards the total.
+
+    What a named judge abstained on counts as the worst, as in a review.
+    """
+    worst = [worst_of_unscored(rubric, i.scores) if i.judge else {} for i in items]
+    counted = [replace(i, scores={**i.scores, **w}) for i, w in zip(items, worst, strict=True)]
+    found = score_matrix(rubric, counted, (*nodes, None))
     unusable = np.isnan(found[:, -1])
     if unusable.any():
         bad = items[int(unusable.argmax())]
@@ -141,7 +147,7 @@ def build_training_data(
         cut=cut,
         group=group[item],
         weight=weight,
-        blocked=np.array([bool(blocked_by(rubric, i.scores)) for i in used])[item],
+        blocked=np.array([decide_item(rubric, i).is_rejected for i in used])[item],
         item=item,
         **tree,
     )

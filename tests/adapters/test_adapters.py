@@ -250,6 +250,23 @@ async def test_an_interrupt_shows_the_arguments_that_are_performed(world: World)
     assert waits.value["arguments"] == {"text": "prod"}
 
 
+async def test_a_program_can_show_what_an_approval_in_the_sdk_would_run(world: World) -> None:
+    from agents import Agent, RunConfig, Runner
+    from orchestrator.adapters.openai_agents import guarded_tools
+
+    guards = [Asking(Ruling("modify", "stage", {"text": "prod"}))]
+    async with Harness.open(None, "r", guards=guards) as harness:
+        harness.register("read", world.act, schema=TEXT)
+        harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
+        wishes: list[Wish] = [("deploy", {"text": "stage"})]
+        agent = Agent(name="ops", model=scripted(wishes), tools=guarded_tools(harness))
+        result = await Runner.run(agent, "go", run_config=RunConfig(tracing_disabled=True))
+        (waits,) = result.interruptions
+        assert harness.asks_person("deploy", json.loads(waits.arguments or "")) == {"text": "prod"}
+        assert harness.asks_person("read", {"text": "a"}) is None
+    assert world.seen == []
+
+
 @pytest.mark.parametrize("drive", DRIVES)
 async def test_every_step_is_recorded_in_the_journal(
     drive: Drive, world: World, tmp_path: Path

@@ -12,8 +12,7 @@ from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.torture.own_secrets import alone
 
 CODE = """
-from orchestrator import Ruling, tool
-from orchestrator.engine.text_guards import Detection
+from orchestrator import Detection, Ruling, tool
 
 LOADED = True
 

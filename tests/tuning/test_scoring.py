@@ -4,9 +4,21 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Given, blocked_by, node_scores, total
+from orchestrator.engine.rubric_scoring import (
+    CriterionMark,
+    Given,
+    blocked_by,
+    judge,
+    node_scores,
+    total,
+)
 from orchestrator.engine.types import Criterion, Group, Rubric
+from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.labels.label_files import Label, Scale
+from orchestrator.tuning.rubric_decisions import BLOCKED, decide_item
+from orchestrator.tuning.training_data import build_training_data
 
 
 def rubric(*criteria: Criterion, groups: tuple[Group, ...] = ()) -> Rubric:
@@ -96,3 +108,26 @@ def test_an_invalid_score_is_refused_by_name(bad: float) -> None:
 def test_blockers_at_zero_are_named() -> None:
     r = rubric(line("a", blocker=True), line("b", blocker=True), line("c"))
     assert blocked_by(r, {"a": 0.0, "b": 0.2, "c": 0.0}) == ("a",)
+
+
+@pytest.mark.parametrize("left", ["a", "b", "bad", "ab", "abbad"])
+def test_an_item_is_decided_as_a_review_where_its_judge_abstained(left: str) -> None:
+    r = rubric(
+        line("m"), *(Criterion(n, "judged", n, w) for n, w in [("a", 1), ("b", 2), ("bad", -1)])
+    )
+    given: dict[str, Given] = {"m": 1.0, "a": 0.5, "b": 1.0, "bad": 0.0}
+    abstained = given | {name: None for name in ("a", "b", "bad") if name in left}
+    marks = {n: CriterionMark(s if s != "na" else None, "") for n, s in abstained.items()}
+    item = Item("i", "g", abstained, judge="model x")
+    review, full = judge(r, marks, asked=True), decide_item(r, replace(item, scores=given))
+    card = decide_item(r, item)
+    assert (card.total, card.accepted) == (review.total, review.accepted)
+    assert card.total is not None
+    assert full.total is not None
+    assert card.total <= full.total
+    label, scale = Label("i", "ana", "accept"), Scale(("reject", "accept"), 1)
+    sample = build_training_data(r, [item], [label], scale).sample
+    total_ = float(sample.totals(sample.w0[None, :])[0, 0])
+    assert total_ == (BLOCKED if card.is_rejected else pytest.approx(card.total))
+    unasked = decide_item(r, replace(item, judge=""))
+    assert unasked.total == total(r, abstained)

@@ -67,7 +67,7 @@ def freeze_anchors(rubric: Rubric, data: TrainingData, at: str) -> AnchorSet:
     s = data.sample
     votes = np.bincount(s.item, weights=s.weight * s.accept, minlength=len(data.items))
     anchors = {
-        item.id: AnchoredItem(decide_item(rubric, item.scores)[0], bool(vote >= 0.5))
+        item.id: AnchoredItem(decide_item(rubric, item).accepted, bool(vote >= 0.5))
         for item, vote in zip(data.items, votes, strict=True)
     }
     return AnchorSet(FORMAT, at, rubric.name, digest_rule(rubric), anchors)

@@ -137,7 +137,7 @@ def estimate_rate(
     for label in labels:
         accepted.setdefault(label.item, []).append(scale.accepts(label.label))
     found = correct_rate(
-        np.array([decide_item(rubric, item.scores)[0] for item in every]),
+        np.array([decide_item(rubric, item).accepted for item in every]),
         np.array([np.mean(accepted.get(item.id, [np.nan])) for item in every]),
         number_groups(item.group for item in every),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import Given, blocked_by
+from orchestrator.engine.rubric_scoring import Given
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools
@@ -165,7 +165,7 @@ def find_disagreements(
     """
     data = build_training_data(rubric, items, labels, infer_scale(labels, accept_at))
     s = data.sample
-    decided = np.array([decide_item(rubric, item.scores)[0] for item in data.items])[s.item]
+    decided = np.array([decide_item(rubric, item).accepted for item in data.items])[s.item]
     table = agreement.confusion_matrix(s.accept.astype(int), decided.astype(int), 2, s.weight)
     share = table / table.sum()
     by_id, scales = {item.id: item for item in data.items}, _infer_scales(labels, accept_at)
@@ -210,17 +210,16 @@ def _infer_scales(labels: list[Label], accept_at: float | None) -> dict[str, Sca
 def _describe(
     rubric: Rubric, item: Item, label: Label, accepted: bool, scales: Mapping[str, Scale]
 ) -> Disagreement:
-    total = decide_item(rubric, item.scores)[1]
-    blockers = blocked_by(rubric, item.scores)
+    card = decide_item(rubric, item)
     return Disagreement(
         item=item.id,
         group=item.group,
         url=item.url,
         text=item.text,
         accepted=accepted,
-        total=total,
-        confidence=1.0 if blockers else _margin(total, rubric.threshold),
-        blocked_by=blockers,
+        total=card.total,
+        confidence=1.0 if card.is_rejected else _margin(card.total, rubric.threshold),
+        blocked_by=card.blocked_by,
         rater=label.rater,
         label=label.label,
         note=label.note,

@@ -262,7 +262,7 @@ def _read_rows(
     known = anchors.anchors if anchors else {}
     groups = [items[x.item].group for x, _ in used]
     groups += [items[name].group if name in items else name for name in known]
-    judge = [decide_item(rubric, items[x.item].scores)[0] for x, _ in used]
+    judge = [decide_item(rubric, items[x.item]).accepted for x, _ in used]
     people = [scale.accepts(x.label) for x, _ in used]
     frozen = [parse_time(anchors.at, "anchors")] * len(known) if anchors else []
     return _Rows(
@@ -322,7 +322,7 @@ def _judge_change(
         if anchor.people == accepted and name in items and _is_newer(items[name], anchors.at)
     ]
     before = np.array([float(anchors.anchors[n].judge == accepted) for n in used])
-    now = np.array([float(decide_item(rubric, items[n].scores)[0] == accepted) for n in used])
+    now = np.array([float(decide_item(rubric, items[n]).accepted == accepted) for n in used])
     return paired_change(before, now, number_groups(items[n].group for n in used)), len(used)
 
 

@@ -108,7 +108,7 @@ def _require_scores(rubric: Rubric, items: list[Item]) -> None:
 def _print_score(
     rubric: Rubric, item: Item, remark: str, args: argparse.Namespace, out: TextIO, **more: Any
 ) -> None:
-    ok, total = decide_item(rubric, item.scores)
+    ok, total = (card := decide_item(rubric, item)).accepted, card.total
     row = {"repeat": 0, **to_row(item), "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     decision = "accept" if ok else "reject"
@@ -169,14 +169,10 @@ def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
 
 def _name_judges(run: Rescored) -> str:
     """The judges of the scores: that of the run, a new one, or both."""
-    scored = {
-        c.id
-        for c in run.card.rubric.criteria
-        if c.kind == "judged" and run.card.marks[c.id].score is not None
-    }
-    names = [run.recorded_judge] if scored & set(run.reused) else []
-    names += [run.judge] if scored - set(run.reused) else []
-    return " and ".join(dict.fromkeys(names))
+    asked = {c.id for c in run.card.rubric.criteria if c.kind == "judged"}
+    names = [run.recorded_judge] if asked & set(run.reused) else []
+    names += [run.judge] if asked - set(run.reused) else []
+    return " and ".join(dict.fromkeys(filter(None, names)))
 
 
 def _list_repeats(runs: Iterable[Rescored]) -> list[Item]:
@@ -269,7 +265,7 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
         for item in found.rows:
             number = f" (scoring {item.repeat + 1})" if item.repeat else ""
             _print_score(rubric, item, number, args, out)
-    accepted = {i.id for i in found.rows if not i.repeat and decide_item(rubric, i.scores)[0]}
+    accepted = {i.id for i in found.rows if not i.repeat and decide_item(rubric, i).accepted}
     page, repeats = layout_of(out), measure_repeated_scoring(rubric, list(found.rows))
     unique = len({item.id for item in found.rows})
     lines = render_report(page, "scored", found, unique, len(accepted))
