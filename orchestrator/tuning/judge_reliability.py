@@ -42,14 +42,12 @@ def measure_repeated_scoring(rubric: Rubric, items: list[Item]) -> RepeatedScori
     repeated = [list(x.values()) for x in by_item.values() if len(x) > 1]
     if not repeated:
         return None
-    pairs = flips = 0
+    flips: list[bool] = []
     total_variances: list[float] = []
     agreement: dict[str, list[bool]] = {}
     for scorings in repeated:
         decisions = [decide_item(rubric, s) for s in scorings]
-        for a, b in combinations(decisions, 2):
-            pairs += 1
-            flips += a.accepted != b.accepted
+        flips += [a.accepted != b.accepted for a, b in combinations(decisions, 2)]
         totals = [d.total for d in decisions if d.total is not None]
         if len(totals) > 1:
             total_variances.append(float(np.var(totals, ddof=1)))
@@ -59,7 +57,7 @@ def measure_repeated_scoring(rubric: Rubric, items: list[Item]) -> RepeatedScori
                 agreement.setdefault(c.id, []).extend(a == b for a, b in combinations(given, 2))
     return RepeatedScoring(
         len(repeated),
-        flips / pairs,
+        float(np.mean(flips)),
         float(np.sqrt(np.mean(total_variances))) if total_variances else 0.0,
         {name: float(np.mean(v)) for name, v in agreement.items() if v},
     )
@@ -112,14 +110,10 @@ def measure_perturbation(
     """Compare items (at least one) with the same items, in the same order, under a perturbation."""
     pairs = list(zip(plain, perturbed, strict=True))
     judged = [c.id for c in rubric.criteria if c.kind == "judged"]
-    changed = {
-        criterion: sum(a.scores.get(criterion) != b.scores.get(criterion) for a, b in pairs)
-        / len(pairs)
-        for criterion in judged
-    }
-    flips = sum(
-        decide_item(rubric, a).accepted != decide_item(rubric, b).accepted for a, b in pairs
-    )
+    both = [(a.scores, b.scores) for a, b in pairs]
+    changed = {n: sum(a.get(n) != b.get(n) for a, b in both) / len(pairs) for n in judged}
+    cards = [(decide_item(rubric, a), decide_item(rubric, b)) for a, b in pairs]
+    flips = sum(a.accepted != b.accepted for a, b in cards)
     rate = sum(changed.values()) / len(changed)
     return PerturbationEffect(name, len(pairs), flips / len(pairs), rate, changed)
 

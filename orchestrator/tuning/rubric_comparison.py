@@ -248,11 +248,8 @@ def _list_changed(
         if old.accepted == new.accepted:
             continue
         before, after = a.scores[item.id], b.scores[item.id]
-        scores = {
-            name: (before.get(name), after.get(name))
-            for name in dict.fromkeys((*before, *after))
-            if before.get(name) != after.get(name)
-        }
+        pairs = {n: (before.get(n), after.get(n)) for n in (*before, *after)}
+        scores = {name: (one, other) for name, (one, other) in pairs.items() if one != other}
         out.append(
             ChangedDecision(
                 item.id, item.url, item.text, rows.label_of(i), old.accepted, new.accepted,

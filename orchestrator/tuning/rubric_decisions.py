@@ -110,15 +110,13 @@ def choose_threshold(t: Floats, q: Floats, weights: Floats, objective: Objective
 
 
 def decide_item(rubric: Rubric, item: Item) -> Scorecard:
-    """The rubric's decision about an item, as about a review.
-
-    Where a judge abstained, the worst counts; an item without a judge's name follows ``abstain``.
-    """
+    """The decision about an item, as about a review; one that names no judge was not judged."""
     marks = {
         name: CriterionMark(None if given == "na" else given, "", not_applicable=given == "na")
         for name, given in item.scores.items()
     }
-    return judge(rubric, marks, asked=bool(item.judge))
+    asked = bool(item.judge) and any(c.kind == "judged" for c in rubric.criteria)
+    return judge(rubric, marks, asked=asked)
 
 
 class Flip(Struct, frozen=True):
@@ -145,6 +143,6 @@ def find_flips(
     for item in {i.id: i for i in reversed(items) if not i.repeat}.values():
         before, after = decide_item(old, item), decide_item(new, item)
         if before.accepted != after.accepted:
-            label = labels.get(item.id, "")
-            out.append(Flip(item.id, item.url, before.accepted, before.total, after.total, label))
+            flip = before.accepted, before.total, after.total, labels.get(item.id, "")
+            out.append(Flip(item.id, item.url, *flip))
     return out[::-1]

@@ -90,12 +90,12 @@ def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str | None, ...
     return out
 
 
-def _score_usable(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
-    """``score_matrix`` of items of which each has a score that counts towards the total.
-
-    What a named judge abstained on counts as the worst, as in a review.
-    """
-    worst = [worst_of_unscored(rubric, i.scores) if i.judge else {} for i in items]
+def _score_usable(
+    rubric: Rubric, full: Rubric, items: list[Item], nodes: tuple[str, ...]
+) -> Floats:
+    """``score_matrix`` of items of which each has a score that counts towards the total."""
+    # What a judge abstained on counts as the worst, as in a review. Only ``full`` has every sign.
+    worst = [worst_of_unscored(full, i.scores) if i.judge else {} for i in items]
     counted = [replace(i, scores={**i.scores, **w}) for i, w in zip(items, worst, strict=True)]
     found = score_matrix(rubric, counted, (*nodes, None))
     unusable = np.isnan(found[:, -1])
@@ -135,7 +135,7 @@ def build_training_data(
     for label in every:
         if not label.adjudicates:
             ratings[raters.index(label.rater), at[label.item]] = scale.category(label.label)
-    x = _score_usable(rubric, used, free)
+    x = _score_usable(rubric, full, used, free)
     names, order = _number_groups(used)
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
