@@ -3,7 +3,7 @@
 Both sides decide each labeled item; the paired change of Cohen's kappa has a 95% interval by group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -204,7 +204,7 @@ def compare_sides(
         labels=int(rows.item.size),
         groups=paired.groups,
         left_out=tuple(sorted(rated - {item.id for item in rows.items})),
-        changed=_list_changed(a, b, rows, decided),
+        changed=tuple(_list_changed(a, b, rows, decided)),
         smallest_detectable=smallest_detectable_change(paired.standard_error, paired.groups),
         labels_needed=needed,
         labels_for_change=for_change,
@@ -242,18 +242,14 @@ def _decide(side: ComparedRubric, items: Sequence[Item]) -> list[Scorecard]:
 
 def _list_changed(
     a: ComparedRubric, b: ComparedRubric, rows: LabeledRows, decided: list[list[Scorecard]]
-) -> tuple[ChangedDecision, ...]:
-    out = []
+) -> Iterator[ChangedDecision]:
     for i, (item, old, new) in enumerate(zip(rows.items, *decided, strict=True)):
         if old.accepted == new.accepted:
             continue
         before, after = a.scores[item.id], b.scores[item.id]
         pairs = {n: (before.get(n), after.get(n)) for n in (*before, *after)}
         scores = {name: (one, other) for name, (one, other) in pairs.items() if one != other}
-        out.append(
-            ChangedDecision(
-                item.id, item.url, item.text, rows.label_of(i), old.accepted, new.accepted,
-                old.total, new.total, scores,
-            )
+        yield ChangedDecision(
+            item.id, item.url, item.text, rows.label_of(i), old.accepted, new.accepted,
+            old.total, new.total, scores,
         )  # fmt: skip
-    return tuple(out)
