@@ -140,8 +140,8 @@ class RunQueries:
 
     def asks_person(
         self, name: str, arguments: Mapping[str, Json], *, agent: str = "agent"
-    ) -> bool:
-        """Whether this call would wait for a person, unless one has approved it."""
+    ) -> Mapping[str, Json] | None:
+        """The arguments that a person would approve, as guards leave them; None: no wait."""
         return self._executor.asks_person(self._spec(agent), ToolCall("", name, arguments))
 
     def actions(self) -> list[ToolSpec]:
