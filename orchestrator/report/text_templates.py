@@ -9,7 +9,6 @@ The first characters of a template's line say how:
 
 import re
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 from jinja2 import Environment
@@ -33,7 +32,7 @@ def new_text_environment(package: str, **known: Any) -> Environment:
     return made
 
 
-def render_lines(page: TextLayout, module: ModuleType, macro: str, *values: Any) -> list[str]:
+def render_lines(page: TextLayout, module: Any, macro: str, *values: Any) -> list[str]:
     """What a template's macro makes of some values, as the lines of a page."""
     text = str(getattr(module, macro)(*values))
     return [line for raw in text.split("\n") if raw.strip() for line in _lay_out(page, raw)]
