@@ -137,7 +137,6 @@ def build_training_data(
             ratings[raters.index(label.rater), at[label.item]] = scale.category(label.label)
     x = _score_usable(rubric, full, used, free)
     names, order = _number_groups(used)
-    group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
@@ -145,7 +144,7 @@ def build_training_data(
         y=y,
         levels=levels,
         cut=cut,
-        group=group[item],
+        group=np.array([names[i.group] for i in used], dtype=np.int64)[item],
         weight=weight,
         blocked=np.array([decide_item(rubric, i).is_rejected for i in used])[item],
         item=item,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, to_builtins
@@ -193,7 +194,6 @@ def _fit_and_validate(
     bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
     tuned = _apply_rule(start, data, rules, plan.fit_weights)
     totals = sample.totals(rules.weights)[0]
-    curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
     observe("checking whether the gain generalizes")
     checks = check_generalization(data, plan, rubric.threshold, held_out.accept, rng)
     raters = measure_raters(data, held_out.probability)
@@ -202,8 +202,7 @@ def _fit_and_validate(
     reasons, notes = _find_objections(sample, objective, comparison, simple)
     reasons += [describe_check(c, objective) for c in checks if c.outcome == "fails"]
     notes += [*_name_raters_at_chance(raters), *_find_seen_groups(rubric, data)]
-    notes += _notes_of(data.order, result, advice)
-    notes += describe_simple_rules(simple, objective)
+    notes += [*_notes_of(data.order, result, advice), *describe_simple_rules(simple, objective)]
     return replace(
         result,
         proven=not reasons,
@@ -216,8 +215,7 @@ def _fit_and_validate(
         ordinal=compare_ordinal_agreement(data, held_out, totals, result.seed),
         simple_rules=simple,
         calibration=fit_calibration(totals, sample.accept, sample.weight, plan.use_isotonic),
-        reliability=tuple(curve),
-        calibration_error=expected_calibration_error(curve),
+        **_calibration_of(held_out.probability, sample),
         criteria=tuple(analyze_criteria(sample, data.free_nodes, rules.weights[0], bootstrap)),
         learning_curve=tuple(cross_validation.compute_learning_curve(sample, plan, rng)),
         labels_needed=_estimate_labels_needed(sample, comparison),
@@ -229,6 +227,11 @@ def _fit_and_validate(
         raters=raters,
         penalties=advice,
     )
+
+
+def _calibration_of(probability: Floats, sample: Sample) -> dict[str, Any]:
+    curve = reliability_curve(probability, sample.accept, sample.weight)
+    return {"reliability": tuple(curve), "calibration_error": expected_calibration_error(curve)}
 
 
 def _confusion(sample: Sample, accept: Bools) -> ConfusionMatrix:
