@@ -1,6 +1,7 @@
 """A journal that came with the checkout: what it says is never taken for what was done."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -38,10 +39,22 @@ async def leave_rows(place: Path) -> None:
     db.close()
 
 
-def test_a_new_run_refuses_rows_that_existed_before_it(tmp_path: Path) -> None:
+def test_rows_that_existed_before_a_new_run_are_not_its_own(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
     folder = state_directory.state_dir(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
+    verdict = run_review(options(repo.path, provider="offline"), ignore_event)
+    assert [finding.rule for finding in verdict.findings] == ["security.eval"]
+
+
+def test_a_new_run_refuses_rows_where_its_own_must_be(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
+    place = state_directory.state_dir(repo.path) / state_directory.JOURNAL
+    anyio.run(leave_rows, place)
+    with closing(sqlite3.connect(place)) as db, db:
+        db.execute("UPDATE journal SET place = place % (1 << 32) + (0x7fffffff << 32)")
+        last = "SELECT (0x7ffffffe << 32) + 1, kind, key, at, body, hash FROM journal LIMIT 1"
+        db.execute(f"INSERT INTO journal {last}")  # so that the next run has the last number
     with pytest.raises(StoreError, match="has rows of a run that has not started"):
         run_review(options(repo.path, provider="offline"), ignore_event)
 

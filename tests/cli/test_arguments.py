@@ -71,7 +71,7 @@ def test_a_review_imports_nothing_of_other_commands_and_extras() -> None:
         "numpy", "httpx", "smtplib", "starlette", "jinja2", "uvicorn", "psycopg", "procrastinate",
         "opentelemetry", "apprise", "prometheus_client", "orchestrator.web", "orchestrator.tuning",
         "orchestrator.service", "orchestrator.app.runs.forking", "orchestrator.app.runs.run_archive",
-        "orchestrator.app.statistics.all_runs", "orchestrator.app.tracing", "orchestrator.app.notify.channels",
+        "orchestrator.app.statistics.all_runs", "orchestrator.app.tracing", "orchestrator.app.notify.run_alerts",
     )  # fmt: skip
     code = (
         "import sys, orchestrator.cli.commands.review, orchestrator.app.run_review; "

@@ -130,8 +130,8 @@ def test_an_agent_has_the_playbooks_for_its_files_in_its_first_request(
     text = json.dumps(first.body["messages"])
     agent = Path("agents/generalist.md").read_text(encoding="utf-8")
     (skills,) = re.findall(r"^skills: \[(.*)\]$", agent, re.MULTILINE)
-    # For workflows, dependencies, settings and documentation, of which none changed.
-    others = {"supply-chain-and-ci", "secret-hygiene", "docs-accuracy"}
+    # For workflows, dependencies, settings, documentation and imports, of which none changed.
+    others = {"supply-chain-and-ci", "secret-hygiene", "docs-accuracy", "dependency-structure"}
     for name in skills.split(", "):
         assert text.count(f"# Skill: {name}") == (name not in others)
     assert "Your tools: read_file, glob, search, git_diff." in text

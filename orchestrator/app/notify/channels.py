@@ -17,7 +17,6 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from msgspec import Struct, to_builtins
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from orchestrator.app.configuration_consent import ALLOW_NOTIFYING, read_answer
 from orchestrator.app.policy_sources import read_base_layers
@@ -155,11 +154,13 @@ async def send(channel: Channel, message: Notification, environment: Mapping[str
         except TimeoutError:
             raise NotSentYet(f"no answer within {channel.timeout:g} s") from None
 
-    retrying = AsyncRetrying(
+    import tenacity  # noqa: PLC0415 - most reviews tell nobody
+
+    retrying = tenacity.AsyncRetrying(
         sleep=anyio.sleep,
-        wait=wait_exponential(FIRST_WAIT, 5.0),
-        stop=stop_after_attempt(ATTEMPTS),
-        retry=retry_if_exception_type(NotSentYet),
+        wait=tenacity.wait_exponential(FIRST_WAIT, 5.0),
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        retry=tenacity.retry_if_exception_type(NotSentYet),
         reraise=True,
     )
     await retrying(attempt)
@@ -290,9 +291,6 @@ async def _notify_over(
     request = {"channel": name, "event": message.event, "id": message.id}
 
     async def perform() -> EffectResult:
-        # Imported only if there is a message to send.
-        from orchestrator.app.notify.channels import try_send  # noqa: PLC0415
-
         failed = await try_send(channel, message)
         return EffectResult({"sent": not failed, "why": failed})
 
