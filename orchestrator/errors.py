@@ -34,6 +34,7 @@
         └── Denied                  a person denied it
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,10 +47,18 @@ EXIT_INCOMPLETE: Final = 3
 EXIT_INTERRUPTED = 130
 
 
+def show_bytes(message: str) -> str:
+    r"""The message with ``\xef`` where ``repr`` wrote a byte that is not UTF-8 as ``\udcef``."""
+    return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", message)
+
+
 class DiffcourtError(Exception):
     """Base of all; ``str()`` is one line that says what to do."""
 
     exit_code = EXIT_USAGE
+
+    def __str__(self) -> str:
+        return show_bytes(super().__str__())
 
 
 class InputError(DiffcourtError):

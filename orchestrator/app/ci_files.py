@@ -19,10 +19,12 @@ PLACEHOLDER = ("https://example.org/diffcourt", "0" * 40)
 DEFAULT_STAGE = "test"
 """GitLab's pipelines have it unless they define stages of their own."""
 
-_HOOK = re.compile(
+HOOK = re.compile(
     r"""^(?!\s*\#).*?\b(?:id:\s*(["']?)diffcourt\1\s*(?=[,}\#]|$)|entry:\s*["']?(?:\S*/)?diffcourt\s+review\b)""",
     re.MULTILINE,
 )
+HOOKS = re.compile(r"""(?:^|[{,])\s*["']?repos["']?\s*:""", re.MULTILINE)
+"""pre-commit's: our hook, or our command; and the list of all hooks."""
 
 
 class CiSystem(Struct, frozen=True):
@@ -130,10 +132,10 @@ def find_gitlab_stage(top: Path) -> str:
     return DEFAULT_STAGE if not stages or DEFAULT_STAGE in stages else str(stages[0])
 
 
-def has_hook(config: Path) -> bool:
-    """Whether a configuration of pre-commit names Diffcourt's hook, or runs its command."""
+def has_line(config: Path, pattern: re.Pattern[str]) -> bool:
+    """Whether a configuration that may be unreadable has such a line."""
     try:
-        return _HOOK.search(config.read_text(encoding="utf-8")) is not None
+        return pattern.search(config.read_text(encoding="utf-8")) is not None
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -60,7 +60,7 @@ def watch(
         InputError, ConfigError: the first pass cannot begin.
         KeyboardInterrupt: the user ended it; the run in progress is removed.
     """
-    require_source(options)
+    require_source(options, "")
     top = repo_root(options.repo or Path())
     base = options.base or anyio.run(_read_commit, top)
     options = replace(options, base=base, worktree=True, provider=OFFLINE)

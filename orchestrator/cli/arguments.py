@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from orchestrator.errors import show_bytes
+
 SUBPARSERS = {"title": "subcommands", "metavar": "SUBCOMMAND", "dest": "part", "required": True}
 
 
@@ -90,7 +92,7 @@ class Parser(argparse.ArgumentParser):
         """Print the error and how to get help, and exit with code 2."""
         command = self.prog.removeprefix("diffcourt").strip()
         where = f"{command}: " if command else ""
-        self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
+        self.exit(2, f"diffcourt: {where}{show_bytes(message)} (see {self.prog} --help)\n")
 
 
 def read_help() -> dict[str, dict[str, Any]]:

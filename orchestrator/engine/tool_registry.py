@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jsonschema_rs
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct, ValidationError, convert, field
+from msgspec.structs import fields, replace
 
-from orchestrator.engine.field_types import NonEmptyStr, Strict
+from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolCall, ToolSpec
-from orchestrator.errors import InvalidArguments, NotRegistered
+from orchestrator.errors import InputError, InvalidArguments, NotRegistered
 
 MAX_SHOWN_TOOLS = 19
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
@@ -53,7 +53,7 @@ class ToolPolicy(Struct, frozen=True):
         max_level: nothing above it runs.
         everyone: the tools that are switched on in this environment.
         agents: agent → what it keeps of its own tools; absent: all.
-        failures, pause: when a failing tool is disabled, see ``ToolBreaker``.
+        failures, pause: tool → when it is disabled if it fails, see ``ToolBreaker``.
         sensitive: tags; if not all tools can be shown, those with such a tag are left out first.
     """
 
@@ -61,9 +61,19 @@ class ToolPolicy(Struct, frozen=True):
     max_level: Level = Level.READ
     everyone: ToolAccess = UNRESTRICTED
     agents: Mapping[str, ToolAccess] = field(default_factory=dict)
-    failures: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, PositiveInt] = field(default_factory=dict)
     pause: Mapping[str, int] = field(default_factory=dict)
     sensitive: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            try:
+                convert(value, one.type, from_attributes=True)
+            except ValidationError as error:
+                raise InputError(
+                    f"ToolPolicy({one.name}={value!r:.60}): {error}; help(ToolPolicy) explains it"
+                ) from None
 
     def refusal(self, agent: AgentSpec, tool: ToolSpec) -> str | None:
         """Why this agent may not call this tool here; None when it may."""

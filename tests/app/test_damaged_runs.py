@@ -248,6 +248,11 @@ def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
     ):
         assert main([*command, *at]) == 0, capsys.readouterr().err
     assert main([*trace, *at]) == 0
+    capsys.readouterr()
+    for shown in (["show"], ["fix"]):  # a patch cannot name the file
+        main([*shown, *at])
+        text = "".join(capsys.readouterr())
+        assert (r"name 'na\xefve.py'" in text, "udc" in text) == (True, False)
     for form in ("json", "sarif", "rdjson", "gitlab", "html", "markdown"):
         assert main(["export", "--format", f"{form}={tmp_path / form}", *at]) == 0
     (run,) = CachedRunIndex([repo.path]).list_runs()

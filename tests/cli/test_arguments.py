@@ -116,6 +116,11 @@ def test_only_the_chosen_command_is_imported() -> None:
         (["resume", ""], "diffcourt runs"),
         (["schema", "verdicts"], "verdict"),
         (["runs", "--limit", "5", "prune", "--keep", "1"], "--limit"),
+        (["na\udcefve"], r"no command 'na\xefve'"),
+        (["review", "--repo", "na\udcefve"], r"'na\xefve' is not a directory"),
+        (["review", "--path", "/na\udcefve"], r"'/na\xefve' must be"),
+        (["review", "na\udcefve"], r"'na\xefve'"),
+        (["review", "--format", "na\udcefve"], r"'na\xefve'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(

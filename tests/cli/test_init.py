@@ -71,17 +71,27 @@ def test_the_files_of_a_system_are_written_once_and_name_where_to_install_from(
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
-@pytest.mark.parametrize("text", ["repos:\n- repo: local  # ours\n  hooks: []\n", "", "repos: ["])
+@pytest.mark.parametrize(
+    ("text", "is_list"),
+    [
+        ("repos:\n- repo: local  # ours\n  hooks: []\n", True),
+        ("repos: [", True),
+        ('{"fail_fast": true, "repos": []}', True),
+        ("", False),
+        ("# repos:\nfail_fast: true\n", False),
+    ],
+)
 def test_the_hooks_that_pre_commit_has_stay_and_the_lines_to_add_are_printed(
-    text: str, force: list[str], repo: Repo, capsys: pytest.CaptureFixture[str]
+    text: str, is_list: bool, force: list[str], repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = repo.path / ".pre-commit-config.yaml"
     file.write_text(text)
     assert main(["init", "--ci", "pre-commit", "--from", SOURCE, *force]) == 0
     said, *lines, last = capsys.readouterr().out.splitlines()
     assert file.read_text() == text
-    assert said == "Add to repos in .pre-commit-config.yaml:"
-    (added,) = yaml.safe_load("\n".join(lines))
+    assert said == f"Add to {'repos in ' if is_list else ''}.pre-commit-config.yaml:"
+    added = yaml.safe_load("\n".join(lines))
+    (added,) = added if is_list else added["repos"]
     assert (added["rev"], added["hooks"]) == (COMMIT, [{"id": "diffcourt"}])
     assert "--hook-type pre-push" in last
 

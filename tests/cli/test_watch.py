@@ -227,11 +227,14 @@ def test_what_cannot_be_reviewed_is_one_line(
     assert list_runs(repo.path) == []
 
 
-def test_outside_a_repository_there_is_nothing_to_watch(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["watch", "mcp serve", "review"])
+def test_outside_a_repository_a_command_names_options_that_it_has(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["watch", "--repo", str(tmp_path)]) == 2
-    assert "is not a git repository" in capsys.readouterr().err
+    assert main([*command.split(), "--repo", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "is not a git repository; name one with --repo" in said
+    assert ("--diff" in said) == (command == "review")
     assert os.listdir(tmp_path) == []
 
 

@@ -56,6 +56,27 @@ async def test_what_is_allowed_is_what_would_not_be_refused() -> None:
         assert not harness.is_allowed("page", Agent("clerk", tools=["count"]))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("failures", 3),
+        ("failures", {"*": "3"}),
+        ("failures", {"*": 0}),
+        ("pause", 3),
+        ("sensitive", "network"),
+        ("max_level", "write"),
+        ("everyone", ["count"]),
+        ("agents", {"guest": ["count"]}),
+    ],
+)
+def test_a_value_of_another_type_is_refused_when_the_policy_is_made(
+    field: str, value: object
+) -> None:
+    with pytest.raises(InputError, match=rf"ToolPolicy\({field}=.*Expected") as caught:
+        ToolPolicy(**{field: value})
+    assert "\n" not in str(caught.value)
+
+
 async def test_tools_are_filtered_by_all_of_the_given_tags() -> None:
     async with Harness.open(None, "r", tools=TOOLS) as harness:
         names = [[spec.name for spec in harness.filter_by_tag(*tags)] for tags in (

@@ -99,13 +99,14 @@ def _put(
     top: Path, files: Mapping[str, str], *, shared: bool, source: str | None, force: bool
 ) -> list[str]:
     """Write the files, or leave the one with others' hooks; returns what a person is told."""
-    from orchestrator.app.ci_files import PLACEHOLDER, has_hook, write_ci_files
+    from orchestrator.app.ci_files import HOOK, HOOKS, PLACEHOLDER, has_line, write_ci_files
 
     there = next((name for name in files if shared and (top / name).exists()), None)
-    if there and has_hook(top / there):
+    if there and has_line(top / there, HOOK):
         return [f"{there} has the hook already"]
     if there:  # with hooks of others
-        lines = [f"Add to repos in {there}:", *files[there].splitlines()[1:]]
+        is_list = has_line(top / there, HOOKS)
+        lines = [f"Add to {'repos in ' * is_list}{there}:", *files[there].splitlines()[is_list:]]
     else:
         write_ci_files(top, files, force=force)
         lines = [f"Wrote {name}" for name in files]

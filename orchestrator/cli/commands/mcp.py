@@ -66,7 +66,7 @@ def _serve(args: argparse.Namespace) -> int:
         raise InputError(f"the server needs: {install_command('mcp')}") from None
     chosen = {name: getattr(args, name) for name in ("base", "provider", "max_minutes", "max_usd")}
     options = ReviewOptions(repo=(args.repo or Path()).absolute(), **chosen)
-    require_source(options)
+    require_source(options, "")
     if args.http:
         serve_http(options, args.port, _tell)
     else:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from diffchecks.check_io import Edit
 from orchestrator.code_review.change.patch.object_store import PatchFile, resolve_names
 from orchestrator.code_review.change.patch.unified_diff import PatchHunk, Reader, strip_level
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, show_bytes
 
 MAX_CHANGED_LINES = 60
 """Lines that a patch removes and adds, together: more is no fix of one finding."""
@@ -304,7 +304,7 @@ def write_patch(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
     parts: list[str] = []
     for path in sorted(after):
         if not path.isprintable() or set('"\\') & set(path):
-            raise PatchRefused(f"a patch cannot name {path!r}")
+            raise PatchRefused(show_bytes(f"a patch cannot name {path!r}"))
         try:
             old, new = (_lines(side[path].decode("utf-8")) for side in (before, after))
         except UnicodeDecodeError:

@@ -199,6 +199,7 @@ async def test_a_cut_patch_is_refused_with_its_line(repo, tmp_path, with_repo):
     [
         (b"--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n z\n-b\n+c\n", "does not apply at x.py:1 on"),
         (b"--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-b\n+c\n", "does not apply to no.py (does not"),
+        (b"--- a/\xef\n+++ b/\xef\n@@ -1 +1 @@\n-b\n+c\n", r"does not apply to \xef (does not"),
         (b"--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+c\n", "to x.py (already exists in index)"),
     ],
 )

@@ -31,7 +31,7 @@ from orchestrator.code_review.change.git.repository_layout import (
 )
 from orchestrator.code_review.change.types import Change
 from orchestrator.engine.task_groups import run_both
-from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError, show_bytes
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
@@ -45,12 +45,13 @@ OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 def shorten(text: str, width: int = 200) -> str:
     """The text on one line, with nothing in it that a terminal would act on."""
-    flat = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    flat = show_bytes("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
 def _error_text(stderr: bytes) -> str:
-    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    said = stderr.decode("utf-8", "backslashreplace")
+    lines = [line for line in said.splitlines() if line.strip()]
     reasons = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     line = (reasons or lines or ["it gave no reason"])[0]
     return shorten(line.removeprefix("fatal: ").removeprefix("error: "))

@@ -128,7 +128,7 @@ def _line_end_variants(reader: Reader, files: list[FilePatch]) -> list[bytes]:
 
 
 def _apply_error(stderr: bytes, name: str, base: str) -> str:
-    text = stderr.decode("utf-8", "replace")
+    text = stderr.decode("utf-8", "backslashreplace")
     hunk = re.search(r"error: patch failed: (.*):(\d+)$", text, re.MULTILINE)
     file = re.search(r"error: (.*): (.+)$", text, re.MULTILINE)
     place = f"at {shorten(hunk[1])}:{hunk[2]}" if hunk else "here"
