@@ -90,7 +90,7 @@ class OutputTarget:
             return
         try:
             if self._special:
-                self._path.write_text(text, encoding="utf-8")
+                self._path.write_text(text, encoding="utf-8", errors="backslashreplace")
             else:
                 self._replace(text)
         except BrokenPipeError:
@@ -136,7 +136,7 @@ class OutputTarget:
     def _replace(self, text: str) -> None:
         temporary = self._temporary()
         try:
-            with temporary.open("w", encoding="utf-8") as file:
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -240,11 +240,14 @@ def test_a_file_name_that_is_not_utf8_loses_the_run_in_no_reader(
     repo.git("commit", "-qm", "Add")
     at = ["--repo", str(repo.path)]
     assert main(["review", *at, "--base", "HEAD~1", "--quiet"]) == 1
+    items = str(tmp_path / "items.jsonl")
     trace = ["trace", "--with-content", "--to", str(tmp_path / "trace.json")]
     for command in (
         ["stats"],
         ["audit", "show"],
         ["runs", "export", "latest", str(tmp_path / "x")],
+        ["rubric", "feedback", "--out", items],
+        ["label", items, "--rater", "a", "--labels", str(tmp_path / "labels.jsonl"), "--list"],
     ):
         assert main([*command, *at]) == 0, capsys.readouterr().err
     assert main([*trace, *at]) == 0

@@ -118,7 +118,7 @@ def write_text_atomically(path: Path, text: str) -> None:
     """
     temporary = path.with_name(path.name + ".new")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None

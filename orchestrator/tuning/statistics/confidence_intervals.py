@@ -291,7 +291,7 @@ def jackknife_interval(
     variance = jackknife_variance(defined)
     if chance is None:
         return t_interval(value, variance, defined.size)
-    rows = float(weight.sum()) if chance == 1.0 else math.inf
+    rows = float(weight.sum())
     return scaled_interval(value, variance, defined.size, width=1.0 / chance, rows=rows)
 
 
