@@ -174,17 +174,10 @@ def make_ci_files(
         raise InputError("commands need findings in comments; use --comments yes with them")
     if gate and not system.gate:
         raise InputError(f"there is no trusted job for {system.title}; use --comments yes or no")
-    wanted = (
-        system.gate
-        if gate
-        else {
-            **system.review,
-            **(system.comments if comments else {}),
-            **(system.commands if commands else {}),
-        }
-    )
+    more = [(True, system.review), (comments, system.comments), (commands, system.commands)]
+    wanted = [system.gate] if gate else [part for is_wanted, part in more if is_wanted]
     files: dict[str, str] = {}
-    for template, path in wanted.items():
+    for template, path in (pair for part in wanted for pair in part.items()):
         text = (data_root() / "config" / "ci" / template).read_text(encoding="utf-8")
         text = text.replace(f"stage: {DEFAULT_STAGE} #", f"stage: {stage} #")
         files[path] = files.get(path, "") + text

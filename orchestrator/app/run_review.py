@@ -322,9 +322,8 @@ def open_kept_run(
 def _require_own_spending(options: ReviewOptions) -> None:
     """Check that an imported run, which has no consents, may use a paid provider here."""
     paid = ", ".join(name for name in (options.provider, *options.models) if name)
-    if paid not in {"", OFFLINE} and options.allow_spending is None:
-        if decide_consent(options, os.environ).allow_spending:
-            return
+    is_open = paid not in {"", OFFLINE} and options.allow_spending is None
+    if is_open and not decide_consent(options, os.environ).allow_spending:
         raise InputError(
             f"the imported run uses the provider {paid}, which nobody allowed here; "
             f"allow it with {ALLOW_SPENDING}=1"

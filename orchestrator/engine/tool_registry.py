@@ -133,18 +133,13 @@ def fit_types(arguments: Mapping[str, Json], schema: Mapping[str, Json]) -> dict
     Everything else stays as it is, for the schema to refuse.
     """
     declared = schema.get("properties", {})
-
-    def type_of(name: str) -> Json:
-        own = declared.get(name)
-        return own.get("type") if isinstance(own, Mapping) else None
-
-    return {name: _fit_type(value, type_of(name)) for name, value in arguments.items()}
+    return {name: _fit_type(value, declared.get(name)) for name, value in arguments.items()}
 
 
-def _fit_type(value: Json, wanted: Json) -> Json:
-    if wanted == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
-        return int(value)
-    if wanted == "integer" and isinstance(value, float) and value.is_integer():
+def _fit_type(value: Json, declared: Json) -> Json:
+    wanted = declared.get("type") if isinstance(declared, Mapping) else None
+    digits = isinstance(value, str) and _INTEGER.fullmatch(value)
+    if wanted == "integer" and (digits or (isinstance(value, float) and value.is_integer())):
         return int(value)
     if wanted == "boolean" and isinstance(value, str) and value in {"true", "false"}:
         return value == "true"
@@ -188,10 +183,9 @@ class Registry:
         Raises:
             NotRegistered: there is no tool of that name.
         """
-        tool = self._tools.get(name)
-        if tool is None:
+        if name not in self._tools:
             raise NotRegistered(f"there is no tool {name!r}")
-        return tool
+        return self._tools[name]
 
     def fit(self, call: ToolCall) -> ToolCall:
         """A call of a tool that only reads, with its arguments as the tool's schema types them.
@@ -234,11 +228,8 @@ class Registry:
         Args:
             called: tools that come after those not called yet.
         """
-        able = [
-            self._specs[name]
-            for name in agent.tools
-            if name in self._specs and policy.refusal(agent, self._specs[name]) is None
-        ]
+        known = (self._specs[name] for name in agent.tools if name in self._specs)
+        able = [tool for tool in known if policy.refusal(agent, tool) is None]
 
         def rank(tool: ToolSpec) -> tuple[bool, ...]:
             return (

@@ -69,9 +69,7 @@ async def test_what_is_allowed_is_what_would_not_be_refused() -> None:
         ("agents", {"guest": ["count"]}),
     ],
 )
-def test_a_value_of_another_type_is_refused_when_the_policy_is_made(
-    field: str, value: object
-) -> None:
+def test_a_value_of_another_type_is_refused_when_the_policy_is_made(field: str, value: Any) -> None:
     with pytest.raises(InputError, match=rf"ToolPolicy\({field}=.*Expected") as caught:
         ToolPolicy(**{field: value})
     assert "\n" not in str(caught.value)

@@ -11,7 +11,7 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the files and say what to do next."""
     from pathlib import Path
 
+    from orchestrator.app.agent_files import write_agent_files
     from orchestrator.app.runs.state_directory import inside_repository, repo_root
     from orchestrator.app.test_detection import find_tests, write_tests
 
@@ -42,57 +43,45 @@ def run(args: argparse.Namespace) -> int:
     if not inside_repository(start):
         raise InputError(f"{start} is not in a git repository; name one with --repo")
     top = repo_root(start)
+    lines: Iterable[str]
     if args.tests:
-        for line in write_tests(top, find_tests(top)):
-            emit_line(line, sys.stdout)
-        return EXIT_OK
-    if args.agents is not None:
-        from orchestrator.app.agent_files import write_agent_files
-
-        for line in write_agent_files(top, args.agents or HOSTS, force=args.force):
-            emit_line(line, sys.stdout)
-        return EXIT_OK
-    return _write_ci(args, top)
+        lines = write_tests(top, find_tests(top))
+    elif args.agents is not None:
+        lines = write_agent_files(top, args.agents or HOSTS, force=args.force)
+    else:
+        lines = _write_ci(args, top)
+    for line in lines:
+        emit_line(line, sys.stdout)
+    return EXIT_OK
 
 
-def _write_ci(args: argparse.Namespace, top: Path) -> int:
-    from orchestrator.app.ci_files import (
-        ci_systems,
-        detect_ci,
-        find_gitlab_stage,
-        installed_from,
-        make_ci_files,
-        require_new,
-    )
+def _write_ci(args: argparse.Namespace, top: Path) -> list[str]:
+    from orchestrator.app import ci_files
 
-    ci = args.ci or _ask("Which CI system?", NAMES, detect_ci(top) or "github", "--ci")
-    system = ci_systems()[ci]
+    ci = args.ci or _ask("Which CI system?", NAMES, ci_files.detect_ci(top) or "github", "--ci")
+    system = ci_files.ci_systems()[ci]
     if not args.force and not system.is_shared:
-        require_new(top, system.review.values())  # before more is asked
-    answer = args.comments
-    if answer is None and not system.comments:
-        answer = "no"
-    if answer is None:
+        ci_files.require_new(top, system.review.values())  # before more is asked
+    answer = args.comments or "no"
+    if args.comments is None and system.comments:
         answer = _ask("Post findings as comments?", ("yes", "no"), "no", "--comments")
     commands = args.commands or "no"
     if args.commands is None and args.comments is None and answer == "yes" and system.commands:
         commands = _ask("Carry out commands in comments?", ("yes", "no"), "no", "--commands")
-    source = args.source or installed_from()
-    files = make_ci_files(
+    source = args.source or ci_files.installed_from()
+    files = ci_files.make_ci_files(
         ci,
         comments=answer == "yes",
         source=source,
         commands=commands == "yes",
         gate=answer == "gate",
-        stage=find_gitlab_stage(top),
+        stage=ci_files.find_gitlab_stage(top),
     )
     lines = _put(top, files, shared=system.is_shared, source=source, force=args.force)
     lines.append(f"Next: {system.next_step}.")
     if answer == "yes" and system.comments_step:
         lines.append(f"And: {system.comments_step}.")
-    for line in lines:
-        emit_line(line, sys.stdout)
-    return EXIT_OK
+    return lines
 
 
 def _put(

@@ -291,8 +291,7 @@ def jackknife_interval(
     variance = jackknife_variance(defined)
     if chance is None:
         return t_interval(value, variance, defined.size)
-    rows = float(weight.sum())
-    return scaled_interval(value, variance, defined.size, width=1.0 / chance, rows=rows)
+    return scaled_interval(value, variance, defined.size, 1.0, 1.0 / chance, float(weight.sum()))
 
 
 def cluster_variance(values: Floats, weight: Floats, group: Ints) -> float:
