@@ -147,9 +147,10 @@ def test_perfect_agreement_has_an_interval_everywhere() -> None:
     people = np.where(np.arange(60) < 30, y.repeat(2).astype(float), np.nan)
     rate = correct_rate(y.repeat(2), people, np.arange(60))
     assert rate.bias.low < -0.05 < 0.05 < rate.bias.high
+    opposed = np.stack([y, ~y]).astype(float)
     alpha = jackknife_interval(
-        lambda w: agreement.krippendorff_alpha(np.stack([y, ~y]).astype(float), "nominal", w),
-        one, group, 0.5,
+        lambda w: agreement.krippendorff_alpha(opposed, "nominal", w),
+        one, group // 4, expected_disagreement(opposed, 2),
     )  # fmt: skip
     assert alpha is not None
     assert alpha.high - alpha.low > 0.2
