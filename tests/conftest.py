@@ -7,6 +7,7 @@ reviews, and tests marked `either_loop`, run on one of the two each.
 import gc
 import importlib
 import os
+import signal
 import socket
 import zlib
 from collections import Counter, defaultdict
@@ -47,6 +48,10 @@ settings.load_profile("suite")
 
 # It counts only if it is set before numpy is loaded: the cores are taken by the other tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A suite in the background ignores Ctrl-C, and so would each program that a test ends by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
