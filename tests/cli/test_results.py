@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import resource
 import stat
 import subprocess
 from collections.abc import Callable
@@ -112,8 +113,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> Non
     path = tmp_path / "v.json"
     path.write_text("old")
     target = OutputTarget(str(path))
-    with pytest.raises(ValueError, match="surrogates"):
-        target.write("\udcff")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        with pytest.raises(OutputError, match="File too large"):
+            target.write("new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
 
 
