@@ -11,6 +11,7 @@ from orchestrator.catalog import settings as catalog_settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.judging import (
+    _shown,
     judge_evidence,
     named_vendors,
     participants,
@@ -21,7 +22,7 @@ from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.citations import CitableSources
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.code_review.verdict.document_parts import Checked
+from orchestrator.code_review.verdict.document_parts import Checked, Proof, Reported
 from orchestrator.code_review.verdict.model import Rejected, Skipped
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.rubric_scoring import CriterionMark
@@ -97,6 +98,23 @@ def test_a_judge_sees_levels_and_examples_of_a_criterion() -> None:
     example = ScoredExample(text="t", score=1.0)
     taught = Criterion(id="one", kind="judged", description="is one", examples=(example,))
     assert show_criterion(taught)["examples"][0]["text"] == "t"  # type: ignore[index]
+
+
+def test_a_judge_is_shown_no_text_twice_and_of_a_proof_the_lines_that_tell() -> None:
+    report = Reported("qa", False, "medium", 0.8, "t", "d", reason="by hand")
+    said = "collected 1 item\n  raise KeyError\n\nE  got 'y', expected 'x'\nsummary"
+    proof = Proof(
+        state="reproduced", claim="c", path="t.py", test="t", command=("pytest",),
+        exception="KeyError", value="'x'", head=said,
+    )  # fmt: skip
+    shown = _shown(replace(finding(), reports=(report,), proofs=(proof,)), ())
+    assert shown["reports"] == [
+        {"by": "qa", "severity": "medium", "confidence": 0.8, "reason": "by hand"}
+    ]
+    (told,) = shown["proofs"]
+    assert told["came"] == "raise KeyError\nE  got 'y', expected 'x'"
+    (told,) = _shown(replace(finding(), proofs=(replace(proof, head="Timeout\n"),)), ())["proofs"]
+    assert told["came"] == "Timeout"
 
 
 @pytest.mark.parametrize("more", [0, 3])
