@@ -44,8 +44,8 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, ToolCall
 from orchestrator.report.ranking import rank_findings
-from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.server_script import ServerReply, parse_line
+from tests.model_server.server import KEY, ModelServer, start_server
+from tests.model_server.server_script import ServerReply, parse_line
 from tests.prompt_cache import PromptCache
 from tests.review.review_kit import options
 

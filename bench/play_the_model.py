@@ -17,8 +17,8 @@ import anyio
 
 from orchestrator.engine.types import Json, Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
-from orchestrator.testing.model_server import PORT, ModelServer, serve_until_signal
-from orchestrator.testing.server_script import ServerReply, parse_line
+from tests.model_server.server import PORT, ModelServer, serve_until_signal
+from tests.model_server.server_script import ServerReply, parse_line
 
 POLL_SECONDS = 0.1
 

@@ -41,7 +41,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, Tool
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.model_server import KEY
+from tests.model_server.server import KEY
 
 LIMIT = 0.005
 PROMPT = "You look for bugs. " + "Be careful and exact. " * 60
@@ -260,7 +260,7 @@ def main() -> int:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(build_script(args.provider, args.turns, args.rounds), file)
         file.flush()
-        command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
+        command = [sys.executable, "-m", "tests.model_server", "--port", "0"]
         with subprocess.Popen(
             [*command, "--script", file.name], stdout=subprocess.PIPE, text=True
         ) as server:

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 
 from orchestrator.engine.types import Json, Response, Usage
-from orchestrator.testing.api_validation import Rejected
-from orchestrator.testing.chat_api import ChatApi
+from tests.model_server.api_validation import Rejected
+from tests.model_server.chat_api import ChatApi
 
 _MARK = re.compile(r"<(tool_call[^>]*)>")
 

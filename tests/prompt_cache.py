@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from orchestrator.engine.types import Json
-from orchestrator.testing import chat_api, messages_api, responses_api
-from orchestrator.testing.api_validation import without_marks
-from orchestrator.testing.model_server import BYTES_PER_TOKEN, Counted
+from tests.model_server import chat_api, messages_api, responses_api
+from tests.model_server.api_validation import without_marks
+from tests.model_server.server import BYTES_PER_TOKEN, Counted
 
 BREAKPOINT = "prompt_cache_breakpoint"
 LOOKBACK = 20

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Opaque
-from orchestrator.testing.model_server import HttpReply
-from orchestrator.testing.server_script import Refuse, Reshaped, ServerReply
+from tests.model_server.server import HttpReply
+from tests.model_server.server_script import Refuse, Reshaped, ServerReply
 
 
 def raw(body: bytes, kind: str = "application/json", status: int = 200) -> Reshaped:

@@ -101,7 +101,6 @@ MAY_OPEN_PATHS = {
     "stores/postgres.py": "our own migrations",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
     "stores/used_approvals.py": "the log of used approvals, outside of every repository",
-    "testing/model_server.py": "the script that a person names",
     "tuning/file_formats/rubric_file.py": "files that a person names",
     "tuning/file_formats/text_files.py": "files that a person names",
     "web/site.py": "our own styles and scripts",

@@ -1,1 +1,1 @@
-"""Test doubles for models and model servers; unexpected use is an error."""
+"""The model server of a clone, under the name by which scripts outside the repository start it."""

@@ -16,8 +16,8 @@ from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.server_script import ServerReply
+from tests.model_server.server import ModelServer
+from tests.model_server.server_script import ServerReply
 from tests.providers.whole_kit import (
     NO_FIXER,
     POLICY,

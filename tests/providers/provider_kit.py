@@ -38,9 +38,9 @@ from orchestrator.engine.types import (
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.server_script import ServerReply
 from tests.limited_chat import LimitedChatApi
+from tests.model_server.server import KEY, ModelServer, start_server
+from tests.model_server.server_script import ServerReply
 from tests.prompt_cache import PromptCache
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.testing.model_server import KEY
+from tests.model_server.server import KEY
 from tests.providers.provider_kit import REPORT, SEARCH
 
 PATHS = {"messages": "/v1/messages", "responses": "/v1/responses", "chat": "/v1/chat/completions"}

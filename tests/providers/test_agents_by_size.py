@@ -20,7 +20,7 @@ from orchestrator.engine.types import Request, Response, Text
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.model_server import ReceivedRequest
+from tests.model_server.server import ReceivedRequest
 from tests.providers.whole_kit import POLICY, TEAM, reports, review, says, serving, sums_up
 from tests.review.review_kit import change, options
 from tests.review.review_kit import review as review_in_process

@@ -8,7 +8,7 @@ from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.testing.server_script import ServerReply
+from tests.model_server.server_script import ServerReply
 from tests.providers.whole_kit import (
     FINDING,
     SUMMARY,

@@ -15,7 +15,7 @@ from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
-from orchestrator.testing.messages_api import MAX_BREAKPOINTS
+from tests.model_server.messages_api import MAX_BREAKPOINTS
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,

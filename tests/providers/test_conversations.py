@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
-from orchestrator.testing.model_server import KEY
+from tests.model_server.server import KEY
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,

@@ -7,13 +7,13 @@ import sys
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.testing.model_server import KEY
+from tests.model_server.server import KEY
 
 
 @pytest.fixture(scope="module")
 def server():
     """The test server in a process of its own; gives its address."""
-    command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
+    command = [sys.executable, "-m", "tests.model_server", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -16,8 +16,8 @@ from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.server_script import Refuse, ServerReply
+from tests.model_server.server import ModelServer
+from tests.model_server.server_script import Refuse, ServerReply
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply

@@ -14,9 +14,9 @@ from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import ProviderRefused
-from orchestrator.testing.server_script import Refuse, ServerReply
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
 from tests.diffchecks.secret_samples import b64, rand
+from tests.model_server.server_script import Refuse, ServerReply
 from tests.providers.whole_kit import POLICY, PROVIDERS, asked, judges, reports, says, serving
 from tests.review.review_kit import Repo
 from tests.scripted_model import tool_call_reply

@@ -17,7 +17,7 @@ from orchestrator.providers.factory import make_model, missing_variable
 from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.request_normalization import to_strict_schema
 from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
-from orchestrator.testing.api_validation import check_strict_schema
+from tests.model_server.api_validation import check_strict_schema
 from tests.providers.provider_kit import REPORT, request, shipped_models
 
 COUNT = st.integers(0, 2_000_000)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
-from orchestrator.testing.model_server import ModelServer, start_server
+from tests.model_server.server import ModelServer, start_server
 from tests.providers.provider_kit import (
     FULL,
     NONCE,

@@ -18,7 +18,7 @@ from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.call_costs import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import Retrier
-from orchestrator.testing.model_server import read_script
+from tests.model_server.server import read_script
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,

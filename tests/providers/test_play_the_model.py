@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +15,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from bench.play_the_model import HandWrittenReplies, read_reply
+from orchestrator import testing
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError
-from orchestrator.testing import model_server
-from orchestrator.testing.model_server import KEY, ModelServer, start_server
+from tests.model_server.server import KEY, ModelServer, start_server
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS
 from tests.providers.whole_kit import BASE, HEAD, asked, judges
@@ -74,11 +77,26 @@ async def test_a_reply_that_a_person_writes_is_sent_in_the_form_of_each_api(api,
     assert "I look." in reply.text or stream
 
 
-def test_the_model_server_takes_replies_by_hand_in_a_clone_only(tmp_path, monkeypatch, capsys):
-    assert type(model_server.replies_by_hand(tmp_path / "play")).__name__ == "HandWrittenReplies"
-    monkeypatch.setattr(model_server, "BY_HAND", tmp_path / "play_the_model.py")
-    assert model_server.main(["--by-hand", str(tmp_path)]) == 1
-    assert "--by-hand needs a clone of Diffcourt" in capsys.readouterr().err
+def test_the_server_takes_replies_by_hand_under_the_name_that_scripts_use(tmp_path):
+    command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--by-hand", str(tmp_path / "play")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening on http://127.0.0.1:")
+        process.terminate()
+    assert process.returncode == 0
+    assert (tmp_path / "play").is_dir()
+
+
+def test_an_installation_without_the_tests_says_that_the_server_needs_a_clone(tmp_path):
+    copy = shutil.copy(testing.__file__.replace("__init__", "model_server"), tmp_path)
+    ended = subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Start the model server in a clone of Diffcourt")
 
 
 async def test_a_request_shows_only_what_is_new_to_its_agent(tmp_path):

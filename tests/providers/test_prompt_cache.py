@@ -1,6 +1,6 @@
 """The simulated prompt cache counts what a provider's counts."""
 
-from orchestrator.testing.model_server import Counted
+from tests.model_server.server import Counted
 from tests.prompt_cache import Prompt, PromptCache
 
 OPENING, FIRST, SECOND = "o" * 400, "f" * 40, "s" * 80

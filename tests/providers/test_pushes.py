@@ -14,7 +14,7 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Response
 from orchestrator.errors import ProviderRefused
 from orchestrator.report.terminal_escaping import as_json
-from orchestrator.testing.server_script import Refuse, ServerReply
+from tests.model_server.server_script import Refuse, ServerReply
 from tests.providers.whole_kit import NO_FIXER, POLICY, asked, reports, serving
 from tests.review.review_kit import Repo
 

@@ -14,7 +14,7 @@ from orchestrator.engine.types import Text
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
 from orchestrator.providers.retry import PROBE_POLL_SECONDS, CircuitBreaker, Retrier
-from orchestrator.testing.server_script import Refuse, ServerReply, Slow
+from tests.model_server.server_script import Refuse, ServerReply, Slow
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 from tests.scripted_model import text_reply
 from tests.server_replies import cut, garble, raw

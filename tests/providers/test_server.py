@@ -12,8 +12,8 @@ import pytest
 
 from orchestrator.engine.types import Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
-from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
-from orchestrator.testing.server_script import Refuse, ServerReply, Slow, smallest_value
+from tests.model_server.server import KEY, ModelServer, read_script, start_server
+from tests.model_server.server_script import Refuse, ServerReply, Slow, smallest_value
 from tests.plain_http import PLAIN
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 from tests.scripted_model import text_reply, tool_call_reply
@@ -191,7 +191,7 @@ def test_a_script_from_a_file():
 def test_the_command_serves_and_ends_with_what_is_left(tmp_path):
     script = tmp_path / "script.json"
     script.write_text('{"qa": ["done"]}')
-    command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
+    command = [sys.executable, "-m", "tests.model_server", "--port", "0"]
     with subprocess.Popen(
         [*command, "--script", str(script)],
         stdout=subprocess.PIPE,

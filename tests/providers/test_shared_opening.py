@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.testing.model_server import ReceivedRequest
+from tests.model_server.server import ReceivedRequest
 from tests.providers.whole_kit import (
     HEAD,
     POLICY,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.server_script import Refuse
+from tests.model_server.server_script import Refuse
 from tests.providers.provider_kit import (
     PROVIDERS,
     Search,

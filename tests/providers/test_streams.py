@@ -15,7 +15,7 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import ReportedError, TransientError
 from orchestrator.providers.reply_normalization import UNREADABLE, InvalidReplyError, Reply
-from orchestrator.testing.server_script import ServerReply
+from tests.model_server.server_script import ServerReply
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,

@@ -24,8 +24,8 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Usage
 from orchestrator.errors import ConfigError, InputError, ProviderRefused
-from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.server_script import Refuse, ServerReply
+from tests.model_server.server import ModelServer
+from tests.model_server.server_script import Refuse, ServerReply
 from tests.providers.whole_kit import (
     BASE,
     FINDING,

@@ -17,8 +17,8 @@ from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import call_costs
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.model_server import KEY
-from orchestrator.testing.server_script import Refuse, ServerReply, Slow
+from tests.model_server.server import KEY
+from tests.model_server.server_script import Refuse, ServerReply, Slow
 from tests.providers.whole_kit import (
     FINDING,
     POLICY,

@@ -13,8 +13,8 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.server_script import ServerReply
+from tests.model_server.server import KEY, ModelServer, start_server
+from tests.model_server.server_script import ServerReply
 from tests.prompt_cache import PromptCache
 from tests.review.review_kit import change, options
 from tests.scripted_model import tool_call_reply

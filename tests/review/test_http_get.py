@@ -14,7 +14,7 @@ from orchestrator.code_review.tools.http_get import MAX_BYTES, HttpGet, _is_publ
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import CallContext
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.testing.model_server import HttpReply, HttpRequest, serve_http
+from tests.model_server.server import HttpReply, HttpRequest, serve_http
 from tests.review.review_kit import change, review
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.torture.own_secrets import alone

@@ -12,7 +12,7 @@ import anyio
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
-from orchestrator.testing.server_script import Reshaped, ServerReply
+from tests.model_server.server_script import Reshaped, ServerReply
 from tests.providers.provider_kit import (
     PROVIDERS,
     SEARCH,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from orchestrator.testing.chat_api import ChatApi
-from orchestrator.testing.messages_api import MessagesApi
-from orchestrator.testing.responses_api import ResponsesApi
-from orchestrator.testing.server_script import Signer
+from tests.model_server.chat_api import ChatApi
+from tests.model_server.messages_api import MessagesApi
+from tests.model_server.responses_api import ResponsesApi
+from tests.model_server.server_script import Signer
 
 Random = random.Random
 CALL = {"text": "eval"}

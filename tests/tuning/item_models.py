@@ -10,8 +10,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from orchestrator.engine.types import Json, Response
-from orchestrator.testing.model_server import ModelServer, start_server
-from orchestrator.testing.server_script import ServerReply
+from tests.model_server.server import ModelServer, start_server
+from tests.model_server.server_script import ServerReply
 from tests.prompt_cache import PromptCache
 from tests.tuning.recorded_runs import says
 

@@ -13,7 +13,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.testing.model_server import ModelServer, start_server
+from tests.model_server.server import ModelServer, start_server
 from tests.prompt_cache import PromptCache
 from tests.review.review_kit import change, options
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from orchestrator.app.rubric_scoring import item_judge_session
 from orchestrator.engine.types import Criterion, Response, Rubric, ScoredExample, ScoreLevel, Text
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.testing.server_script import Refuse
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.rubric_file import digest_criteria, read_rubric, write_rubric
+from tests.model_server.server_script import Refuse
 from tests.tuning.item_models import PROVIDER, Asked, judge_line, serving
 from tests.tuning.recorded_runs import says
 from tests.tuning.test_rubric_cli import run

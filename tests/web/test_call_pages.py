@@ -15,12 +15,12 @@ from orchestrator.app.tracing.spans import MAX_CONTENT, MessageWriter, SpanBuild
 from orchestrator.cli.main import main
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Response, Text
-from orchestrator.testing.server_script import ServerReply
 from orchestrator.web.access import Access
 from orchestrator.web.runs import make_runs_part
 from orchestrator.web.site import Site, running
 from tests.engine.engine_kit import RUN, created
 from tests.engine.test_agent_context import long_work, work
+from tests.model_server.server_script import ServerReply
 from tests.providers.test_escalation_over_the_wire import NAME, NOTHING, REFUSED, REVIEW
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, serving
 from tests.report.browser import Browser, needs_axe, needs_chromium

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_validation
-from orchestrator.testing.api_validation import (
+from tests.model_server import api_validation
+from tests.model_server.api_validation import (
     Rejected,
     check_schema,
     check_typed_object,
@@ -14,7 +14,7 @@ from orchestrator.testing.api_validation import (
     split_in_half,
     without_marks,
 )
-from orchestrator.testing.server_script import Signer
+from tests.model_server.server_script import Signer
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})

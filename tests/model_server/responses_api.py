@@ -6,14 +6,14 @@ from itertools import takewhile
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_validation
-from orchestrator.testing.api_validation import (
+from tests.model_server import api_validation
+from tests.model_server.api_validation import (
     Rejected,
     check_schema,
     check_typed_object,
     load_schemas,
 )
-from orchestrator.testing.server_script import Signer
+from tests.model_server.server_script import Signer
 
 PATH = "/v1/responses"
 

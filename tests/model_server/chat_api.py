@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_validation
-from orchestrator.testing.api_validation import Rejected, check_schema, load_schemas, split_in_half
+from tests.model_server import api_validation
+from tests.model_server.api_validation import Rejected, check_schema, load_schemas, split_in_half
 
 PATH = "/v1/chat/completions"
 

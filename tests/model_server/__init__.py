@@ -1,0 +1,1 @@
+"""Test doubles for models and model servers; unexpected use is an error."""
