@@ -73,7 +73,11 @@ def decide(
         gaps = f"; {count_noun(last.gaps, 'gap')} left" if last.gaps else ""
         return StopDecision("done", f"all planned checks ran{accepts}{gaps}")
     if not last.missing:
-        return StopDecision("stagnation", "nothing is missing that another iteration could get")
+        scored = "nothing was scored"
+        if last.score is not None:
+            scored = f"the score of {last.score:.2f} is not accepted"
+        why = f"{scored}, and nothing is missing that another iteration could get"
+        return StopDecision("stagnation", why)
     if stuck := _stagnation(history, policy):
         return StopDecision("stagnation", stuck)
     if len(history) >= max_iterations:

@@ -21,6 +21,7 @@ from orchestrator.errors import (
     ReplayMismatch,
     StoreError,
 )
+from tests.review.review_kit import Repo
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +93,14 @@ def test_only_the_chosen_command_is_imported() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.fixture(scope="module")
+def fresh_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of one commit: the checkout of a developer can hold the journal of another version."""
+    repo = Repo(tmp_path_factory.mktemp("fresh"))
+    repo.commit({"a.py": "x = 1\n"})
+    return repo.path
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -124,8 +133,13 @@ def test_only_the_chosen_command_is_imported() -> None:
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(
-    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    argv: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    fresh_repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(fresh_repository)
     assert main(argv) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

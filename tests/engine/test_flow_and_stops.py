@@ -115,7 +115,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
         (
             [replace(FINE, accepted=False)],
             "stagnation",
-            "nothing is missing that another iteration could get",
+            "the score of 0.90 is not accepted, and nothing is missing that another iteration could get",
         ),
         (
             [replace(WANTING, failures=frozenset({"a: b", "c"}))] * 2,
