@@ -119,8 +119,9 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     """A hint at a similar option, to append to an error; empty if there is none."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(options), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    names = {option.lstrip("-"): option for option in options}  # dashes make no two words alike
+    near = get_close_matches(word.lstrip("-"), names, n=1)
+    return f"; did you mean {names[near[0]]}?" if near else ""
 
 
 def ref(text: str) -> str:

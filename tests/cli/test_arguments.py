@@ -110,6 +110,7 @@ def fresh_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["review", "--bogus", "1"], "unknown arguments: --bogus"),
         (["review", "--max-u", "1"], "unknown arguments: --max-u; did you mean --max-usd?"),
         (["review", "a", "extra"], "unknown arguments: extra"),
+        (["export", "--to", "sarif"], "unknown arguments: --to (see"),
         (["review", "--head", "x", "--worktree"], "not allowed with"),
         (["review", "--diff", "x", "--head", "y"], "not allowed with"),
         (["review", "--diff", "x", "--worktree"], "not allowed with"),
