@@ -90,8 +90,8 @@ def _mypy_text(text: str) -> Iterator[PrintedError]:
         if found := _MYPY.match(line[:MAX_CHARACTERS]):
             path, number, column, message = found.groups()
             code = _MYPY_CODE.search(message)
-            said = message[: code.start()] if code else message
-            yield PrintedError(path, int(number), int(column or 0), code[1] if code else "", said)
+            words = message[: code.start()] if code else message
+            yield PrintedError(path, int(number), int(column or 0), code[1] if code else "", words)
 
 
 class _Position(Struct):
@@ -132,9 +132,9 @@ def _pyright_text(text: str) -> Iterator[PrintedError]:
             more = takewhile(_is_continuation, lines[at + 1 : at + MAX_LINES])
             message = " ".join([found[5] or "", *(one.strip()[:MAX_CHARACTERS] for one in more)])
             code = _PYRIGHT_CODE.search(message)
-            said = message[: code.start()] if code else message
+            words = message[: code.start()] if code else message
             place = (found[1], int(found[2]), int(found[3]))
-            yield PrintedError(*place, code[1] if code else "", said)
+            yield PrintedError(*place, code[1] if code else "", words)
 
 
 def _is_continuation(line: str) -> bool:
@@ -269,9 +269,9 @@ def _read_side(given: TypeCheckRun | None, checker: str, renamed: Mapping[str, s
 
 def _placed(printed: PrintedError, path: str, in_head: str, lines: Sequence[str]) -> Error:
     text = lines[printed.line - 1] if printed.line <= len(lines) else ""
-    said = one_line(printed.message).rstrip(".")
+    message = one_line(printed.message).rstrip(".")
     code = one_line(printed.code, 80)
-    return Error(in_head, printed.line, printed.column, code, said, "".join(text.split()))
+    return Error(in_head, printed.line, printed.column, code, message, "".join(text.split()))
 
 
 def _left_out(base: _Side, head: _Side, new: Sequence[Error]) -> Iterator[str]:

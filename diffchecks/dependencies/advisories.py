@@ -225,9 +225,9 @@ def _severity(advisory: Advisory, affected: Affected) -> str:
     """The severity by the database, else by the CVSS vector; empty without either."""
     own = affected.database_specific or {}
     for part in (advisory.database_specific, own, affected.ecosystem_specific):
-        said = (part or {}).get("severity")
-        if isinstance(said, str) and said.lower() in LEVELS:
-            return LEVELS[said.lower()]
+        level = (part or {}).get("severity")
+        if isinstance(level, str) and level.lower() in LEVELS:
+            return LEVELS[level.lower()]
     vectors = [one.score for one in (*(advisory.severity or ()), *(affected.severity or ()))]
     scores = [severity_of_vector(vector) for vector in (*vectors, str(own.get("cvss")))]
     return max(filter(None, scores), default="", key=SEVERITIES.index)

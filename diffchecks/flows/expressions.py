@@ -197,11 +197,11 @@ class Expressions(Calls):
 
     def _compared(self, left: Value, right: Value, operator: str, other: str) -> Value:
         """A comparison: with a constant, or of what a check gives back."""
-        said = operator + other.replace(" ", "")
+        comparison = operator + other.replace(" ", "")
         checks = left.passed or left.failed
-        if checks and _FOUND.fullmatch(said):
+        if checks and _FOUND.fullmatch(comparison):
             return Value(passed=left.passed, failed=left.failed)
-        if checks and _NOT_FOUND.fullmatch(said):
+        if checks and _NOT_FOUND.fullmatch(comparison):
             return Value(passed=left.failed, failed=left.passed)
         if operator == "is" and other.startswith("not "):
             operator = "is not"

@@ -67,13 +67,13 @@ def _look(source: Source, *, files: tuple[str, ...]) -> Iterator[RawFinding]:
 
 def _limited(raws: Iterable[RawFinding]) -> Iterator[RawFinding]:
     """Each finding once, since an alias repeats text in many objects, and limited in number."""
-    told: set[tuple[str, int, int]] = set()
+    reported: set[tuple[str, int, int]] = set()
     number = Counter[str]()
     for raw in raws:
         place = raw.code, raw.line, raw.column
-        if place in told:
+        if place in reported:
             continue
-        told.add(place)
+        reported.add(place)
         number[raw.code] += 1
         if number[raw.code] < MAX_OF_A_KIND:
             yield raw

@@ -130,12 +130,12 @@ def _notebook_parts(data: bytes) -> list[bytes]:
 
 def _one_per_name(found: Iterable[RawFinding]) -> Iterator[RawFinding]:
     """Only the first use of each undefined name; one that base uses too comes from elsewhere."""
-    told = set[tuple[str, str]]()
+    reported = set[tuple[str, str]]()
     for finding in sorted(found, key=lambda one: (one.path, one.line, one.column)):
         if finding.code != UNDEFINED:
             yield finding
-        elif (finding.path, finding.message) not in told:
-            told.add((finding.path, finding.message))
+        elif (finding.path, finding.message) not in reported:
+            reported.add((finding.path, finding.message))
             yield replace(finding, key=finding.message)
 
 

@@ -78,9 +78,9 @@ def _look(pair: ChangedModule, head: ParsedModule) -> Iterator[RawFinding]:
     owned = [view for view in views if _OWNED.search(view.body)]
     usual = len(guarded) >= max(MIN_NEIGHBORS, SHARE * (len(views) - 1))
     asked = usual and not vocabulary("guards_router").search(head.text)
-    told: set[str] = set()
+    reported: set[str] = set()
     for view in views:
-        within = view.name.rpartition(".")[0] in told
+        within = view.name.rpartition(".")[0] in reported
         if view.line not in pair.added or vocabulary("open_view").search(view.name) or within:
             continue
         bare = bool(owned) and view not in owned and vocabulary("loads_object").search(view.body)
@@ -90,6 +90,6 @@ def _look(pair: ChangedModule, head: ParsedModule) -> Iterator[RawFinding]:
             code = "unowned"
         else:
             continue
-        told.add(view.name)
+        reported.add(view.name)
         says = "Views beside it ask who calls or whose the object is, and this one does not"
         yield RawFinding(code, pair.path, view.line, says, key=view.name, scope=view.name)

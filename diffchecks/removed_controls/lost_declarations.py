@@ -336,8 +336,8 @@ def _read_chained(node: "SgNode", target: "SgNode", scope: str, read: Declaratio
     chain = re.split(r"(?<=\))\s*\.\s*", node.text())
     tail = ".".join(chain[-2:]) if "permitAll" in chain[-1] else ""
     span = node.range()
-    said = re.split(r"\.|->|::", target.text())[-1] + (node.field("arguments") or target).text()
-    text = " ".join((tail or said).split())
+    call = re.split(r"\.|->|::", target.text())[-1] + (node.field("arguments") or target).text()
+    text = " ".join((tail or call).split())
     start = target.range().end.line if target.kind() != "name" else target.range().start.line
     read.found.append(Declaration("decorator", owner, text, start + 1, span.end.line + 1))
 

@@ -95,15 +95,15 @@ def _note_form(frame: Activation, form: Class, call: EvaluatedCall) -> None:
         or not _SAVES.search(frame.run.project.text(frame.module.path) or "")
     ):
         return
-    said = {
+    options = {
         item.targets[0].id: item.value
         for item in meta.body
         if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name)
     }
-    model = _class_named(form, said.get("model"))
+    model = _class_named(form, options.get("model"))
     if model is None or _CLEANS.search(ast.unparse(form.node)):
         return
-    left_out, named = _constants(said.get("exclude")), _constants(said.get("fields"))
+    left_out, named = _constants(options.get("exclude")), _constants(options.get("fields"))
     for name in _text_fields(frame.run, model) - left_out:
         if not named or name in named or "__all__" in named:
             _note(frame, [model], name, given[0])

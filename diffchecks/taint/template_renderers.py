@@ -51,12 +51,13 @@ def renderers_of(
     if not wanted:
         return {}
     names = {page.rpartition("/")[2] for page in wanted}
-    said = re.compile("|".join(map(re.escape, sorted(names))))
+    names_pattern = re.compile("|".join(map(re.escape, sorted(names))))
     stems = {name.rpartition("_")[0] for name in names if "_" in name}
     return {
         path: wanted
         for path in sorted(project.paths)
-        if said.search(project.text(path) or "") or _may_default(project.text(path) or "", stems)
+        if names_pattern.search(project.text(path) or "")
+        or _may_default(project.text(path) or "", stems)
     }
 
 

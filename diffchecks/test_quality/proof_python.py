@@ -270,7 +270,7 @@ class PythonTest:
         if any(isinstance(v, ast.Constant) for v in parts) or all(map(_is_literal, compared)):
             yield "constant"
         value = " ".join(self._given.value.split())
-        said = " ".join(self._text_of(message).split()) if message else ""
+        text = " ".join(self._text_of(message).split()) if message else ""
         rest = GENERIC.sub("", value)
         if not any(isinstance(n, ast.NotEq | ast.IsNot | ast.NotIn) for n in tests):
             if self._given.predicted == "AssertionError" and value in ast.unparse(compared[0]):
@@ -279,7 +279,7 @@ class PythonTest:
                 top = [one.left, *one.comparators] if isinstance(one, ast.Compare) else [one]
                 for part in filter(_is_literal, top):
                     rest = rest.replace(ast.unparse(part), "", 1)
-        if value and ((said and value in said) or not _DISTINCT.search(rest)):
+        if value and ((text and value in text) or not _DISTINCT.search(rest)):
             yield "predicts"
 
     def _of_call(self, node: ast.Call) -> Iterator[str]:

@@ -113,10 +113,10 @@ class ScriptTest:
             r"\b(?:t\.(?:Error|Fatal)f?|fmt\.(?:Sprintf|Errorf)|errors\.New)\("
         ):
             if arguments and all(_LITERAL.fullmatch(one) for one in arguments):
-                said = arguments[0][1:-1]
+                message = arguments[0][1:-1]
                 for one in arguments[1:]:
-                    said = re.sub(r"%[\w+#.]+", one.strip("\"'`"), said, count=1)
-                yield from self._of_prediction([f'"{said}"'], [])
+                    message = re.sub(r"%[\w+#.]+", one.strip("\"'`"), message, count=1)
+                yield from self._of_prediction([f'"{message}"'], [])
             else:
                 yield from self._of_prediction(arguments, [])
         variables = {
@@ -134,9 +134,9 @@ class ScriptTest:
         rest = self._value
         for one in wanted:
             rest = rest.replace(one.strip(), "", 1).replace(one.strip().strip("\"'`"), "", 1)
-        said = any(self._value in " ".join(one.split()) for one in messages)
+        is_quoted = any(self._value in " ".join(one.split()) for one in messages)
         if self._value and (
-            said or not re.search(r"\w", re.sub(r"(?i)expected|received", "", rest))
+            is_quoted or not re.search(r"\w", re.sub(r"(?i)expected|received", "", rest))
         ):
             yield "predicts"
 
@@ -192,9 +192,9 @@ def run(job: Mapping[str, Any]) -> list[str]:
         same = given.same and not any(map(compares_two, ast.walk(tree)))
     if same:
         found.append("compares no two values that are both computed")
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for problem in found:
         why, _, quote = problem.partition(": ")
         reason = _REASONS.get(why, problem)
-        told.setdefault(reason, f"{reason} ({quote})" if quote and why in _REASONS else reason)
-    return list(told.values())
+        reasons.setdefault(reason, f"{reason} ({quote})" if quote and why in _REASONS else reason)
+    return list(reasons.values())

@@ -110,8 +110,8 @@ class GuardedModel(GuardedCalls, Model):
         for item in items:
             place = _PLACES.get(item.get("role", ""), "observation")
             texts += [(place, text) for text in texts_in(item)]
-        said = await self.call(texts, [tool.name for tool in tools], send)
-        return _RESPONSE.validate_python(said)
+        response = await self.call(texts, [tool.name for tool in tools], send)
+        return _RESPONSE.validate_python(response)
 
     def stream_response(self, *args: Any, **more: Any) -> Any:
         """Refuse: what was streamed is not recorded.

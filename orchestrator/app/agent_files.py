@@ -72,25 +72,25 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
         updates[host.skill] = with_skill, known.skill
         updates[host.config] = partial(_extend, host), _render(host)
     require_inside(top, updates)  # before anything is read
-    told: list[str] = []
+    report: list[str] = []
     changed: dict[str, str] = {}
     for path, (update, ours) in updates.items():
         before = _read(top, path)
         try:
             replaced, kept = update(before, True), update(before, False)
         except (ValueError, RecursionError):
-            told += [f"Add to {path}, which cannot be extended by a program:", *ours.splitlines()]
+            report += [f"Add to {path}, which cannot be extended by a program:", *ours.splitlines()]
             continue
         after = replaced if force else kept
         if after != before:
             changed[path] = after
-            told.append(f"Wrote {path}")
+            report.append(f"Wrote {path}")
         elif replaced == before:
-            told.append(f"{path} is up to date")
+            report.append(f"{path} is up to date")
         else:
-            told.append(f"{path} was changed and is kept; --force replaces our part of it")
+            report.append(f"{path} was changed and is kept; --force replaces our part of it")
     write_ci_files(top, changed, force=True)
-    return [*told, known.next]
+    return [*report, known.next]
 
 
 def _read(top: Path, path: str) -> str:

@@ -216,7 +216,7 @@ async def try_tests(
     branch = await find_default_branch(git)
     # What a verdict from elsewhere says of its base is a claim too.
     base = fixes.verdict.change.base if fixes.proven_here else branch[1] if branch else ""
-    patched, said = check_applies(repo, fixes), list[str]()
+    patched, results = check_applies(repo, fixes), list[str]()
     try:
         settings = await tests_of(repo, await git.commit(base))
         project = await project_tests(repo, await git.commit("HEAD"), settings)
@@ -230,13 +230,13 @@ async def try_tests(
                 raise InputError(f"{name} does not fail before the patch: {shown}")
             if after.kind != "passed":
                 raise InputError(f"{name} still fails with its patch: {last}; nothing was changed")
-            said.append(f"{path} fails before the patch ({shown}) and passes after it")
+            results.append(f"{path} fails before the patch ({shown}) and passes after it")
     except SandboxError as error:
         if not fixes.proven_here:
             why = f"a test from elsewhere is added only if it runs here: {error}"
             raise InputError(why) from None
-        said += [f"{path} was not run: {error}" for path in tests]
-    return said
+        results += [f"{path} was not run: {error}" for path in tests]
+    return results
 
 
 def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes] = {}) -> Applied:

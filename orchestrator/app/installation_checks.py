@@ -146,11 +146,11 @@ async def _check_tests(start: Path) -> Found:
         end, code = await project.run(path, {})
     except SandboxError as error:
         return "note", f"not tried: {error}"
-    runner, said = project.single.runner.name, " ".join(end.message.split())[-200:]
+    runner, last_words = project.single.runner.name, " ".join(end.message.split())[-200:]
     if code == 0:
         return "ok", f"{runner} ran {path} of {found[0]} in the sandbox"
     remedy = "correct `tests` in .diffcourt/config/defaults.yaml: what it needs goes into reads"
-    return "note", f"{runner} fails {path} of {found[0]}: {said}", remedy
+    return "note", f"{runner} fails {path} of {found[0]}: {last_words}", remedy
 
 
 def _install_line(program: str) -> str:

@@ -48,9 +48,9 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             found = await limit_to_paths(found, paths)
             notes = (*altered, *_note_subdirectory(options), *found.notes)
             found = replace(found, notes=notes)
-            said = describe_change(options.title, options.description, os.environ)
-            notes = (*found.notes, *said.notes)
-            found = replace(found, title=said.title, description=said.text, notes=notes)
+            described = describe_change(options.title, options.description, os.environ)
+            notes = (*found.notes, *described.notes)
+            found = replace(found, title=described.title, description=described.text, notes=notes)
             return EffectResult(change_to_json(found))
         raise limit.error()
 

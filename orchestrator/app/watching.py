@@ -189,9 +189,9 @@ def _describe(verdict: Verdict, names: dict[str, str], seconds: float) -> Iterat
         known = "open" if one.fingerprint in was_open else "new"
         state = "fixed" if one in gone else known
         counts[state] += 1
-        told = {name: getattr(one, name) for name in ("path", "severity", "rule", "title")}
+        fields = {name: getattr(one, name) for name in ("path", "severity", "rule", "title")}
         place = {"fingerprint": names[one.fingerprint], "line": one.start_line}
-        yield {"event": "finding", "state": state, **place, **told}
+        yield {"event": "finding", "state": state, **place, **fields}
     code = exit_code(verdict.verdict, verdict.status, verdict.fail_on, verdict.findings)
     gaps = dict.fromkeys(f"{skip.path}: {skip.why}" for skip in verdict.skipped if skip.gap)
     yield {

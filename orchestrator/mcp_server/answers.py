@@ -143,16 +143,16 @@ def _describe_row(finding: Finding) -> Document:
 
 def explain(verdict: Verdict, finding: Finding) -> Document:
     """One finding in full, and why its rule exists."""
-    rule, told = shipped_rules().get(finding.rule), decode(encode(finding))  # lists, no tuples
-    said = {name: value for name, value in told.items() if value and name not in LEFT_OUT}
-    said["quote"] = finding.evidence.quote
+    rule, fields = shipped_rules().get(finding.rule), decode(encode(finding))  # lists, no tuples
+    shown = {name: value for name, value in fields.items() if value and name not in LEFT_OUT}
+    shown["quote"] = finding.evidence.quote
     return {
         "run": verdict.run_id,
         "alone_leads_to": finding.outcome,
         "support": finding.support,
         "state": finding.state,
         "rule": {"why": rule.why, "fix": rule.fix} if rule else {},
-        "untrusted": _describe_row(finding) | map_strings(said, lambda text: cut(text, MAX_TEXT)),
+        "untrusted": _describe_row(finding) | map_strings(shown, lambda text: cut(text, MAX_TEXT)),
     }
 
 
@@ -163,8 +163,8 @@ def describe_patches(findings: Sequence[Finding], left_out: Mapping[str, str]) -
     if len(patch) > MAX_PATCH:
         why = f"the patch of all has {len(patch):,} characters; name fewer findings"
         fixes, patch, left_out = {}, "", dict.fromkeys(fixes, why)
-    told = {name: " ".join((fix.state, fix.reason)).strip() for name, fix in fixes.items()}
-    return {"patch": patch, "of": told, "left_out": dict(left_out)}
+    states = {name: " ".join((fix.state, fix.reason)).strip() for name, fix in fixes.items()}
+    return {"patch": patch, "of": states, "left_out": dict(left_out)}
 
 
 def code_of(verdict: Verdict) -> int:

@@ -284,8 +284,8 @@ def incomplete_stream() -> TransientError:
 
 def _load(data: bytes) -> Json:
     if data.lstrip()[:1] == b"<":
-        said = server_message(data[:4_000].decode("utf-8", "replace"), "")
-        raise InvalidReplyError(f"it is not JSON, but {said or 'markup'}")
+        message = server_message(data[:4_000].decode("utf-8", "replace"), "")
+        raise InvalidReplyError(f"it is not JSON, but {message or 'markup'}")
     return loads(data)
 
 

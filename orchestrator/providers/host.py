@@ -98,16 +98,16 @@ class HostModel:
         if name not in waiting:
             known = ", ".join(waiting) or "none; see the run's state"
             raise InputError(f"there is no open question {name}; open: {known}")
-        question, request, said = waiting[name], waiting[name].request, escape_surrogates(text)
+        question, request, reply = waiting[name], waiting[name].request, escape_surrogates(text)
         parser = ToolCallParser(request)
         try:
             called = [parser.add(None, tool, dict(arguments)) for tool, arguments in calls]
         except InvalidReplyError as error:
             raise InputError(f"the answer cannot be used: {error}") from None
-        blocks, stop = drop_unsafe_calls((Text(said), *called), "end")
+        blocks, stop = drop_unsafe_calls((Text(reply), *called), "end")
         if not blocks:
             raise InputError("the answer is empty: give the report as text, or calls of tools")
-        tokens = max_text_tokens(said + str(to_builtins(called))) // 2
+        tokens = max_text_tokens(reply + str(to_builtins(called))) // 2
         if tokens > request.max_tokens:
             raise InputError(f"the answer has more than {request.max_tokens} tokens; shorten it")
         usage = Usage(estimate_input_tokens(request), tokens, estimated=True)

@@ -127,9 +127,9 @@ def _describe_failure(result: ToolResult, nonce: str) -> str:
     """What a failed tool says; of one that did not fail, data that cannot be read say nothing."""
     if result.ok:
         return "its output was cut, or is not a JSON object"
-    said = parse_framed(result.content, nonce)
-    told = said.get("error") if isinstance(said, dict) else None
-    return str(told or unframe(result.content, nonce))[:500]
+    result_data = parse_framed(result.content, nonce)
+    error = result_data.get("error") if isinstance(result_data, dict) else None
+    return str(error or unframe(result.content, nonce))[:500]
 
 
 def _collect_field(name: str, kind: Mapping[str, Json], seen: Sequence[_ToolObservation]) -> Json:

@@ -99,14 +99,14 @@ def classify_status(
 ) -> TransientError | ModelError | ProviderRefused:
     """Turn an error status into the exception to raise."""
     quote = server_message(body, secret)
-    said, sent = f"{_kinds(body)} {quote}", status
-    if status < 500 and _ACCOUNT.search(said):
+    words, sent = f"{_kinds(body)} {quote}", status
+    if status < 500 and _ACCOUNT.search(words):
         status = 402
-    elif status == 400 and _BAD_KEY.search(said):
+    elif status == 400 and _BAD_KEY.search(words):
         status = 401
-    elif status in {400, 403} and _NO_MODEL.search(said):
+    elif status in {400, 403} and _NO_MODEL.search(words):
         status = 404
-    elif status == 403 and _FLAGGED.search(said):
+    elif status == 403 and _FLAGGED.search(words):
         return ModelError(f"{name} refused the contents of a request (403): {quote}", billed=False)
     if status in RETRYABLE_STATUSES:
         return TransientError(
@@ -159,11 +159,11 @@ def _describe_status(
     line = _TABLES["lines"].get(status)
     if line is None:
         return f"{name} refused the request for {model} ({status}){quoted}"
-    told: str = line.format(
+    text: str = line.format(
         name=name, model=model, sent=sent, quoted=quoted, said=said, key=provider.key_env,
         url=provider.base_url_env, models=f"providers.{name}.models in {MODELS_FILE}",
     )  # fmt: skip
-    return told
+    return text
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:

@@ -241,7 +241,7 @@ def _difference(finding: Finding, first: Finding) -> str:
 
 def _agents_words(finding: Finding) -> list[tuple[str, str]]:
     """Agents' own texts on a finding that is shown under another's title, equal ones once."""
-    said: dict[tuple[str, str], list[str]] = {}
+    reporters: dict[tuple[str, str], list[str]] = {}
     for report in finding.reports:
         words = [
             text.rstrip(".")
@@ -250,18 +250,18 @@ def _agents_words(finding: Finding) -> list[tuple[str, str]]:
         ]
         if words and not report.proved:
             at = f" at {report.path}:{report.start_line}" if report.path else ""
-            said.setdefault((at, ". ".join(words)), []).append(report.by)
+            reporters.setdefault((at, ". ".join(words)), []).append(report.by)
     return [
         (escape_line(f"{', '.join(by)} {'add' if len(by) > 1 else 'adds'}{at}"), words)
-        for (at, words), by in said.items()
+        for (at, words), by in reporters.items()
     ]
 
 
 def _contradictions(finding: Finding) -> list[tuple[str, str]]:
     """Why the verifier or its author stands by it, and who rates it differently or disputes it."""
-    said = [(f"{one.by} {one.action} it", one.reason) for one in finding.remarks]
+    remarks = [(f"{one.by} {one.action} it", one.reason) for one in finding.remarks]
     if not finding.objections:
-        return said
+        return remarks
     texts = [
         f"{report.by} rates it {report.severity}"
         for report in finding.reports
@@ -271,7 +271,7 @@ def _contradictions(finding: Finding) -> list[tuple[str, str]]:
         f"{objection.by} disputes it: {objection.reason} (kept: {objection.why_not})"
         for objection in finding.objections
     ]
-    return [*said, *(("but", text) for text in texts)]
+    return [*remarks, *(("but", text) for text in texts)]
 
 
 def render_open(page: TextLayout, verdict: Verdict, room: int = UNBOUNDED) -> list[str]:

@@ -45,8 +45,8 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
 def _format_cells(row: RunInfo) -> tuple[str, str, str, str, str]:
     """A row's cells; the result is the verdict, or the state of a run without a final one."""
     unfinished = row.state in {"waiting", "cancelled", "unreadable"} or not row.verdict
-    said = name_outcome(row.verdict or "", found=bool(row.findings)).lower()
-    result = row.state if unfinished else said.removesuffix(" findings")
+    outcome = name_outcome(row.verdict or "", found=bool(row.findings)).lower()
+    result = row.state if unfinished else outcome.removesuffix(" findings")
     mark = "*" * bool(row.verdict and not row.is_read)
     return (
         escape_unprintable(row.run_id),

@@ -76,19 +76,19 @@ class Server:
         name = request.path_params["forge"]
         began = time.monotonic()
         try:
-            said = await self._take(name, request)
+            answer = await self._take(name, request)
             status = 202
         except WebhookRefused as refused:
-            said, status = str(refused), refused.status
+            answer, status = str(refused), refused.status
         except DATABASE_ERRORS as error:
-            said, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
+            answer, status = f"the database cannot be used: {' '.join(str(error).split())}", 503
         took = (time.monotonic() - began) * 1000
         known = name if name in self._settings.forges else "unknown"
         self._webhooks[f'{WEBHOOKS}{{forge={json.dumps(known)},status="{status}"}}'] += 1
-        LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, said, took)
+        LOG.info("webhook of %s: %d, %s (%.0f ms)", name[:40], status, answer, took)
         # The error of the database is only logged.
         return PlainTextResponse(
-            "try again later\n" if status == 503 else f"{said}\n",
+            "try again later\n" if status == 503 else f"{answer}\n",
             status,
             {"Retry-After": "30"} if status == 503 else None,
         )

@@ -68,8 +68,8 @@ def main(request: ReviewRequest) -> int:
     except (ReplayMismatch, RunDamaged) as error:  # of another version, or damaged: no attempt can
         raise InputError(f"run {request.run_id} cannot be resumed: {error}") from None
     findings = count_noun(sum(astuple(verdict.counts)), "finding")
-    said = f"{headline(verdict)}, {findings}"
-    emit_line(f"{verdict.verdict}, {verdict.status}, {said}", sys.stderr)
+    summary = f"{headline(verdict)}, {findings}"
+    emit_line(f"{verdict.verdict}, {verdict.status}, {summary}", sys.stderr)
     return EXIT_OK
 
 

@@ -216,8 +216,8 @@ class Worker:
         """
         change = row.change
         if ended.code == 0:
-            said = ended.line.split(", ", 2)[-1]
-            LOG.info("%s: reviewed in %.1f s, run %s: %s", change, seconds, row.run, said)
+            summary = ended.line.split(", ", 2)[-1]
+            LOG.info("%s: reviewed in %.1f s, run %s: %s", change, seconds, row.run, summary)
             async with self._connection() as db, db.transaction():
                 await metrics.count_review(db, _result(ended.line), seconds)
                 await changes.enqueue_post(db, self._queue, change)

@@ -68,28 +68,32 @@ async def find_outcomes(
 
     A fix in a later push takes precedence over base.
     """
-    told: dict[str, ReviewedFinding] = {}
+    outcomes: dict[str, ReviewedFinding] = {}
     for review in reviews:
         before = review.verdict.previous
         for one in before.fixed if before else ():
             name, key = one.counted_as, one.fingerprint
-            told[key] = ReviewedFinding(name, one.path, "fixed", review.day, key)
+            outcomes[key] = ReviewedFinding(name, one.path, "fixed", review.day, key)
     try:
         async with Objects(await Git.open(repo)) as objects:
             base = _Base(objects)
             found = await find_default_branch(objects.git)
             if found is None:
-                return list(told.values()), "there is no default branch (origin/HEAD, main, master)"
+                return list(
+                    outcomes.values()
+                ), "there is no default branch (origin/HEAD, main, master)"
             for review in reviews:
                 for finding in _open_ones(review.verdict):
                     name, key = finding.counted_as, finding.identity
-                    if key in told:
+                    if key in outcomes:
                         continue
                     if outcome := await base.tell(finding, review.verdict, found[1]):
-                        told[key] = ReviewedFinding(name, finding.path, outcome, review.day, key)
+                        outcomes[key] = ReviewedFinding(
+                            name, finding.path, outcome, review.day, key
+                        )
     except InputError as error:
-        return list(told.values()), str(error)
-    return list(told.values()), ""
+        return list(outcomes.values()), str(error)
+    return list(outcomes.values()), ""
 
 
 def _open_ones(verdict: Verdict) -> Iterable[Finding]:
@@ -226,8 +230,8 @@ async def _load(store: RunStore, names: Sequence[str], found: PastReviews) -> No
                 raise
             found.passed_over += 1
             continue
-        said = read_feedback(await store.find(run.run_id, FEEDBACK))
-        older_first = sorted([*found.feedback.values(), *said], key=lambda one: one.at)
+        feedback = read_feedback(await store.find(run.run_id, FEEDBACK))
+        older_first = sorted([*found.feedback.values(), *feedback], key=lambda one: one.at)
         found.feedback = newest_feedback(older_first)
 
 

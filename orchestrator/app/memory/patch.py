@@ -89,13 +89,13 @@ def propose(reviews: Sequence[DatedVerdict], outcomes: Iterable[ReviewedFinding]
         verb, most = ("fix", fixed) if 2 * len(fixed) >= len(ones) else ("merge", ones)
         last = max(most, key=lambda one: one.day)
         count = len(fixed) if verb == "fix" else len(ones) - len(fixed)
-        told = f"{count} of {len(ones)}, the last in {_code(last.path)}{_on(last.day)}"
+        summary = f"{count} of {len(ones)}, the last in {_code(last.path)}{_on(last.day)}"
         if verb == "fix":
             what = f"People fix {_code(name)}"
-            found.conventions[what] = f"{what}: {told}."
+            found.conventions[what] = f"{what}: {summary}."
         else:
             what = f"People merge {_code(name)} as it is"
-            found.failures[what] = f"{what}: {told}."
+            found.failures[what] = f"{what}: {summary}."
     return found
 
 

@@ -202,8 +202,8 @@ async def _run_command(
     except OSError as error:
         raise NotSent(f"{name} cannot be started: {error.strerror}") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise NotSent(f"{name} ended with {done.returncode}: {''.join(said[-1:])}")
+        error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise NotSent(f"{name} ended with {done.returncode}: {''.join(error_lines[-1:])}")
 
 
 async def _post(channel: Channel, message: Notification, environment: Mapping[str, str]) -> None:
@@ -250,10 +250,10 @@ def _apprise(address: str, message: Notification) -> None:
         import apprise  # noqa: PLC0415 - heavy, and of an extra
     except ImportError:
         raise NotSent(f"Apprise is not installed; run: {install_command('notify')}") from None
-    told = apprise.Apprise()
-    if not told.add(address):
+    sender = apprise.Apprise()
+    if not sender.add(address):
         raise NotSent("Apprise does not know such an address")
-    if not told.notify(title=f"Diffcourt: {message.title}", body=message.body):
+    if not sender.notify(title=f"Diffcourt: {message.title}", body=message.body):
         raise NotSentYet("Apprise could not deliver it")
 
 

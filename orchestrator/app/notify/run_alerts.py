@@ -43,15 +43,15 @@ async def _notify(repo: Path | None, alerts: Sequence[Alert]) -> list[str]:
     if not wanted:
         return []
     folder = state_directory.state_dir(repo)
-    told, firing = _read(folder), {one.name: one for one in alerts if one.state == "firing"}
+    sent, firing = _read(folder), {one.name: one for one in alerts if one.state == "firing"}
     unknown = {one.name for one in alerts if one.state == "unknown"}
     failed: list[str] = []
     for name, channel in wanted.items():
-        before = set(told.get(name, ())) & (firing.keys() | unknown)
+        before = set(sent.get(name, ())) & (firing.keys() | unknown)
         new = [firing[alert] for alert in sorted(firing.keys() - before)]
         why = await _send_alerts(channel, new) if new else ""
-        told[name] = sorted(before | {alert.name for alert in new})
-        _write(folder, told)
+        sent[name] = sorted(before | {alert.name for alert in new})
+        _write(folder, sent)
         if why:
             failed.append(f"the channel {name} was not notified (alert): {why}")
     return failed
@@ -80,6 +80,6 @@ def _read(folder: Path) -> dict[str, list[str]]:
     return {str(k): [str(v) for v in vs] for k, vs in found.items() if isinstance(vs, list)}
 
 
-def _write(folder: Path, told: dict[str, list[str]]) -> None:
+def _write(folder: Path, sent: dict[str, list[str]]) -> None:
     with SafeDirectory(folder) as root:
-        root.write(TOLD, json.dumps(told, sort_keys=True).encode())
+        root.write(TOLD, json.dumps(sent, sort_keys=True).encode())

@@ -267,5 +267,5 @@ def _outcome_of(ended: Effect) -> tuple[SpanStatus, str]:
     if ended.error:
         return "refused" if isinstance(ended, Refusal) else "failed", str(ended)
     result = ended.result
-    said = result.code or result.detail or result.stop or result.status
-    return "failed" if result.has_failed else "ok", said
+    detail = result.code or result.detail or result.stop or result.status
+    return "failed" if result.has_failed else "ok", detail

@@ -101,14 +101,14 @@ class Collector:
 
         for start in range(0, len(spans), BATCH):
             batch = [_readable(trace, span) for span in spans[start : start + BATCH]]
-            with _collected_logs() as said:
+            with _collected_logs() as messages:
                 try:
                     result = self._exporter.export(batch)
                 except Exception as error:  # whatever the SDK or its HTTP client raises
-                    said.append(f"{type(error).__name__}: {error}")
+                    messages.append(f"{type(error).__name__}: {error}")
                     result = SpanExportResult.FAILURE
             if result is not SpanExportResult.SUCCESS:
-                raise OutputError(f"{_host(self.url)} did not take the trace: {_reason(said)}")
+                raise OutputError(f"{_host(self.url)} did not take the trace: {_reason(messages)}")
 
     def close(self) -> None:
         """Close its connections."""
@@ -121,16 +121,17 @@ def _host(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
 
 
-def _reason(said: Sequence[str]) -> str:
+def _reason(messages: Sequence[str]) -> str:
     # Its last message says only that it gave up; an earlier one says why.
-    found = (re.search(r"Transient error (.*) encountered", line) for line in said)
-    why = next((match[1] for match in found if match), said[-1] if said else "no reason given")
+    found = (re.search(r"Transient error (.*) encountered", line) for line in messages)
+    last = messages[-1] if messages else "no reason given"
+    why = next((match[1] for match in found if match), last)
     text = " ".join(why.split())
     # urllib3 names its pool, retries and classes before the actual error.
     if cause := re.search(r"\(Caused by \w+\([\"'](?:.*?\): )?(.*?)[\"']\)\)", text):
         text = cause[1]
     for mark in ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "SSLError"):
-        if any(mark in line for line in said):
+        if any(mark in line for line in messages):
             return f"its TLS cannot be trusted ({mark.lower().replace('_', ' ')})"
     return text[:300]
 
@@ -138,18 +139,18 @@ def _reason(said: Sequence[str]) -> str:
 @contextmanager
 def _collected_logs() -> Iterator[list[str]]:
     """Collects the SDK's log messages, which would otherwise be printed."""
-    said: list[str] = []
+    messages: list[str] = []
 
     class SpanHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     logger, handler = logging.getLogger("opentelemetry"), SpanHandler()
     before = logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
     try:
-        yield said
+        yield messages
     finally:
         logger.removeHandler(handler)
         logger.propagate = before

@@ -71,6 +71,6 @@ def run_trace(args: argparse.Namespace) -> int:
     run_id, count = trace_run(
         args.repo, args.run_id, file.write if file else args.to, content=args.with_content
     )
-    said = sys.stderr if file and file.to_stdout else sys.stdout
-    emit_line(f"exported run {run_id}: {count} spans", said)
+    stream = sys.stderr if file and file.to_stdout else sys.stdout
+    emit_line(f"exported run {run_id}: {count} spans", stream)
     return EXIT_OK

@@ -122,8 +122,8 @@ def _areas(
         found = list(filter(word_finder(area.words), product))
         found += [path for matches in map(path_matcher, area.paths) for path in names
                   if matches(path.lower())]  # fmt: skip
-        if told := list(dict.fromkeys(found)) or word_finder(area.lines)(text):
-            yield area.tier, f"{name}: {name_some(told, NAMED)}"
+        if named := list(dict.fromkeys(found)) or word_finder(area.lines)(text):
+            yield area.tier, f"{name}: {name_some(named, NAMED)}"
 
 
 def _findings(state: ReviewState, calls: Sequence[AnalyzerCall]) -> Iterator[Signal]:

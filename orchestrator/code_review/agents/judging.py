@@ -270,9 +270,9 @@ def _shown(finding: Finding, quoted: Collection[tuple[str, str]]) -> dict[str, A
 
 def _proof_shown(proof: Proof) -> dict[str, str]:
     """A proof for the judge: what was predicted, and what came on head in a few lines."""
-    said = [line.strip() for line in proof.head.splitlines() if line.strip()]
-    telling = [line for line in said if proof.value in line or proof.exception in line] or said
+    output = [line.strip() for line in proof.head.splitlines() if line.strip()]
+    telling = [line for line in output if proof.value in line or proof.exception in line] or output
     came = "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:])
-    told = {"predicted": f"{proof.exception}: {proof.value}", "came": came, "reason": proof.reason}
-    told |= {"state": proof.state, "claim": proof.claim}
-    return {name: text for name, text in told.items() if text}
+    shown = {"predicted": f"{proof.exception}: {proof.value}", "came": came, "reason": proof.reason}
+    shown |= {"state": proof.state, "claim": proof.claim}
+    return {name: text for name, text in shown.items() if text}

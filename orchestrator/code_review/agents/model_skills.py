@@ -148,11 +148,11 @@ def _concerns(state: ReviewState, scope: SkillScope, names: Collection[str]) -> 
 
 def _say_once(playbooks: Iterable[Skill]) -> Iterator[Skill]:
     """The playbooks without what code checks and an earlier one says as well."""
-    said = set[str]()
+    seen = set[str]()
     for skill in playbooks:
         text, heading, checks = skill.text.partition(CHECKED)
-        new = [line for line in checks.splitlines() if line and line not in said]
-        said.update(new)
+        new = [line for line in checks.splitlines() if line and line not in seen]
+        seen.update(new)
         yield replace(skill, text="\n".join([text + heading, "", *new]) if new else text.rstrip())
 
 

@@ -164,11 +164,11 @@ def find_seams(
             for own, other in permutations(shares, 2):
                 mine, theirs = {*own.paths} - {*other.paths}, {*other.paths} - {*own.paths}
                 if own.role == other.role and path in mine and user in theirs:
-                    told = f"- {defined} is used in {used}, which {other.agent} reads"
-                    found.setdefault(own.agent, {})[told] = None
-                    told = f"- {used} uses {defined}, which {own.agent} reads:"
-                    found.setdefault(other.agent, {})["\n".join([told, *contract])] = None
-    return {agent: list(told)[:SHOWN_SEAMS] for agent, told in found.items()}
+                    seam = f"- {defined} is used in {used}, which {other.agent} reads"
+                    found.setdefault(own.agent, {})[seam] = None
+                    seam = f"- {used} uses {defined}, which {own.agent} reads:"
+                    found.setdefault(other.agent, {})["\n".join([seam, *contract])] = None
+    return {agent: list(seam)[:SHOWN_SEAMS] for agent, seam in found.items()}
 
 
 def _find_uses(

@@ -173,8 +173,8 @@ def _means(
         if isinstance(finding, Finding):
             names.add(finding.identity)
             analyzed = finding.support == "proven" or any(one.proved for one in finding.reports)
-            said = [finding.severity, *(report.severity for report in finding.reports)]
-            claim = replace(as_located(finding), severity=min(said, key=SEVERITIES.index))
+            severities = [finding.severity, *(report.severity for report in finding.reports)]
+            claim = replace(as_located(finding), severity=min(severities, key=SEVERITIES.index))
         else:
             analyzed, claim = False, finding
         if dismissal.fingerprint in names:

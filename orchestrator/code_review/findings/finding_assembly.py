@@ -65,8 +65,8 @@ def build_finding(
         return OUTCOMES.index(outcome), level, -SEVERITIES.index(severity), confidence
 
     severity, confidence, decides = max(rated, key=counts)
-    told = _told(merged, rated, severity, weight(severity, confidence, policy), policy)
-    words, reports = _words(merged, told or decides, policy), merged.all_reports
+    leading = _told(merged, rated, severity, weight(severity, confidence, policy), policy)
+    words, reports = _words(merged, leading or decides, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
     reporters |= merged.supporters
@@ -200,7 +200,7 @@ def _support(
         if report.confirms
         and (report.from_analyzer or report.finding.confidence >= policy.needs_changes_confidence)
     }
-    told = [
+    verdicts = [
         known.verdict if known and is_as_severe(known.severity, severity) else ""
         for report in as_severe
         for known in [merged.verified.get(report.finding.fingerprint)]
@@ -208,11 +208,11 @@ def _support(
     before = {
         name for report in as_severe if report.carried for name in report.carried.confirmed_by
     }
-    verifier = {VERIFIER} if "confirmed" in told else before & {VERIFIER}
+    verifier = {VERIFIER} if "confirmed" in verdicts else before & {VERIFIER}
     confirmed_by = tuple(sorted((names | before | verifier) - {author.reporter}))
     if proved or verifier:
         return "proven" if proved else "verified", confirmed_by
-    if told and {*told} <= {"refuted", "older"}:
+    if verdicts and {*verdicts} <= {"refuted", "older"}:
         return "refuted", confirmed_by
     analyzers = {report.reporter for report in as_severe if report.from_analyzer}
     reporters = {author.reporter, *confirmed_by}

@@ -177,9 +177,10 @@ def _merge(
         for finding in [responses.refined.get(key, report.finding)]
     ]
     carried = hold_to_analyzers(references.carried, proved)
-    said = limit_responses(responses.reports, [*proved.values(), *carried], references.why_settled)
-    merged = merge([*proved.values(), *carried, *own, *said], policy)
-    merged, settled, repeated = set_settled_aside(merged, said)
+    others = [*proved.values(), *carried]
+    responded = limit_responses(responses.reports, others, references.why_settled)
+    merged = merge([*others, *own, *responded], policy)
+    merged, settled, repeated = set_settled_aside(merged, responded)
     verified = [
         (name, one.duplicate_of) for name, one in references.verified.items() if one.duplicate_of
     ]

@@ -225,8 +225,8 @@ def _apply_waivers(finding: Finding, policy: VerdictPolicy, day: str) -> Finding
     plain = [waiver for waiver in valid if not isinstance(waiver, PlacedDismissal)]
     if dismissals and not plain and (why := why_reopened(finding, dismissals)):
         last = dismissals[-1]
-        said = f"{last.who or 'a person'} dismissed it{f' on {last.on}' if last.on else ''}"
-        return replace(finding, waiver=f"{said} ({last.why}), and it is open again: {why}")
+        dismissal = f"{last.who or 'a person'} dismissed it{f' on {last.on}' if last.on else ''}"
+        return replace(finding, waiver=f"{dismissal} ({last.why}), and it is open again: {why}")
     for waiver in plain or valid:
         if waiver.by or finding.severity != "critical":
             by = f" ({waiver.by})" if waiver.by else ""

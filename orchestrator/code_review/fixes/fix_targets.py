@@ -32,8 +32,8 @@ class FixTarget(Struct, frozen=True):
         """Whether the finding names a file of head, in full or by a name that no other has."""
         name = path.rpartition("/")[2]
         unique = sum(each.rpartition("/")[2] == name for each in paths) == 1
-        told = "|".join(map(re.escape, (path, name) if unique else (path,)))
-        return bool(re.search(rf"(?<![\w./-])(?:{told})(?![\w/-]|\.\w)", self.words))
+        pattern = "|".join(map(re.escape, (path, name) if unique else (path,)))
+        return bool(re.search(rf"(?<![\w./-])(?:{pattern})(?![\w/-]|\.\w)", self.words))
 
 
 class ToolReport(Struct, frozen=True):

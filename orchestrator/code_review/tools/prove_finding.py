@@ -113,16 +113,16 @@ class ProveFinding:
             versions=versions,
             reason=" ".join(reason.split()),
         )
-        told = {"state": state, "reason": proof.reason, "base": proof.base, "head": proof.head}
-        return Observation(json.dumps(told), to_builtins(proof))
+        result = {"state": state, "reason": proof.reason, "base": proof.base, "head": proof.head}
+        return Observation(json.dumps(result), to_builtins(proof))
 
     async def _versions(self, printed: str) -> str:
         """What the test ran with, in the words of these programs."""
         if found := _VERSIONS.search(printed):
             return found[0]
         if self._known_versions is None:
-            said = [await self._said_by(argv) for argv in self._single.version_commands()]
-            self._known_versions = ", ".join(filter(None, said))
+            versions = [await self._said_by(argv) for argv in self._single.version_commands()]
+            self._known_versions = ", ".join(filter(None, versions))
         return self._known_versions
 
     async def _said_by(self, argv: Sequence[str]) -> str:
@@ -134,9 +134,11 @@ class ProveFinding:
                 done = await _isolated(self._tests, argv, tree)
             except SandboxError:
                 return ""
-        said = " ".join(done.stdout.decode("utf-8", "replace").split())[:100]
+        version = " ".join(done.stdout.decode("utf-8", "replace").split())[:100]
         name = Path(argv[-2]).name
-        return f"{'' if name[:4] in said.lower() else f'{name} '}{said}" if done.code == 0 else ""
+        if done.code:
+            return ""
+        return version if name[:4] in version.lower() else f"{name} {version}"
 
     async def _prove(
         self, proposed: WrittenTest, ends: dict[str, list[tuple[TestEnd, str]]]

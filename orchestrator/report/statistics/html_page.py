@@ -149,10 +149,10 @@ def _stacked(days: Days) -> Markup:
         if figures is None:
             continue
         done, every = figures.complete / most, figures.reviews / most
-        said = f"{day}: {figures.complete:,} complete of {figures.reviews:,}"
+        label = f"{day}: {figures.complete:,} complete of {figures.reviews:,}"
         parts += [
-            _bar(number, days, 0, done, "a", said),
-            _bar(number, days, done, every, "b", said),
+            _bar(number, days, 0, done, "a", label),
+            _bar(number, days, done, every, "b", label),
         ]
     return svg("reviews by day", parts)
 

@@ -50,8 +50,8 @@ def shorten(text: str, width: int = 200) -> str:
 
 
 def _error_text(stderr: bytes) -> str:
-    said = stderr.decode("utf-8", "backslashreplace")
-    lines = [line for line in said.splitlines() if line.strip()]
+    text = stderr.decode("utf-8", "backslashreplace")
+    lines = [line for line in text.splitlines() if line.strip()]
     reasons = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     line = (reasons or lines or ["it gave no reason"])[0]
     return shorten(line.removeprefix("fatal: ").removeprefix("error: "))
