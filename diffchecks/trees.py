@@ -152,19 +152,19 @@ def _compare(
     gone = {path: data for path in before - after if (data := _text(base, path)) is not None}
     places = {data: path for path, data in sorted(gone.items(), reverse=True) if data}
     for path in sorted(after):
-        now = _text(head, path)
-        was = _text(base, path) if path in before else None
-        if now is None or now == was:
+        new = _text(head, path)
+        old = _text(base, path) if path in before else None
+        if new is None or new == old:
             continue
-        if was is not None:
-            yield ChangedFile(path, path, "modified", *_differing_lines(was, now))
-        elif (moved := places.pop(now, None)) is not None:
+        if old is not None:
+            yield ChangedFile(path, path, "modified", *_differing_lines(old, new))
+        elif (moved := places.pop(new, None)) is not None:
             del gone[moved]
             yield ChangedFile(path, moved, "renamed", [], [])
         else:
-            yield ChangedFile(path, None, "added", _all_lines(now), [])
-    for path, was in sorted(gone.items()):
-        yield ChangedFile(path, path, "deleted", [], _all_lines(was))
+            yield ChangedFile(path, None, "added", _all_lines(new), [])
+    for path, old in sorted(gone.items()):
+        yield ChangedFile(path, path, "deleted", [], _all_lines(old))
 
 
 def _text(root: str, path: str) -> bytes | None:
@@ -182,10 +182,10 @@ def _all_lines(data: bytes) -> list[int]:
     return list(range(1, data.count(b"\n") + (not data.endswith(b"\n")) + 1)) if data else []
 
 
-def _differing_lines(was: bytes, now: bytes) -> tuple[list[int], list[int]]:
+def _differing_lines(before: bytes, after: bytes) -> tuple[list[int], list[int]]:
     """The added and the removed lines."""
     added, removed = list[int](), list[int]()
-    old, new = (data.split(b"\n") for data in (was, now))
+    old, new = (data.split(b"\n") for data in (before, after))
     for kind, start, end, first, last in SequenceMatcher(None, old, new).get_opcodes():
         if kind != "equal":
             removed += range(start + 1, end + 1)
@@ -208,14 +208,14 @@ def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[Rul
         gaps |= reply.gaps
         return _with_rules(check, reply.findings)
     head = [file.path for file in files if file.status != "deleted" and file.path in check.files]
-    now = _run(check, _side_job(check, change, 1, head), change)
-    gaps |= now.gaps
-    findings = _with_rules(check, now.findings)
+    after = _run(check, _side_job(check, change, 1, head), change)
+    gaps |= after.gaps
+    findings = _with_rules(check, after.findings)
     if not findings:
         return []
     old = [file.old_path for file in files if file.old_path and file.old_path in check.files]
-    was = _run(check, _side_job(check, change, 0, old), change)
-    known = _comparable(change.roots[0], _with_rules(check, was.findings))
+    before = _run(check, _side_job(check, change, 0, old), change)
+    known = _comparable(change.roots[0], _with_rules(check, before.findings))
     lines = {file.path: frozenset(file.added) for file in files}
     return find_new(
         known, _comparable(change.roots[1], findings), lambda path: lines.get(path, frozenset())

@@ -112,10 +112,10 @@ class ReplayMismatch(DiffcourtError):
 
     def __init__(self, key: str, recorded: object, present: object) -> None:
         self.key, self.recorded, self.present = key, recorded, present
-        was, now = _difference(recorded, present), _difference(present, recorded)
+        before, after = _difference(recorded, present), _difference(present, recorded)
         super().__init__(
             f"the recorded request at {key} differs from the present one; "
-            f"begin a new run. recorded: {was!r:.300} present: {now!r:.300}"
+            f"begin a new run. recorded: {before!r:.300} present: {after!r:.300}"
         )
 
 

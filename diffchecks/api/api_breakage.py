@@ -79,18 +79,18 @@ def _compare(
         exposed = {name: known for name, known in offered.items() if still.get(name) == known}
         if not exposed:
             return None
-    was, now = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
+    before, after = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
-        was.body = ModuleApi(body, dotted)
-    broken = find_changes(was, now, head_tree) if now.first_line else []
-    found = [*_removed(broken, was, now), *_others(broken, was, now)]
-    declared = was.module.exports is not None or offered
+        before.body = ModuleApi(body, dotted)
+    broken = find_changes(before, after, head_tree) if after.first_line else []
+    found = [*_removed(broken, before, after), *_others(broken, before, after)]
+    declared = before.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
     return [replace(finding, confidence=confidence) for finding in found]
 
 
 def _removed(
-    broken: "list[IncompatibleChange]", was: ModuleApi, now: ModuleApi
+    broken: "list[IncompatibleChange]", old: ModuleApi, new: ModuleApi
 ) -> Iterator[RawFinding]:
     """One finding for all names that one module or class lost."""
     owners: dict[str, list[str]] = {}
@@ -99,11 +99,11 @@ def _removed(
             owner, _, name = change.symbol.rpartition(".")
             owners.setdefault(owner, []).append(name)
     for owner, names in owners.items():
-        where = was.known_as(owner) if owner else was.dotted
+        where = old.known_as(owner) if owner else old.dotted
         yield RawFinding(
             "object-removed",
-            now.source.path,
-            now.line(owner),
+            new.source.path,
+            new.line(owner),
             f"{where} no longer has {name_some(names, NAMES_SHOWN)}",
             key=f"{where}: {' '.join(sorted(names))}",
             scope=owner,
@@ -111,7 +111,7 @@ def _removed(
 
 
 def _others(
-    broken: "list[IncompatibleChange]", was: ModuleApi, now: ModuleApi
+    broken: "list[IncompatibleChange]", old: ModuleApi, new: ModuleApi
 ) -> Iterator[RawFinding]:
     """One finding for all symbols of a module that broke in the same way."""
     alike: dict[tuple[str, str], list[IncompatibleChange]] = {}
@@ -119,12 +119,12 @@ def _others(
         if change.code != "object-removed":
             alike.setdefault((change.code, change.says), []).append(change)
     for (code, says), several in alike.items():
-        known = [was.known_as(change.symbol) for change in several]
+        known = [old.known_as(change.symbol) for change in several]
         first = several[0]
         yield RawFinding(
             code,
-            now.source.path,
-            now.line(first.symbol),
+            new.source.path,
+            new.line(first.symbol),
             f"{known[0]} {says}"
             + (f"; the same holds for {name_some(known[1:], NAMES_SHOWN)}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
@@ -143,8 +143,8 @@ def _module_removed(
         return
     if not is_public_module(base.path):
         return
-    was = ModuleApi(base, dotted)
-    if all(was.deprecated(name) for name in was.public_names):
+    old = ModuleApi(base, dotted)
+    if all(old.deprecated(name) for name in old.public_names):
         return
     message, line = f"The public module {dotted} was removed", max(base.first_line, 1)
     yield RawFinding(
@@ -185,58 +185,58 @@ class IncompatibleChange(Struct, frozen=True):
     parameters: tuple[str, ...] = ()
 
 
-def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[IncompatibleChange]:
+def find_changes(old: ModuleApi, new: ModuleApi, tree: SourceTree) -> list[IncompatibleChange]:
     """All breaking changes, one for each symbol; ``tree`` of head resolves base classes."""
     found: dict[str, IncompatibleChange] = {}
     functions: dict[str, list[griffe.Breakage]] = {}
-    for breakage in griffe.find_breaking_changes(was.module, now.module):
-        symbol = was.inner(breakage.obj.path)
+    for breakage in griffe.find_breaking_changes(old.module, new.module):
+        symbol = old.inner(breakage.obj.path)
         if breakage.kind in _PARAMETER_CODES:
             functions.setdefault(symbol, []).append(breakage)
-        elif change := _object_change(breakage, symbol, was, now, tree):
+        elif change := _object_change(breakage, symbol, old, new, tree):
             found.setdefault(symbol, change)
     for symbol, several in functions.items():
-        if change := _signature_change(symbol, several, was, now):
+        if change := _signature_change(symbol, several, old, new):
             found[symbol] = change
     return list(found.values())
 
 
 def _object_change(
-    breakage: griffe.Breakage, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
+    breakage: griffe.Breakage, symbol: str, old: ModuleApi, new: ModuleApi, tree: SourceTree
 ) -> IncompatibleChange | None:
-    if was.deprecated(symbol):
+    if old.deprecated(symbol):
         return None
-    if breakage.kind is Kind.OBJECT_REMOVED and _is_gone(breakage.obj, symbol, was, now, tree):
+    if breakage.kind is Kind.OBJECT_REMOVED and _is_gone(breakage.obj, symbol, old, new, tree):
         return IncompatibleChange("object-removed", symbol, "is gone")
     if breakage.kind is Kind.OBJECT_CHANGED_KIND:
-        return _property_change(symbol, was, now)
+        return _property_change(symbol, old, new)
     if breakage.kind is Kind.CLASS_REMOVED_BASE and (lost := _lost_bases(breakage)):
         return IncompatibleChange("base-removed", symbol, f"is no longer a {' or a '.join(lost)}")
     return None
 
 
 def _is_gone(
-    obj: griffe.Object | griffe.Alias, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
+    obj: griffe.Object | griffe.Alias, symbol: str, old: ModuleApi, new: ModuleApi, tree: SourceTree
 ) -> bool:
     owner, _, name = symbol.rpartition(".")
-    if now.overloads(symbol):
+    if new.overloads(symbol):
         return False
     if not owner:
         # A loss in a private module is reported where a public package re-exported the name.
         return (
-            was.exposed is None
-            and not now.may_serve(name)
-            and not tree.has_submodule(now.source.path, name)
+            old.exposed is None
+            and not new.may_serve(name)
+            and not tree.has_submodule(new.source.path, name)
         )
     if name.startswith("__") and name not in _RELIED_ON:
         return False
     if obj.is_alias and obj.inherited and _definer_is_public(obj):
         return False  # reported for the class that defines it
-    if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
+    if obj.is_attribute and name in old.parameters(f"{owner}.__init__"):
         # Else reported for the constructor.
-        kept = name in now.parameters(f"{owner}.__init__")
-        return kept and not tree.may_have(now.source, owner, name)
-    return not tree.may_have(now.source, owner, name)
+        kept = name in new.parameters(f"{owner}.__init__")
+        return kept and not tree.may_have(new.source, owner, name)
+    return not tree.may_have(new.source, owner, name)
 
 
 def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
@@ -244,14 +244,14 @@ def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
     return definer is not None and definer.is_public
 
 
-def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> IncompatibleChange | None:
+def _property_change(symbol: str, before: ModuleApi, after: ModuleApi) -> IncompatibleChange | None:
     """A property that must now be called, or a method that can no longer be called."""
-    old, new = was.member(symbol), now.member(symbol)
+    old, new = before.member(symbol), after.member(symbol)
     if old is None or new is None:
         return None
-    if old.has_labels("property") and new.is_function and now.is_plain_method(symbol):
+    if old.has_labels("property") and new.is_function and after.is_plain_method(symbol):
         return IncompatibleChange("object-kind", symbol, "was a property and is a method now")
-    if new.has_labels("property") and old.is_function and was.is_plain_method(symbol):
+    if new.has_labels("property") and old.is_function and before.is_plain_method(symbol):
         return IncompatibleChange("object-kind", symbol, "was a method and is a property now")
     return None
 
@@ -269,14 +269,14 @@ def _lost_bases(breakage: griffe.Breakage) -> list[str]:
 
 
 def _signature_change(
-    symbol: str, several: list[griffe.Breakage], was: ModuleApi, now: ModuleApi
+    symbol: str, several: list[griffe.Breakage], before: ModuleApi, after: ModuleApi
 ) -> IncompatibleChange | None:
     name = symbol.rpartition(".")[2]
     if name.startswith("__") and name not in _CALLED:
         return None
-    old, new = was.member(symbol), now.member(symbol)
-    plain = was.fixed_signature(symbol) and now.fixed_signature(symbol)
-    if old is None or new is None or not plain or was.deprecated(symbol):
+    old, new = before.member(symbol), after.member(symbol)
+    plain = before.fixed_signature(symbol) and after.fixed_signature(symbol)
+    if old is None or new is None or not plain or before.deprecated(symbol):
         return None
     if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
         return None  # exists to reject every call

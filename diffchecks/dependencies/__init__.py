@@ -55,9 +55,12 @@ def run(job: DependenciesJob) -> CheckReply:
                 of_folder.update(entry.name for entry in now_locked if entry.git)
                 local.update(entry.name.lower() for entry in now_locked if entry.path)
             else:
-                now, was = read_manifest(path, head.text), _read_manifest(job.base_root, old)
-                sides.append((head, added, was, now))
-                local.add(now.own_name.lower())
+                in_head, in_base = (
+                    read_manifest(path, head.text),
+                    _read_manifest(job.base_root, old),
+                )
+                sides.append((head, added, in_base, in_head))
+                local.add(in_head.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)
         except Gap as gap:
             reply.gaps[path] = str(gap)
@@ -66,17 +69,17 @@ def run(job: DependenciesJob) -> CheckReply:
     local |= {_read_manifest(job.head_root, path).own_name.lower() for path in job.members}
     deleted = (file.path for file in job.files if file.status == "deleted")
     gone = (_read_manifest(job.base_root, path) for path in deleted)
-    before = [*(was for *_, was, _ in sides), *gone]
-    known = {(was.ecosystem, name) for was in before for name in was.dependencies}
-    for head, added, was, now in sides:
+    before = [*(in_base for *_, in_base, _ in sides), *gone]
+    known = {(in_base.ecosystem, name) for in_base in before for name in in_base.dependencies}
+    for head, added, in_base, in_head in sides:
         reply.findings.extend(
             finding
-            for finding in _compare(head, added, was, now, known)
+            for finding in _compare(head, added, in_base, in_head, known)
             if (finding.code, str(finding.key).lower() in local) != ("new", True)
             if finding.code != "floating-source"
             or finding.key not in at_commits.get(dirname(head.path), ())
         )
-        known |= {(now.ecosystem, name) for name in now.dependencies}
+        known |= {(in_head.ecosystem, name) for name in in_head.dependencies}
     reply.findings.extend(locked)
     reply.gaps.update(job.advisory_gaps)
     if job.advisories:
@@ -102,13 +105,13 @@ def _compare_lock_files(
     if conflicts := list(find_conflicts(head)):
         reply.gaps[head.path] = "its packages could not be read: it has conflict markers"
         return [replace(conflicts[0], key="conflict")], []
-    now, was = read_entries(head.path, head.text), list[LockEntry]()
+    after, before = read_entries(head.path, head.text), list[LockEntry]()
     if old and is_lock_file(old):
         try:
-            was = read_entries(old, Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text)
+            before = read_entries(old, Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text)
         except Gap as gap:
             reply.gaps[head.path] = f"it could not be compared, since in base {gap}"
-    return list(lock_files.compare(head, added, was, now)), now
+    return list(lock_files.compare(head, added, before, after)), after
 
 
 def _compare_hashes(
@@ -119,8 +122,8 @@ def _compare_hashes(
         return
     with suppress(Gap):
         text = Source(old, read(job.base_root, old, MAX_LOCK_FILE)).text
-        if was := list(requirements(text)):
-            yield from lock_files.compare(head, added, was, list(pinned(head.text)))
+        if before := list(requirements(text)):
+            yield from lock_files.compare(head, added, before, list(pinned(head.text)))
 
 
 def _read_manifest(root: str, path: str | None) -> Manifest:
@@ -134,8 +137,8 @@ def _read_manifest(root: str, path: str | None) -> Manifest:
 def _compare(
     head: Source,
     added: Collection[int],
-    was: Manifest,
-    now: Manifest,
+    before: Manifest,
+    after: Manifest,
     known: Collection[tuple[str, str]],
 ) -> Iterator[RawFinding]:
     """Findings for what is new in a manifest; ``known``: dependencies of all manifests in base."""
@@ -144,20 +147,20 @@ def _compare(
         line = _line(head, added, text, beside)
         return RawFinding(code, head.path, line, message, key=key)
 
-    for name, dependency in now.dependencies.items():
-        is_new = (now.ecosystem, name) not in known
+    for name, dependency in after.dependencies.items():
+        is_new = (after.ecosystem, name) not in known
         for code, message in (
-            *(_judge_new(now.ecosystem, dependency, was is NOTHING) if is_new else ()),
-            *_judge_versions(dependency, was.dependencies.get(name)),
+            *(_judge_new(after.ecosystem, dependency, before is NOTHING) if is_new else ()),
+            *_judge_versions(dependency, before.dependencies.get(name)),
         ):
             of_version = code == "loosened" and dependency.version_name
             spec = dependency.spec.lstrip("=")
             yield at(code, of_version or dependency.written, message, name, spec)
-    for name, command in now.hooks.items():
-        if was.hooks.get(name) != command:
+    for name, command in after.hooks.items():
+        if before.hooks.get(name) != command:
             yield at("install-script", f'"{name}"', f"Every installation runs {command!r}", name)
-    for setting in now.settings:
-        if setting not in was.settings:
+    for setting in after.settings:
+        if setting not in before.settings:
             yield at(setting.code, setting.written, setting.message, setting.message)
 
 

@@ -141,18 +141,18 @@ def _of_manifest(job: ComparisonJob, file: ChangedFile) -> Iterator[Package]:
     head, pins = Source(path, read(job.head_root, path)), dict[str, str]()
     if old and is_manifest(old):
         with suppress(Gap):
-            was = read_manifest(old, Source(old, read(job.base_root, old)).text)
-            pins = {name: dependency.spec for name, dependency in was.dependencies.items()}
-    now = read_manifest(path, head.text)
-    exact, places = _EXACT[now.ecosystem], Places(head, set(file.added))
-    for name, dependency in now.dependencies.items():
+            before = read_manifest(old, Source(old, read(job.base_root, old)).text)
+            pins = {name: dependency.spec for name, dependency in before.dependencies.items()}
+    after = read_manifest(path, head.text)
+    exact, places = _EXACT[after.ecosystem], Places(head, set(file.added))
+    for name, dependency in after.dependencies.items():
         found = exact.fullmatch(dependency.spec.strip())
         if found and not dependency.source and pins.get(name) != dependency.spec:
             entry = LockEntry(dependency.written, found[1])
             old_pin = exact.fullmatch(pins.get(name, "").strip())
             yield Package(
-                now.ecosystem,
-                normalize(now.ecosystem, name),
+                after.ecosystem,
+                normalize(after.ecosystem, name),
                 found[1],
                 path,
                 partial(places.line, "", entry),

@@ -63,13 +63,13 @@ class Known(Struct, frozen=True):
 
 
 def compare(
-    head: Source, added: Collection[int], was: Sequence[LockEntry], now: Sequence[LockEntry]
+    head: Source, added: Collection[int], old: Sequence[LockEntry], new: Sequence[LockEntry]
 ) -> Iterator[RawFinding]:
     """Report differences between the entries of head and those of base."""
     composer = head.name == "composer.lock"
-    known, depth = _known(was, now, composer), head.path.count("/")
+    known, depth = _known(old, new, composer), head.path.count("/")
     groups: dict[tuple[str, str], list[tuple[LockEntry, str, str]]] = defaultdict(list)
-    for entry in now:
+    for entry in new:
         older = known.by_name.get(entry.name, ())
         for code, quoted, message in (
             *_judge_hosts(entry, older, known, composer),
@@ -79,7 +79,7 @@ def compare(
             # A host, or a whole file without digests, is one defect for any number of packages.
             group = {"lock-unverified": ""}.get(code, entry.name)
             group = _host(quoted) if code in {"lock-http", "lock-source"} else group
-            group = "" if code == "lock-script" and not was else group
+            group = "" if code == "lock-script" and not old else group
             groups[code, group].append((entry, quoted, message))
     places = Places(head, added)
     for code, members in _at_most(groups):
@@ -103,21 +103,21 @@ def _at_most(
             yield code, [member for members in rest for member in members]
 
 
-def _known(was: Sequence[LockEntry], now: Sequence[LockEntry], composer: bool) -> Known:
+def _known(old: Sequence[LockEntry], new: Sequence[LockEntry], composer: bool) -> Known:
     by_name: Mapping[str, list[LockEntry]] = defaultdict(list)
-    for entry in was:
+    for entry in old:
         by_name[entry.name].append(entry)
-    counts = Counter(_host(url) for entry in was or now for url in _urls(entry) if not entry.git)
+    counts = Counter(_host(url) for entry in old or new for url in _urls(entry) if not entry.git)
     del counts[""]
-    used = set(counts) if was else {host for host, _ in counts.most_common(1)}
+    used = set(counts) if old else {host for host, _ in counts.most_common(1)}
     hosts = used | {other for host in used for other in _same_registry(host)}
-    if not was or composer or not used:
+    if not old or composer or not used:
         hosts |= {host for registry in PUBLIC for host in registry}
     return Known(
         hosts | read_names("code_hosts") if composer else hosts,
-        {_host(url) for entry in was for url in _urls(entry) if _UNENCRYPTED.match(url)},
+        {_host(url) for entry in old for url in _urls(entry) if _UNENCRYPTED.match(url)},
         by_name,
-        bool(was) and all(entry.digests or entry.is_exempt for entry in was),
+        bool(old) and all(entry.digests or entry.is_exempt for entry in old),
     )
 
 
@@ -206,11 +206,11 @@ def _replaced(entry: LockEntry, same: Sequence[LockEntry], before: Collection[st
     for file, digest in entry.files:
         if files.get(file, digest) != digest and digest not in before:
             return f"has another digest of {file.rpartition('/')[2]} and the same version"
-    was, now = _by_kind(before), _by_kind(entry.digests)
-    common = was.keys() & now.keys()
-    if any(was[kind].isdisjoint(now[kind]) for kind in common):
+    old, new = _by_kind(before), _by_kind(entry.digests)
+    common = old.keys() & new.keys()
+    if any(old[kind].isdisjoint(new[kind]) for kind in common):
         return "has a different digest for the same version"
-    strongest = [max(_STRENGTH.get(kind, 0) for kind in kinds) for kinds in (was, now)]
+    strongest = [max(_STRENGTH.get(kind, 0) for kind in kinds) for kinds in (old, new)]
     if 0 < strongest[1] < strongest[0]:
         return "has a weaker kind of digest for the same version"
     return ""

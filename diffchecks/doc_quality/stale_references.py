@@ -44,11 +44,11 @@ def _removed(job: ComparisonJob, gaps: dict[str, str]) -> set[str]:
         path, old = file.path, file.old_path
         if old and old.endswith(".py") and is_product(old):
             with gap_on_error(gaps, path):
-                was = {
+                before = {
                     definition.node.name
                     for definition in find_definitions(read(job.base_root, old).tree)
                 }
-                gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
+                gone |= {name for name in before if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
                 gaps[path] = f"the base version {gaps[path]}"
     return gone

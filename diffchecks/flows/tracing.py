@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _CLASS = re.compile(r"class|struct|interface|record|module|trait")
 _LOOP = re.compile(r"^(?:for|while|foreach|do|until|enhanced_for)")
 _DEPTH = 8  # of functions inside each other and of calls
-_MOST_RUNS = 600  # of functions in a file
-_MOST_TEXT = 20_000  # characters of a function that are searched for sources
+_MAX_RUNS = 600  # of functions in a file
+_MAX_TEXT = 20_000  # characters of a function that are searched for sources
 
 
 class Tracing(Expressions):
@@ -270,16 +270,14 @@ class Tracing(Expressions):
         """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
-        return self.has_commands or bool(
-            self.tables.hint.search(context + node.text()[:_MOST_TEXT])
-        )
+        return self.has_commands or bool(self.tables.hint.search(context + node.text()[:_MAX_TEXT]))
 
     def run_function(
         self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
     ) -> Value:
         """What a function gives back for these arguments; those left out are what they say."""
         own_place = place_of(node)
-        if own_place in self._running or len(self._running) >= _DEPTH or self.runs >= _MOST_RUNS:
+        if own_place in self._running or len(self._running) >= _DEPTH or self.runs >= _MAX_RUNS:
             return CLEAN
         self.runs += 1
         self._running.append(own_place)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 UNKNOWN, TAINTED = "\0", "\1"
 ALL = "all"
 _HOST = re.compile(r"(?i)(?:get)?(?:host|hostname|origin|authority)")
-_MOST_TAINTS = 6
-_MOST_STEPS = 12
-_MOST_TEXT = 2000
+_MAX_TAINTS = 6
+_MAX_STEPS = 12
+_MAX_TEXT = 2000
 
 Cleared = Mapping[str, frozenset[str]]
 """Key of a source -> the classes that a check makes it safe for."""
@@ -40,7 +40,7 @@ class Taint(Struct, frozen=True):
 
     def through(self, line: int, text: str) -> Taint:
         """The same one step later."""
-        if self.steps[-1] == (line, text) or len(self.steps) >= _MOST_STEPS:
+        if self.steps[-1] == (line, text) or len(self.steps) >= _MAX_STEPS:
             return self
         return replace(self, steps=(*self.steps, (line, text)))
 
@@ -87,7 +87,7 @@ def tainted(taints: Iterable[Taint], text: str = TAINTED) -> Value:
     once: dict[tuple[str, frozenset[str]], Taint] = {}
     for each in taints:
         once.setdefault((each.key, each.cleared), each)
-    return Value(text=text, taints=tuple(once.values())[:_MOST_TAINTS])
+    return Value(text=text, taints=tuple(once.values())[:_MAX_TAINTS])
 
 
 def harmless(values: Iterable[Value]) -> Value:
@@ -99,7 +99,7 @@ def harmless(values: Iterable[Value]) -> Value:
 
 def concat(values: Sequence[Value], between: str = "") -> Value:
     """Text put together from values."""
-    text = between.join(value.text for value in values)[:_MOST_TEXT]
+    text = between.join(value.text for value in values)[:_MAX_TEXT]
     return tainted((each for value in values for each in value.taints), text)
 
 

@@ -369,10 +369,10 @@ class _Both(Struct, frozen=True):
             places = {name: _place(name, directory, tree) for name in declared.packages}
             graphs[side] = build_graph(root, places, declared.session)
             modules[side] = _modules(places, tree)
-        now = {file.old_path: file.path for file in job.files if file.old_path}
+        renamed = {file.old_path: file.path for file in job.files if file.old_path}
         names = {path: module for module, path in modules["head"].items()}
         moved = {
-            module: names.get(now.get(path, path), module)
+            module: names.get(renamed.get(path, path), module)
             for module, path in modules["base"].items()
         }
         known = {(moved.get(a, a), moved.get(b, b)) for a, b in list_edges(graphs["base"])}
@@ -422,24 +422,24 @@ def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
         name = str(options.get("name", "without a name"))
         try:
             contract = build_contract(name, both.declared.session, options)
-            now, missing = check_contract(contract, both.head)
+            after, missing = check_contract(contract, both.head)
             before, missing_before = check_contract(contract, both.base)
         except NotCheckedError as why:
             unchecked.append(f"the contract {name!r:.80} was not checked: {why}")
         else:
-            yield from _new_imports(both, name, now, before)
+            yield from _new_imports(both, name, after, before)
             yield from _new_modules(both, name, missing - missing_before)
     if unchecked:
         gaps[both.declared.path] = "; ".join(unchecked)
 
 
 def _new_imports(
-    both: _Both, name: str, now: Iterable[Violation], before: Iterable[Violation]
+    both: _Both, name: str, new: Iterable[Violation], before: Iterable[Violation]
 ) -> Iterator[RawFinding]:
     """New imports; only direct ones if the two parts were connected before."""
     old = {found.between for found in before}
     reported: set[tuple[str, str]] = set()
-    for found in now:
+    for found in new:
         for chain in found.chains:
             link = next((link for link in chain if link.edge not in both.known), None)
             if link is None or link.edge in reported or (found.between in old and len(chain) > 1):

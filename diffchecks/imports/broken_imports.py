@@ -153,12 +153,12 @@ class BrokenImports:
 
     def _is_gone(self, path: str, statement: Import) -> bool:
         """Whether base had the module and head has nothing that could replace it."""
-        was = self._base.index.resolve(
+        old = self._base.index.resolve(
             self._old.get(path, path) or path, statement.module, statement.level
         )
         if (
-            was is None
-            or _BUILT.search(was)
+            old is None
+            or _BUILT.search(old)
             or self._head.index.resolve(path, statement.module, statement.level)
         ):
             return False
@@ -369,10 +369,10 @@ class BrokenCalls:
 
     def _altered(self, path: str, before: str) -> Altered:
         """The functions of a file that may reject a call that they accepted before."""
-        was, now = _tree(self._base.root, before), _tree(self._head.root, path)
-        if was is None or now is None:
+        old, new = _tree(self._base.root, before), _tree(self._head.root, path)
+        if old is None or new is None:
             return {}
-        known, taken = read_signatures(was), read_signatures(now)
+        known, taken = read_signatures(old), read_signatures(new)
         return {
             name: (known[name], shape)
             for name, shape in taken.items()
@@ -448,7 +448,7 @@ def _calls(
         return
     for node in walk(tree):
         if isinstance(node, ast.Call) and (symbol := names.get(dotted_name(node.func))):
-            was, now = altered[symbol]
-            if (wrong := now.misfit(node)) and not was.misfit(node):
+            old, new = altered[symbol]
+            if (wrong := new.misfit(node)) and not old.misfit(node):
                 says = f"This call of {symbol}() fails: {wrong}"
                 yield RawFinding("broken-call", path, node.lineno, says, confidence=0.95)

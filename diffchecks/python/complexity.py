@@ -107,7 +107,7 @@ def _suspects(pair: ChangedModule) -> list[_Suspect]:
     if not complex_ones:
         return []
     before, after = _complexities(pair.base()), _complexities(pair.head)
-    eased = sum(max(0, was - after.get(dotted, 0)) for dotted, was in before.items())
+    eased = sum(max(0, old - after.get(dotted, 0)) for dotted, old in before.items())
     return [
         _Suspect(pair.path, dotted, line, complexity, before.get(dotted), eased)
         for dotted, line, complexity in complex_ones

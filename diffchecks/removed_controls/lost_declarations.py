@@ -189,11 +189,11 @@ def _protects(file: DeclaringFile, one: Declaration) -> bool:
         return not came and (not stack or _STACKED.search(one.text) is not None)
     if one.kind == "middleware":
         passed = one.text.startswith("{") or "=>" in one.text or "function" in one.text
-        was, now = (
+        before, after = (
             set(vocabulary("access").findall(side.owners.get(one.owner, "")))
             for side in (file.base, file.head)
         )
-        if passed or now - was:
+        if passed or after - before:
             return False
     written = one.text if file.text.path.endswith(".py") else one.text.partition(",")[0]
     return bool(

@@ -59,18 +59,18 @@ def find_lost_protections(
     Args:
         added: all lines that the change adds in any file, without white space.
     """
-    was, now = file.was(hunk), file.now(hunk)
-    if not now or max(len(was), len(now)) > MAX_HUNK_CHARACTERS:
+    old, new = file.was(hunk), file.now(hunk)
+    if not new or max(len(old), len(new)) > MAX_HUNK_CHARACTERS:
         return
     yield from _unwrapped(file, hunk, added)
     yield from _unreplaced(file, hunk, added)
     yield from _unsubstituted(file, hunk, added)
     constant_time, secure = vocabulary("constant_time"), vocabulary("secure_random")
-    if constant_time.search(was) and not constant_time.search(file.added_text):
-        yield from _compared_plainly(file, hunk, was)
-    before, after = secure.search(was), vocabulary("predictable").search(now)
-    if before and after and not (secure.search(now) or vocabulary("predictable").search(was)):
-        line = hunk.head.start + now.count("\n", 0, after.start())
+    if constant_time.search(old) and not constant_time.search(file.added_text):
+        yield from _compared_plainly(file, hunk, old)
+    before, after = secure.search(old), vocabulary("predictable").search(new)
+    if before and after and not (secure.search(new) or vocabulary("predictable").search(old)):
+        line = hunk.head.start + new.count("\n", 0, after.start())
         says = f"{after.group().rstrip('(')} in place of {before.group().rstrip('(')}"
         yield RawFinding("random-weakened", file.path, line, f"Predictable random numbers: {says}")
 
@@ -90,8 +90,8 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[WrittenCall]:
 
 def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values that base escapes with a call and that head uses without it."""
-    was = file.was(hunk)
-    for call in find_calls(was, vocabulary("escapes")):
+    old = file.was(hunk)
+    for call in find_calls(old, vocabulary("escapes")):
         value = strip_whitespace(call.arguments[0])
         last = _PARTS.split(call.name)[-1]
         if (
@@ -100,7 +100,7 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
             or not file.loses_calls(last)
         ):
             continue
-        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])
         if line and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]
             says = f"{call.name}() no longer wraps {shown}"
@@ -109,16 +109,16 @@ def _unwrapped(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[R
 
 def _unreplaced(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values whose special characters were replaced in base, and are not in head."""
-    was = file.was(hunk)
-    for word in _REPLACES.finditer(was):
-        call_match = _ONE.match(was, word.end())
-        found = split_arguments(was, call_match.end()) if call_match else None
-        value = _line_before(was, word.start())
+    old = file.was(hunk)
+    for word in _REPLACES.finditer(old):
+        call_match = _ONE.match(old, word.end())
+        found = split_arguments(old, call_match.end()) if call_match else None
+        value = _line_before(old, word.start())
         if not (call_match and found and value and _MEANS.search(call_match[1] or call_match[3])):
             continue
-        call = strip_whitespace(was[word.start() : found[1]])
+        call = strip_whitespace(old[word.start() : found[1]])
         taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
-        line = _line_with(file, hunk, value, was[found[1] :])
+        line = _line_with(file, hunk, value, old[found[1] :])
         if line and not taken_out and call not in added:
             says = f"Special characters are no longer replaced: {call[:SHOWN]} was removed"
             yield RawFinding("escape-removed", file.path, line, says)
@@ -126,13 +126,13 @@ def _unreplaced(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[
 
 def _unsubstituted(file: "ChangedText", hunk: "LineRange", added: str) -> Iterator[RawFinding]:
     """Values of which a pattern's matches were replaced in base, and are not in head."""
-    was = file.was(hunk)
-    for call in find_calls(was, _SUBSTITUTES):
+    old = file.was(hunk)
+    for call in find_calls(old, _SUBSTITUTES):
         if len(call.arguments) < VALUE + 1 or not _LITERAL_TEXT.match(call.arguments[1].strip()):
             continue
         value = strip_whitespace(call.arguments[VALUE])
-        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
-        if line and strip_whitespace(was[call.start : call.end]) not in added:
+        line = _line_with(file, hunk, _line_before(old, call.start) + value, old[call.end :])
+        if line and strip_whitespace(old[call.start : call.end]) not in added:
             says = f"Matches of {call.arguments[0].strip()[:SHOWN]} are no longer replaced"
             yield RawFinding("escape-removed", file.path, line, says)
 
@@ -156,9 +156,9 @@ def _line_with(file: "ChangedText", hunk: "LineRange", begins: str, goes_on: str
     return None
 
 
-def _compared_plainly(file: "ChangedText", hunk: "LineRange", was: str) -> Iterator[RawFinding]:
+def _compared_plainly(file: "ChangedText", hunk: "LineRange", old: str) -> Iterator[RawFinding]:
     """A constant-time comparison that became an ordinary one."""
-    for call in find_calls(was, vocabulary("constant_time")):
+    for call in find_calls(old, vocabulary("constant_time")):
         values = [_without_bytes(strip_whitespace(argument)) for argument in call.arguments]
         for number in hunk.head:
             line = file.squeezed_head[number - 1]

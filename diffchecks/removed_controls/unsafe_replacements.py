@@ -68,15 +68,15 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
         return
     found: dict[UnsafeReplacement, list[tuple[int, str]]] = {}
     for hunk in file.hunks() if file.base else ():
-        was, now = file.was(hunk), file.now(hunk)
-        if was and now and max(len(was), len(now)) <= MAX_HUNK_CHARACTERS:
+        old, new = file.was(hunk), file.now(hunk)
+        if old and new and max(len(old), len(new)) <= MAX_HUNK_CHARACTERS:
             yield from _unbounded(file, hunk)
             yield from _without_separator(file, hunk)
             yield from _weaker_values(file, hunk)
             yield from _lost_options(file, hunk)
-            if replaced := _replaced(was, now, suffix):
+            if replaced := _replaced(old, new, suffix):
                 pair, at, says = replaced
-                line = hunk.head.start + now.count("\n", 0, at)
+                line = hunk.head.start + new.count("\n", 0, at)
                 found.setdefault(pair, []).append((line, says))
     for places in found.values():
         line, says = places[0]
@@ -84,13 +84,13 @@ def find_unsafe_replacements(file: ChangedText) -> Iterator[RawFinding]:
         yield RawFinding(CODE, file.path, line, says + also, confidence=0.7)
 
 
-def _replaced(was: str, now: str, suffix: str) -> tuple[UnsafeReplacement, int, str] | None:
+def _replaced(before: str, after: str, suffix: str) -> tuple[UnsafeReplacement, int, str] | None:
     """The first replaced pair, its place in the text, and a message."""
     for pair in load_replacements():
-        if suffix not in pair.suffixes or pair.unsafe.search(was):
+        if suffix not in pair.suffixes or pair.unsafe.search(before):
             continue
-        safe, unsafe = pair.safe.search(was), pair.unsafe.search(now)
-        if safe and unsafe and len(pair.safe.findall(now)) < len(pair.safe.findall(was)):
+        safe, unsafe = pair.safe.search(before), pair.unsafe.search(after)
+        if safe and unsafe and len(pair.safe.findall(after)) < len(pair.safe.findall(before)):
             old, new = (_quote(match.group()) for match in (safe, unsafe))
             return pair, unsafe.start(), f"{new} in place of {old}: {pair.says}"
     return None
@@ -115,7 +115,7 @@ def _unbounded(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
     for number in hunk.head if lines else ():
         text = file.squeezed_head[number - 1]
         if not _BOUNDED.search(text) and _ENDLESS.sub("*", text) in {
-            _ENDLESS.sub("*", was) for was in lines
+            _ENDLESS.sub("*", old) for old in lines
         }:
             yield RawFinding(
                 "bound-removed",
@@ -164,16 +164,16 @@ def _weaker_values(file: ChangedText, hunk: LineRange) -> Iterator[RawFinding]:
         if len(parts := _VALUE.split(strip_whitespace(file.base[number - 1]))) > 1
     }
     for number in hunk.head if lines else ():
-        now = _VALUE.split(file.squeezed_head[number - 1])
-        was = lines.get(tuple(now[::2]), now)
-        for at in range(1, len(now), 2):
-            before = now[at - 1][-SPAN:]
+        new = _VALUE.split(file.squeezed_head[number - 1])
+        old = lines.get(tuple(new[::2]), new)
+        for at in range(1, len(new), 2):
+            before = new[at - 1][-SPAN:]
             named = frozenset(part.lower() for part in _PARTS.findall(before))
             own = (part.lower() for part in _PARTS.findall(_OWN_NAME.findall(before)[0]))
             if not read_names("interface_flags").isdisjoint(own):
                 named -= {"escape", "validate", "verify"}
-            if was[at] != now[at] and _is_weaker(named, was[at], now[at]):
-                says = f"A weaker value replaces {was[at]}: {file.head[number - 1].strip()[:SHOWN]}"
+            if old[at] != new[at] and _is_weaker(named, old[at], new[at]):
+                says = f"A weaker value replaces {old[at]}: {file.head[number - 1].strip()[:SHOWN]}"
                 yield RawFinding("hardening-removed", file.path, number, says, confidence=0.7)
                 break
 

@@ -58,9 +58,9 @@ def _attribute(frame: Activation, base: Value, name: str, node: ast.AST) -> Valu
             return member
     if base.known and base.const is not None:
         return UNKNOWN  # a value that is None here was set by then in a way that is not followed
-    kept = frame.run.contexts.get(f"{base.ref}.{name}") if frame.run.contexts else None
-    if kept is not None:
-        return kept
+    known = frame.run.contexts.get(f"{base.ref}.{name}") if frame.run.contexts else None
+    if known is not None:
+        return known
     value = external_value(frame, f"{base.ref or '?'}.{name}", node)
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     if frame.run.stored and not inherited:

@@ -58,44 +58,49 @@ def _compare(pair: ChangedModule, removals: "RemovedTests") -> Iterator[RawFindi
     removals.add(pair, before, after)
     yield from _skipped(pair.path, before, after)
     for dotted, case in after.functions.items():
-        was = before.functions.get(dotted)
-        if was is None or was.text != case.text:
-            yield from _emptied(pair.path, was, case) if was else ()
-            yield from _trivial(pair, was, case)
+        old = before.functions.get(dotted)
+        if old is None or old.text != case.text:
+            yield from _emptied(pair.path, old, case) if old else ()
+            yield from _trivial(pair, old, case)
 
 
 def _skipped(path: str, before: Suite, after: Suite) -> Iterator[RawFinding]:
     if after.mark and not before.mark and before.functions:
         message = f"All tests of this file are now marked {after.mark.how}"
         yield RawFinding("skipped", path, after.mark.line, message, key="<module>")
-    for known, now in ((before.classes, after.classes), (before.functions, after.functions)):
-        for dotted, case in now.items():
-            was = known.get(dotted)
-            if was and case.mark and not was.mark:
+    for known, new in ((before.classes, after.classes), (before.functions, after.functions)):
+        for dotted, case in new.items():
+            old = known.get(dotted)
+            if old and case.mark and not old.mark:
                 message = f"The existing test {dotted} is now marked {case.mark.how}"
                 line = case.mark.line
                 yield RawFinding("skipped", path, line, message, key=dotted, scope=dotted)
 
 
-def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
+def _emptied(path: str, before: Case, after: Case) -> Iterator[RawFinding]:
     """A test that lost all its assertions, unless a new call may assert instead."""
-    if was.assertions and not now.assertions and not now.mark and now.calls <= was.calls:
-        message = f"{now.dotted} had {was.assertions} assertions and now has none"
+    if (
+        before.assertions
+        and not after.assertions
+        and not after.mark
+        and after.calls <= before.calls
+    ):
+        message = f"{after.dotted} had {before.assertions} assertions and now has none"
         yield RawFinding(
-            "assertions-removed", path, now.line, message, key=now.dotted, scope=now.dotted
+            "assertions-removed", path, after.line, message, key=after.dotted, scope=after.dotted
         )
 
 
-def _trivial(pair: ChangedModule, was: Case | None, now: Case) -> Iterator[RawFinding]:
+def _trivial(pair: ChangedModule, old: Case | None, new: Case) -> Iterator[RawFinding]:
     """A test whose assertions are all always true."""
-    trivial = now.trivial
-    if now.assertions > len(trivial) or (was and len(was.trivial) >= len(trivial)):
+    trivial = new.trivial
+    if new.assertions > len(trivial) or (old and len(old.trivial) >= len(trivial)):
         return
     for line in trivial:
         if line in pair.added:
-            message = f"{now.dotted} asserts only this, which is always true"
+            message = f"{new.dotted} asserts only this, which is always true"
             yield RawFinding(
-                "trivial-assertion", pair.path, line, message, key=now.dotted, scope=now.dotted
+                "trivial-assertion", pair.path, line, message, key=new.dotted, scope=new.dotted
             )
             return
 

@@ -73,8 +73,8 @@ async def find_previous(
         return EffectResult(to_builtins(known))
 
     # Not durable: after a crash, another search finds the same or a newer review.
-    kept: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
-    known = convert(kept, KnownChange)
+    recorded: Any = await journal.effect(KEY, {"file": options.previous}, perform, durable=False)
+    known = convert(recorded, KnownChange)
     journal.note(NAME_KEY, {"name": known.name})
     return known
 
@@ -87,8 +87,8 @@ def noted_change_name(journal: Journal) -> str:
 
 def noted_hand_over(journal: Journal) -> HandedOver:
     """What a recorded run took over from the previous review."""
-    kept = journal.outcomes(KEY).get(KEY)
-    return NOTHING_HANDED_OVER if kept is None else convert(kept, KnownChange).handed_over
+    recorded = journal.outcomes(KEY).get(KEY)
+    return NOTHING_HANDED_OVER if recorded is None else convert(recorded, KnownChange).handed_over
 
 
 async def know_change(name: str, verdict: Verdict, change: Change) -> KnownChange:

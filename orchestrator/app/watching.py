@@ -33,7 +33,7 @@ from orchestrator.errors import ConfigError, DiffcourtError, InputError, Interru
 
 Document = dict[str, Any]
 
-POLL_SECONDS, QUIET_SECONDS, MOST_SECONDS = 0.2, 0.1, 2.0
+POLL_SECONDS, QUIET_SECONDS, MAX_SECONDS = 0.2, 0.1, 2.0
 """Between two looks; without a change before a review begins; to wait for that at most."""
 
 IDLE_SHARE = 8  # a look at a large work tree is followed by a pause so many times as long
@@ -125,7 +125,7 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
         pause = max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began))
     if not has_reader():
         return ""
-    until = anyio.current_time() + MOST_SECONDS
+    until = anyio.current_time() + MAX_SECONDS
     before = ""
     while seen and now != before and anyio.current_time() < until:
         await anyio.sleep(QUIET_SECONDS)

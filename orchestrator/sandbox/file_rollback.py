@@ -136,11 +136,11 @@ class FileRollback:
         if others := sorted(set(force) - changed):
             raise InputError(f"{others[0]} was not changed by {ref}, so it cannot be restored")
         with SafeDirectory(self._root) as root:
-            now = self._entries(root)
-            due = {path for path in changed if now.get(path) != before.get(path)}
-            chosen = {path for path in due if now.get(path) == after.get(path) or path in force}
-            chosen -= _blocked_paths(chosen, before, now)
-            _restore_paths(root, directory / "files", before, now, chosen)
+            present = self._entries(root)
+            due = {path for path in changed if present.get(path) != before.get(path)}
+            chosen = {path for path in due if present.get(path) == after.get(path) or path in force}
+            chosen -= _blocked_paths(chosen, before, present)
+            _restore_paths(root, directory / "files", before, present, chosen)
         if chosen == due:
             _write(directory / "state", b"undone")
         return Restored(tuple(sorted(chosen)), tuple(sorted(due - chosen)))
@@ -198,9 +198,9 @@ class FileRollback:
             return  # the snapshot is incomplete, so the call never ran
         before = _manifest(directory / "before.json")
         with SafeDirectory(self._root) as root:
-            now = self._entries(root)
-            self._keep_overwritten(root, directory, before, now)
-            _restore_paths(root, directory / "files", before, now, {**before, **now})
+            present = self._entries(root)
+            self._keep_overwritten(root, directory, before, present)
+            _restore_paths(root, directory / "files", before, present, {**before, **present})
         _write(directory / "after.json", (directory / "before.json").read_bytes())
         _write(directory / "state", b"undone")
 
@@ -209,12 +209,12 @@ class FileRollback:
         root: SafeDirectory,
         directory: Path,
         before: Mapping[str, Entry],
-        now: Mapping[str, Entry],
+        present: Mapping[str, Entry],
     ) -> None:
         """Save what an undo overwrites: another program may have written it during the call."""
         lost = {
             path: entry
-            for path, entry in now.items()
+            for path, entry in present.items()
             if entry[0] == "file" and before.get(path, ("", 0, ""))[2] != entry[2]
         }
         with suppress(OSError, NotPermitted):  # a full disk must not keep the files changed
@@ -263,13 +263,13 @@ def _list_directory(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_
 
 
 def _blocked_paths(
-    chosen: Collection[str], before: Mapping[str, Entry], now: Mapping[str, Entry]
+    chosen: Collection[str], before: Mapping[str, Entry], present: Mapping[str, Entry]
 ) -> set[str]:
     """The paths that cannot be restored without what somebody else has made or removed."""
     blocked: set[str] = set()
 
     def will_be_directory(path: str) -> bool:
-        entries = before if path in chosen and path not in blocked else now
+        entries = before if path in chosen and path not in blocked else present
         return path in entries and entries[path][0] == "directory"
 
     for path in sorted(chosen):  # a directory comes before what is in it
@@ -278,8 +278,8 @@ def _blocked_paths(
             blocked.add(path)
     removed = {path for path in chosen if path not in before}
     for path in sorted(chosen, reverse=True):
-        if path in now and now[path][0] == "directory" and not will_be_directory(path):
-            inside = {other for other in now if other.startswith(f"{path}/")}
+        if path in present and present[path][0] == "directory" and not will_be_directory(path):
+            inside = {other for other in present if other.startswith(f"{path}/")}
             if inside - removed:
                 blocked.add(path)
                 removed.discard(path)
@@ -290,26 +290,26 @@ def _restore_paths(
     root: SafeDirectory,
     files: Path,
     before: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    present: Mapping[str, Entry],
     paths: Any,
 ) -> None:
     """Restore paths: first the present files are removed, the deepest first."""
     for path in sorted(paths):
-        if path in now and now[path][0] == "directory":
+        if path in present and present[path][0] == "directory":
             root.set_mode(path, 0o700)  # else its contents could not be removed
     for path in sorted(paths, reverse=True):
-        was, kind = before.get(path), now[path][0] if path in now else ""
-        if kind and (was is None or was[0] != kind):
+        old, kind = before.get(path), present[path][0] if path in present else ""
+        if kind and (old is None or old[0] != kind):
             with root.parent(path) as (directory, name):
                 (os.rmdir if kind == "directory" else os.unlink)(name, dir_fd=directory)
     for path in sorted(paths):
-        was = before.get(path)
-        if was is not None and now.get(path) != was:
-            _make(root, path, was, files)
+        old = before.get(path)
+        if old is not None and present.get(path) != old:
+            _make(root, path, old, files)
     for path in sorted(paths, reverse=True):  # last: nothing more is written into them
-        was = before.get(path)
-        if was is not None and was[0] == "directory":
-            root.set_mode(path, was[1])
+        old = before.get(path)
+        if old is not None and old[0] == "directory":
+            root.set_mode(path, old[1])
 
 
 def _make(root: SafeDirectory, path: str, entry: Entry, files: Path) -> None:

@@ -41,11 +41,11 @@ def main(request: PostRequest) -> int:
             return MOVED
         emit_line(f"posted: {headline(verdict)}", sys.stderr)
         return EXIT_OK
-    now = forge.read_pull_request()
-    if not now.is_open or now.head != request.head:
+    pull_request = forge.read_pull_request()
+    if not pull_request.is_open or pull_request.head != request.head:
         return MOVED
     title = "Incomplete: this change was not reviewed"
-    forge.write_check(now.head, ForgeCheck("incomplete", title, clean(request.problem)))
+    forge.write_check(pull_request.head, ForgeCheck("incomplete", title, clean(request.problem)))
     emit_line("posted that it was not reviewed", sys.stderr)
     return EXIT_OK
 

@@ -25,7 +25,7 @@ Store = TypeVar("Store", bound="RunStore")
 Lease = tuple[str, float, int]
 """Holder, seconds left and fencing token."""
 
-MOST_SECONDS = 24 * 3600
+MAX_SECONDS = 24 * 3600
 """Of a lease: one that ends later than any writer asks for is damaged, and keeps nobody out."""
 
 
@@ -286,7 +286,7 @@ class RunStore(ABC):
 
 def is_live(holder: str, seconds_left: float) -> bool:
     """Whether a lease still keeps others out."""
-    return 0 < seconds_left < MOST_SECONDS and not is_gone(holder)
+    return 0 < seconds_left < MAX_SECONDS and not is_gone(holder)
 
 
 def _check_free(run_id: str, lease: Lease) -> None:

@@ -30,7 +30,7 @@ SELECT run FROM runs
 WHERE number NOT BETWEEN 1 AND 0x7fffffff OR fence NOT BETWEEN 0 AND 0xffffffff
 """
 """Runs with numbers that are damaged although SQLite can read them."""
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 """How many are looked for where the index of runs is damaged."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -163,7 +163,7 @@ class SqliteStore(RunStore):
     def _read_one_by_one(self, columns: str) -> Iterator[Any]:
         """Each run by its number, the newest first; ``hidden-N`` where it cannot be read."""
         (last,) = self._db.execute("SELECT max(place) >> 32 FROM journal").fetchone()
-        for number in range(min(last or 0, MOST_RUNS), 0, -1):
+        for number in range(min(last or 0, MAX_RUNS), 0, -1):
             try:
                 query = f"SELECT {columns} FROM runs WHERE number = ?"  # noqa: S608
                 row = self._db.execute(query, (number,)).fetchone()

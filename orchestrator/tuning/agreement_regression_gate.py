@@ -31,7 +31,7 @@ from orchestrator.tuning.training_data import TrainingData, build_training_data,
 
 FORMAT = 2
 _SIMULATIONS, _BISECTIONS, _SEED = 200, 7, 20260101
-_MOST_ROWS = 400_000
+_MAX_ROWS = 400_000
 """Rows of all simulations together: with many labels the drop hardly varies between them."""
 
 
@@ -127,8 +127,8 @@ def check_against_baseline(
     data = build_training_data(rubric, items, both, scale)
     s, decisions = data.sample, baseline.decisions
     before: Bools = np.array([decisions[i.id] for i in data.items])[s.item]
-    now = {i.id: decide_item(rubric, i) for i in data.items}
-    after: Bools = np.array([now[i.id].accepted for i in data.items])[s.item]
+    current = {i.id: decide_item(rubric, i) for i in data.items}
+    after: Bools = np.array([current[i.id].accepted for i in data.items])[s.item]
     rows = (s.accept, s.weight, s.group)
     if margin is None:
         comparison = compare_decisions(Objective(), before, after[None, :], *rows)
@@ -136,9 +136,9 @@ def check_against_baseline(
         comparison = compare_fixed_rules(before, after, *rows)
     said = summarize_labels(data)
     changed = tuple(
-        Flip(i.id, i.url, decisions[i.id], None, now[i.id].total, said[i.id])
+        Flip(i.id, i.url, decisions[i.id], None, current[i.id].total, said[i.id])
         for i in data.items
-        if now[i.id].accepted != decisions[i.id]
+        if current[i.id].accepted != decisions[i.id]
     )
     outcome = _judge(comparison, margin) if changed or margin is not None else "passed"
     needed = None
@@ -188,7 +188,7 @@ def find_detectable_drop(s: Sample, before: Bools) -> float | None:
     by bisection. The drop is the mean over the simulations.
     """
     rng = np.random.default_rng(_SEED)
-    times = min(_SIMULATIONS, max(_MOST_ROWS // s.y.size, 40))
+    times = min(_SIMULATIONS, max(_MAX_ROWS // s.y.size, 40))
     order = rng.random((times, int(s.item.max()) + 1))[:, s.item]
     low, high, found = 0.0, 0.5, None
     for _ in range(_BISECTIONS):

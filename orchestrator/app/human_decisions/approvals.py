@@ -247,14 +247,14 @@ async def _require_same_world(run: RunMeta, pending: PendingCall) -> None:
     if is_program_run(run):
         return
     then = str(pending.request["world"])
-    now = await current_head(review_options(run), then.partition("+")[0])
-    if now == then:
+    current = await current_head(review_options(run), then.partition("+")[0])
+    if current == then:
         return
     if "+" in then:
         raise InputError(
             "files of the work tree have changed since this was requested; start a new review"
         )
     raise InputError(
-        f"the head has moved from {then[:12]} to {now[:12]} since this was requested; start a new "
-        "review"
+        f"the head has moved from {then[:12]} to {current[:12]} since this was requested; "
+        "start a new review"
     )

@@ -120,10 +120,10 @@ class _Base:
         It was merged if base has its text now and did not before, and fixed if base contains the
         reviewed commit and the file without the text.
         """
-        now = await self._lines(tip, finding.path)
-        if now is None:
+        new = await self._lines(tip, finding.path)
+        if new is None:
             return None
-        if contains_quote(now, finding.evidence.quote):
+        if contains_quote(new, finding.evidence.quote):
             before = await self._lines(verdict.change.base, finding.path)
             known = before is not None and contains_quote(before, finding.evidence.quote)
             return None if known else "merged"

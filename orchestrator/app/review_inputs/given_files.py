@@ -78,9 +78,11 @@ async def copy_advisories(
             found = {"gaps": {place.name: str(error)}}
         return EffectResult(found)
 
-    kept: Any = await journal.effect(ADVISORIES, {"given": given, "declared": declared}, perform)
-    path = str(scratch / ADVISORIES_FILE) if "sha256" in kept else ""
-    return CopiedAdvisories(path, kept["gaps"])
+    recorded: Any = await journal.effect(
+        ADVISORIES, {"given": given, "declared": declared}, perform
+    )
+    path = str(scratch / ADVISORIES_FILE) if "sha256" in recorded else ""
+    return CopiedAdvisories(path, recorded["gaps"])
 
 
 async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, str]]:
@@ -201,8 +203,8 @@ async def _copied_once(
             [[to_builtins(report), hashlib.sha256(data).hexdigest()] for report, data in found]
         )
 
-    kept: Any = await journal.effect(key, request, perform)
-    return [{**report, "path": str(scratch / report["path"])} for report, _ in kept]
+    recorded: Any = await journal.effect(key, request, perform)
+    return [{**report, "path": str(scratch / report["path"])} for report, _ in recorded]
 
 
 def _copy_coverage(

@@ -191,11 +191,11 @@ async def _score_run(
     }
     criteria = judging.judged_criteria(rubric)
     missing = [c for c in criteria if c.id not in recorded]
-    name, was = noted_change_name(state.journal), _name_recorded_judge(state)
+    name, old = noted_change_name(state.journal), _name_recorded_judge(state)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
             card = judge(rubric, marks, asked=bool(state.scorecard and state.scorecard.asked))
-            return Rescored(verdict, card, tuple(recorded), was, "", name)
+            return Rescored(verdict, card, tuple(recorded), old, "", name)
         if missing:
             marks |= await judge_.score(missing)
         repeats = [await judge_.score(criteria, number=n + 1) for n in range(options.repeat)]
@@ -204,7 +204,7 @@ async def _score_run(
         other = digest_criteria(rubric) if missing else ""
         asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
     card = judge(rubric, marks, asked=True)
-    return Rescored(verdict, card, tuple(recorded), was, asked, name, tuple(repeats), probes)
+    return Rescored(verdict, card, tuple(recorded), old, asked, name, tuple(repeats), probes)
 
 
 def _name_recorded_judge(state: ReviewState) -> str:

@@ -159,11 +159,13 @@ class RunProgress(Struct):
         named = [agent for agent in list(self.agents.values()) if agent.name]
         named.sort(key=lambda agent: not agent.is_running)
         last, order = (self.entered or [""])[-1], [] if self.is_program else [*STATES][:-1]
-        now = order.index(last) if last in order else {"": -1, "Iterate": 0}.get(last, len(order))
-        done = [STATES[name] for name in order[: now + 1] if name in self.entered[:-1]]
+        position = (
+            order.index(last) if last in order else {"": -1, "Iterate": 0}.get(last, len(order))
+        )
+        done = [STATES[name] for name in order[: position + 1] if name in self.entered[:-1]]
         done += [agent.name for agent in named if not agent.is_running]
         left = [agent.name for agent in named if agent.is_running]
-        left += [STATES[name] for name in order[now + 1 :]]
+        left += [STATES[name] for name in order[position + 1 :]]
         left += [WAITING[self.state]] if self.state in WAITING else []
         head = [f"{self.state}   {_duration(at)}{self._limit('seconds', _duration)}"]
         head.append(f"findings {self.findings}")

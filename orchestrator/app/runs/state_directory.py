@@ -319,8 +319,8 @@ def load_options(folder: Path, run: RunMeta) -> ReviewOptions:
         InputError: the run is no review.
         StoreError: its entry or the patch cannot be read.
     """
-    kept = review_options(run)
-    return ReviewOptions.of_meta(kept, load_patch(folder, run.run_id) if kept["has_diff"] else None)
+    meta = review_options(run)
+    return ReviewOptions.of_meta(meta, load_patch(folder, run.run_id) if meta["has_diff"] else None)
 
 
 def load_patch(folder: Path, run_id: str) -> bytes:

@@ -308,8 +308,8 @@ class SpanBuilder:
             names.TOOL_CALL: row.key,
         }
         if self._content:
-            kept = begun.request.arguments if begun.effective is UNSET else begun.effective
-            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(kept))
+            arguments = begun.request.arguments if begun.effective is UNSET else begun.effective
+            tool[names.ARGUMENTS] = self._text(msgspec.json.decode(arguments))
         return self._span(row, names.EXECUTE, name, {**attributes, **tool})
 
     def _chat(

@@ -137,12 +137,12 @@ def _check(args: argparse.Namespace, fixes: ChosenFixes) -> int:
     return EXIT_GATED if failed else EXIT_OK
 
 
-def _holds_less(finding: Finding, now: Fix | None) -> bool:
+def _holds_less(finding: Finding, new: Fix | None) -> bool:
     """Whether a patch no longer has the state that the run recorded."""
     assert finding.fix is not None
     if finding.fix.is_verified:
-        return now is None or not now.is_verified
-    return now is not None and now.state == "refused"
+        return new is None or not new.is_verified
+    return new is not None and new.state == "refused"
 
 
 def _confirmed(question: str) -> bool:

@@ -208,4 +208,4 @@ def _altered(
                 f"    + {line.rstrip()[:WIDTH]}" for line in text[start - 1 : start - 1 + size]
             ]
             yield name, start, [*filter(None, [removed.get(name)]), *shown]
-    yield from ((name, 0, [was]) for name, was in removed.items() if name not in seen)
+    yield from ((name, 0, [old]) for name, old in removed.items() if name not in seen)

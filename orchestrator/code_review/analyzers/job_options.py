@@ -18,7 +18,7 @@ from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 
-MOST_MEMBERS = 1_000
+MAX_MEMBERS = 1_000
 Options = Mapping[str, Any] | None
 """Further parts of a job, see ``ComparisonCheck``."""
 
@@ -33,7 +33,7 @@ async def dependencies(inputs: ToolInputs, change: Change, files: Sequence[Chang
             path
             for path in await inputs.workspace.contents.regular("head")
             if PurePath(path).name in names and "node_modules/" not in path
-        ][:MOST_MEMBERS]
+        ][:MAX_MEMBERS]
     given = inputs.given.advisories
     if given is None:
         return {"members": members}

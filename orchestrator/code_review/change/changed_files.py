@@ -157,7 +157,7 @@ async def describe(
     minified = {
         without_version(file.old_path or file.path)
         for file in files
-        if (was := looks.get(file.old_blob or "")) and was.long_lines
+        if (old := looks.get(file.old_blob or "")) and old.long_lines
     }
     policy = AttributePolicy(marked, stood, frozenset(minified))
     return [classify(file, looks, policy) for file in files], looks

@@ -179,12 +179,12 @@ def without_version(path: str) -> str:
     return _VERSION.sub("", path)
 
 
-def _link_or_submodule(file: ChangedFile, now: ContentInfo | None) -> ChangedFile:
+def _link_or_submodule(file: ChangedFile, after: ContentInfo | None) -> ChangedFile:
     if SUBMODULE in {file.new_mode, file.old_mode} and file.new_mode != LINK:
         old = (file.old_blob or "")[:12] if file.old_mode == SUBMODULE else ""
         new = (file.new_blob or "")[:12] if file.new_mode == SUBMODULE else ""
         return replace(file, kind="submodule", size=0, skip=f"submodule {old}..{new}")
-    target = (now.target if now else b"").decode("utf-8", "backslashreplace")
+    target = (after.target if after else b"").decode("utf-8", "backslashreplace")
     hides = _hidden_by_link(file, target) if file.new_mode == LINK else ""
     skip = f"symbolic link to {shorten(target, 120)}{hides}"
     return replace(file, kind="symlink", skip=skip, gap=bool(hides))
@@ -204,28 +204,28 @@ def _hidden_by_link(file: ChangedFile, target: str) -> str:
 
 
 def _generated(
-    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+    file: ChangedFile, old: ContentInfo | None, new: ContentInfo, policy: AttributePolicy
 ) -> str | None:
     marked = policy.generated.get(file.path)
     if marked is not None:
         return f"{GENERATED}so marked in .gitattributes of base" if marked else None
-    if _MINIFIED.search(file.path) and now.long_lines:
-        before = without_version(file.path) in policy.minified or (was and was.long_lines)
+    if _MINIFIED.search(file.path) and new.long_lines:
+        before = without_version(file.path) in policy.minified or (old and old.long_lines)
         return f"{GENERATED}minified" if before else _NEWLY_MINIFIED
-    if was and was.generated and now.generated:
+    if old and old.generated and new.generated:
         return f"{GENERATED}its header says so, in base as well"
     return None
 
 
 def _by_policy(
-    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+    file: ChangedFile, old: ContentInfo | None, new: ContentInfo, policy: AttributePolicy
 ) -> str | None:
     if "lock_files" in path_kinds(file.path):
         return LOCK_FILE
     directory = vendored_directory(file.path)
     if directory in policy.directories:
         return f"{VENDORED}{shorten(directory or '', 80)}/ existed in base as well"
-    return _generated(file, was, now, policy)
+    return _generated(file, old, new, policy)
 
 
 def describe_size_limit(size: int, most: int) -> str:
@@ -233,33 +233,33 @@ def describe_size_limit(size: int, most: int) -> str:
     return f"{TOO_LARGE}{size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
-def _what_it_hides(file: ChangedFile, now: ContentInfo) -> str:
+def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     """Why a program or an archive is not read; empty for those of tests and samples: data."""
     if not path_kinds(file.path).isdisjoint(("tests", "samples")):
         return ""
-    if now.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
+    if new.target.startswith(_COMPILED) or _COMPILED_NAME.search(file.path):
         return _IS_COMPILED
-    packed = now.target.startswith(_ARCHIVE) or now.target.startswith(_TAR, _TAR_AT)
+    packed = new.target.startswith(_ARCHIVE) or new.target.startswith(_TAR, _TAR_AT)
     if _PACKED_DATA.search(file.path) or not (packed or _ARCHIVE_NAME.search(file.path)):
         return ""
     return _IS_ARCHIVE
 
 
-def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
+def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
-    skip, gap = now.binary or "", now.binary == _WIDE
+    skip, gap = new.binary or "", new.binary == _WIDE
     if file.only_moved:
         return replace(file, kind="binary", skip=_ONLY_MOVED)
-    if now.published:  # as little to read in it as in an image
+    if new.published:  # as little to read in it as in an image
         return replace(file, kind="media", skip=_WRAPPER)
-    if file.new_blob and was and not was.binary and was.size <= BIG_FILE_BYTES:
+    if file.new_blob and old and not old.binary and old.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
-    elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
+    elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
-    elif now.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
+    elif new.target.startswith(_MEDIA.get(PurePosixPath(file.path).suffix.lower(), ())):
         skip = "media: an image, font or sound"
         return replace(file, kind="media", skip=skip)
-    elif now.binary == "binary" and (hidden := _what_it_hides(file, now)):
+    elif new.binary == "binary" and (hidden := _what_it_hides(file, new)):
         skip, gap = hidden, True
     return replace(file, kind="binary", skip=skip, gap=gap and bool(file.new_blob))
 
@@ -290,24 +290,24 @@ def classify(
         looks: blob → what it is like, for both sides of the file.
         policy: what base says.
     """
-    was, now = looks.get(file.old_blob or ""), looks.get(file.new_blob or file.old_blob or "")
+    old, new = looks.get(file.old_blob or ""), looks.get(file.new_blob or file.old_blob or "")
     mode = file.new_mode or file.old_mode
-    if mode in {LINK, SUBMODULE} or now is None:
-        return _link_or_submodule(replace(file, size=now.size if now else 0), now)
-    file = replace(file, size=now.size)
-    if now.binary:
-        return _as_binary(file, was, now)
-    if _LFS_POINTER.fullmatch(now.target):
+    if mode in {LINK, SUBMODULE} or new is None:
+        return _link_or_submodule(replace(file, size=new.size if new else 0), new)
+    file = replace(file, size=new.size)
+    if new.binary:
+        return _as_binary(file, old, new)
+    if _LFS_POINTER.fullmatch(new.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))
         return replace(file, kind="binary", skip=_IN_LFS, gap=gap)
-    if bomb := now.bomb or (was and was.bomb):
+    if bomb := new.bomb or (old and old.bomb):
         return replace(file, skip=bomb, gap=True)
-    by_policy = _by_policy(file, was, now, policy)
+    by_policy = _by_policy(file, old, new, policy)
     if by_policy == _NEWLY_MINIFIED and file.new_blob:
         return replace(file, skip=by_policy, gap=True)
-    if by_policy is None and now.size > BIG_FILE_BYTES:
-        return replace(file, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True)
-    script = now.target.startswith(b"#!")
+    if by_policy is None and new.size > BIG_FILE_BYTES:
+        return replace(file, skip=describe_size_limit(new.size, BIG_FILE_BYTES), gap=True)
+    script = new.target.startswith(b"#!")
     return replace(file, kind="text", skip=by_policy, script=script)
 
 

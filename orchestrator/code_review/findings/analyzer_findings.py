@@ -150,9 +150,9 @@ async def introduced_findings(
     old = await _classify(workspace, base, before)
     # What lay among vendored code was never reviewed, so moving it out does not make it known.
     reviewed = [finding for finding in old if not _is_vendored(finding)]
-    now = await _classify(workspace, head, after)
-    vendored = [finding for finding in now if _is_vendored(finding)]
-    others = [finding for finding in now if not _is_vendored(finding)]
+    in_head = await _classify(workspace, head, after)
+    vendored = [finding for finding in in_head if _is_vendored(finding)]
+    others = [finding for finding in in_head if not _is_vendored(finding)]
     new = [
         finding
         for finding in (

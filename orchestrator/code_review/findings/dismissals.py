@@ -139,10 +139,10 @@ def _choose_place(
     for way in (0, 1):
         same = [place for place in places if alike(place[2])[way]]
         if same:
-            now = len({block.start for _, _, block in same})
+            new = len({block.start for _, _, block in same})
             old = len({block.start for _, _, block in before if alike(block)[way]})
             nearest = min(same, key=lambda place: abs(place[0] - about.line))
-            return nearest if now <= max(1, old) else None
+            return nearest if new <= max(1, old) else None
     return places[0] if len(places) == 1 else None
 
 

@@ -144,8 +144,8 @@ async def compare_with_previous(
         looked = is_in_scope(earlier.finding.path, paths)
         gone = looked and not await _still_there(earlier, verdict, read_head)
         (fixed if gone else silent).append(earlier.finding)
-    now = {finding.fingerprint for finding in findings}
-    fixed_before = {*known.review.fixed_before, *(finding.fingerprint for finding in fixed)} - now
+    after = {finding.fingerprint for finding in findings}
+    fixed_before = {*known.review.fixed_before, *(finding.fingerprint for finding in fixed)} - after
     previous = replace(
         known.review,
         fixed=tuple(fixed),

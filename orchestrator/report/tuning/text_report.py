@@ -175,13 +175,13 @@ def list_checks(result: TuningResult) -> list[tuple[str, str, str]]:
 
 def describe_more_labels(result: TuningResult) -> str:
     """What more labels are expected to bring, in one or two sentences."""
-    now = result.assessment.items
+    labeled = result.assessment.items
     curve = list(result.learning_curve)
-    here, twice = (extrapolate_learning_curve(curve, n) for n in (now, 2 * now))
+    here, twice = (extrapolate_learning_curve(curve, n) for n in (labeled, 2 * labeled))
     if here is None or twice is None:
         text = "The curve does not rise; more labels would mainly narrow the intervals."
     else:
-        text = f"Expected with twice the labels ({2 * now:,}): {format_change(twice - here)}."
+        text = f"Expected with twice the labels ({2 * labeled:,}): {format_change(twice - here)}."
     if result.labels_needed is not None:
         text += (
             f" If the gain is as estimated, about {result.labels_needed:,} labels would prove it "

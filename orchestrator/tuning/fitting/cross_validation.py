@@ -19,13 +19,13 @@ FOLDS, REPEATS = 5, 5
 BOOTSTRAP_REFITS = 1_000
 CURVE_FRACTIONS = (0.25, 0.4, 0.6, 0.8)
 _CURVE_SPLITS = 20
-_MOST_ROWS = 600_000
+_MAX_ROWS = 600_000
 """Rows of all resamples together: the more labels, the less a resample differs."""
 
 
 def count_resamples(sample: Sample, most: int) -> int:
     """How many resamples to draw: ``most``, or a tenth where there are many labels."""
-    return max(min(most, _MOST_ROWS // sample.y.size), -(-most // 10))
+    return max(min(most, _MAX_ROWS // sample.y.size), -(-most // 10))
 
 
 class HeldOutPredictions(Struct, frozen=True):

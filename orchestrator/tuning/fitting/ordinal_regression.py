@@ -272,11 +272,11 @@ def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: floa
     root = solve(
         tied, weights, np.zeros(weights.shape[0]), initial_parameters(tied, weights), tol=tol
     )
-    now = np.concatenate([root[:, : d.cuts], root[:, d.cuts :] * d.prior], axis=1)
-    out = [now]
+    solution = np.concatenate([root[:, : d.cuts], root[:, d.cuts :] * d.prior], axis=1)
+    out = [solution]
     for lam in penalties[1:]:
-        now = solve(d, weights, np.full(weights.shape[0], lam), now, tol=tol)
-        out.append(now)
+        solution = solve(d, weights, np.full(weights.shape[0], lam), solution, tol=tol)
+        out.append(solution)
     return np.stack(out)
 
 

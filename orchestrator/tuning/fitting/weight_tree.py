@@ -64,8 +64,8 @@ def find_zeroed(old: Rubric, new: Rubric) -> dict[str, float]:
     """Node id → the weight that it had before tuning set it to 0, now or in an earlier version."""
     nodes: tuple[Criterion | Group, ...] = (*old.criteria, *old.groups)
     before = {node.id: node.weight for node in nodes}
-    now: tuple[Criterion | Group, ...] = (*new.criteria, *new.groups)
-    return {n.id: before[n.id] for n in now if n.weight == 0.0 and before.get(n.id)}
+    after: tuple[Criterion | Group, ...] = (*new.criteria, *new.groups)
+    return {n.id: before[n.id] for n in after if n.weight == 0.0 and before.get(n.id)}
 
 
 def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:

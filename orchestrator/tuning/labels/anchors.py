@@ -103,7 +103,7 @@ def parse_time(text: str, location: str) -> datetime:
     return found
 
 
-def paired_change(before: Floats, now: Floats, group: Ints) -> Interval | None:
+def paired_change(before: Floats, new: Floats, group: Ints) -> Interval | None:
     """The change of a rate on the same items, with a 97.5% interval; None for fewer than two.
 
     The interval is Bonett and Price's (2012), or wider where the groups show more variance.
@@ -115,9 +115,9 @@ def paired_change(before: Floats, now: Floats, group: Ints) -> Interval | None:
     n = before.size
     if n < 2:
         return None
-    gained, lost = int(((now - before) > 0).sum()), int(((now - before) < 0).sum())
+    gained, lost = int(((new - before) > 0).sum()), int(((new - before) < 0).sum())
     center, variance = _smooth(np.array(gained), np.array(lost), n)
-    by_group = cluster_variance(now - before, np.ones(n), group)
+    by_group = cluster_variance(new - before, np.ones(n), group)
     spread = max(float(variance), 0.0 if math.isnan(by_group) else by_group)
     half = _quantile() * math.sqrt(spread)
     value, middle = (gained - lost) / n, float(center)

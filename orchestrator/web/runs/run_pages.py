@@ -139,9 +139,9 @@ class RunPages:
         """The state of the run, what waits for a person, scores, decisions, cost."""
         found = self.load(visit.values["run"])
         verdict, record = found.verdict, found.record
-        now = record.states[-1].name if record.states else ""
+        state = record.states[-1].name if record.states else ""
         states = {} if found.summary.is_of_program else FLOW.states
-        targets = states[now].targets if now in states else ()
+        targets = states[state].targets if state in states else ()
         visited = {step.name for step in record.states}
         return self._render(
             visit,

@@ -127,8 +127,8 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
         frozen = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(to_builtins(frozen)))
         sample = read.data.sample
-        now = read.data.totals >= read.rubric.threshold
-        drop = describe_detectable_drop(gating.find_detectable_drop(sample, now))
+        accepted = read.data.totals >= read.rubric.threshold
+        drop = describe_detectable_drop(gating.find_detectable_drop(sample, accepted))
         emit(f"wrote {args.baseline}: {len(read.data.items):,} decisions\n{drop}\n", out)
         return EXIT_OK
     baseline, scale = gating.read_baseline(args.baseline), read.data.scale

@@ -69,9 +69,9 @@ async def check_difference(objects: Objects, base_tree: str, head_tree: str) -> 
         named = {oid: _by_name(entries) for oid, entries in trees.items()}
         below: list[tuple[str | None, str | None]] = []
         for old, new in pairs:
-            was, now = named.get(old or "", {}), named.get(new or "", {})
-            for name in was.keys() | now.keys():
-                old_entry, new_entry = was.get(name), now.get(name)
+            before, after = named.get(old or "", {}), named.get(new or "", {})
+            for name in before.keys() | after.keys():
+                old_entry, new_entry = before.get(name), after.get(name)
                 if old_entry == new_entry:
                     continue
                 paths += 1
