@@ -80,7 +80,7 @@ class ValuePattern(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         )
 
 
-class PatternFile(Struct, frozen=True, forbid_unknown_fields=True):
+class ValuePatternFile(Struct, frozen=True, forbid_unknown_fields=True):
     """One file; the module's docstring describes the fields."""
 
     reads: DocumentKind
@@ -153,13 +153,13 @@ def shorten(text: str) -> str:
     return line if len(line) <= _NAMED else line[: _NAMED // 2] + "…" + line[-_NAMED // 2 :]
 
 
-def read_patterns(data: Mapping[str, Any]) -> PatternFile:
+def read_patterns(data: Mapping[str, Any]) -> ValuePatternFile:
     """A file's content.
 
     Raises:
         ValueError: the structure or an expression is invalid.
     """
-    found = convert(data, PatternFile)
+    found = convert(data, ValuePatternFile)
     try:
         for agent in found.agents:
             _compile_agent(agent)

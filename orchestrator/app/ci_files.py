@@ -27,7 +27,7 @@ HOOKS = re.compile(r"""(?:^|[{,])\s*["']?repos["']?\s*:""", re.MULTILINE)
 """pre-commit's: our hook, or our command; and the list of all hooks."""
 
 
-class CiSystem(Struct, frozen=True):
+class CiTemplates(Struct, frozen=True):
     """A CI system.
 
     Attributes:
@@ -51,9 +51,9 @@ class CiSystem(Struct, frozen=True):
 
 
 @cache
-def ci_systems() -> Mapping[str, CiSystem]:
+def ci_systems() -> Mapping[str, CiTemplates]:
     """The CI systems by name, from ``ci_files.yaml``."""
-    return convert(read_table(__file__, "ci_files.yaml"), dict[str, CiSystem])
+    return convert(read_table(__file__, "ci_files.yaml"), dict[str, CiTemplates])
 
 
 def detect_ci(top: Path) -> str | None:

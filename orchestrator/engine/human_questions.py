@@ -10,7 +10,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import AnswerPending, InputError, resume_command
 
 
-class HumanQuestion(Struct, frozen=True):
+class RecordedQuestion(Struct, frozen=True):
     """A question to a person, with the answer if there is one.
 
     Attributes:
@@ -55,10 +55,10 @@ async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]])
     return answers
 
 
-def recorded_questions(journal: Journal) -> list[HumanQuestion]:
+def recorded_questions(journal: Journal) -> list[RecordedQuestion]:
     """All questions of a run, in the order in which they were asked."""
     return [
-        HumanQuestion(
+        RecordedQuestion(
             str(replace(key, step="")), **record.body["asked"], **record.body.get("value", {})
         )
         for text, record in journal.records()
@@ -66,7 +66,7 @@ def recorded_questions(journal: Journal) -> list[HumanQuestion]:
     ]
 
 
-def find_question(journal: Journal, name: str, text: str) -> HumanQuestion:
+def find_question(journal: Journal, name: str, text: str) -> RecordedQuestion:
     """The question that waits for a person's answer.
 
     Raises:
@@ -93,7 +93,7 @@ def find_question(journal: Journal, name: str, text: str) -> HumanQuestion:
 
 async def record_answer(
     journal: Journal, name: str, text: str, *, who: str, now: float
-) -> HumanQuestion:
+) -> RecordedQuestion:
     """Record a person's answer to a question that waits.
 
     Raises:

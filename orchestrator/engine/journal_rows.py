@@ -195,7 +195,7 @@ class Outcome(Effect, kw_only=True):
     """An effect has ended."""
 
 
-class Refusal(Effect, kw_only=True):
+class RefusedEffect(Effect, kw_only=True):
     """An effect was not performed."""
 
 
@@ -247,13 +247,13 @@ class Data(Struct):
         return read_fields(self.body).get("value")
 
 
-class SignedHead(Struct):
+class HeadSignature(Struct):
     """A signature of all rows before, with the id of its key."""
 
     key: str = ""
 
 
-RowBody = Effect | Note | Data | SignedHead
+RowBody = Effect | Note | Data | HeadSignature
 
 _REQUEST = msgspec.json.Decoder(RecordedRequest)
 _RESULT = msgspec.json.Decoder(RecordedResult)
@@ -263,9 +263,9 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     for kind, body in {
         "intent": Intent,
         "outcome": Outcome,
-        "refusal": Refusal,
+        "refusal": RefusedEffect,
         "note": Note,
-        "signed_head": SignedHead,
+        "signed_head": HeadSignature,
     }.items()
 }
 

@@ -20,7 +20,7 @@ from orchestrator.engine.journal_rows import (
     Intent,
     Note,
     Outcome,
-    Refusal,
+    RefusedEffect,
     RowBody,
     read_row,
 )
@@ -28,7 +28,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Message, Response, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import NONCE, frame
 
-BodyT = TypeVar("BodyT", Data, Intent, Outcome, Refusal, Note)
+BodyT = TypeVar("BodyT", Data, Intent, Outcome, RefusedEffect, Note)
 
 
 class Conversation(Struct):
@@ -100,7 +100,7 @@ class RecordedConversations:
         calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
         for position, call in enumerate(calls, 1):
             key = str(turn.tool_call(position, call.name))
-            refused = self._newest(Refusal, "refusal", key)
+            refused = self._newest(RefusedEffect, "refusal", key)
             ended: Effect = self._newest(Outcome, "outcome", key)
             ended = ended if ended.error or ended.value else refused
             if ended.error:
@@ -124,7 +124,7 @@ class RecordedConversations:
     def _begun(self, key: str) -> Effect:
         if ("intent", key) in self._rows:
             return self._newest(Intent, "intent", key)
-        return self._newest(Refusal, "refusal", key)
+        return self._newest(RefusedEffect, "refusal", key)
 
     def _newest(self, body: type[BodyT], kind: str, key: str) -> BodyT:
         """The newest row of a kind under a key; an empty one where there is none."""

@@ -103,7 +103,7 @@ class ForgeSettings(Strict, frozen=True):
             raise ValueError("url must begin with https:// or http://")
 
 
-class ReviewSettings(Strict, frozen=True):
+class ServiceReviews(Strict, frozen=True):
     """How changes are reviewed; None leaves it to the policy of each repository's base.
 
     Attributes:
@@ -177,7 +177,7 @@ class ServiceSettings(Strict, frozen=True):
     installations: dict[str, InstallationSettings] = field(default_factory=dict)
     traces: str = ""
     limits: SpendingLimits = field(default_factory=SpendingLimits)
-    review: ReviewSettings = field(default_factory=ReviewSettings)
+    review: ServiceReviews = field(default_factory=ServiceReviews)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     queue: QueueTimes = field(default_factory=QueueTimes)
     enqueuing: Enqueuing = field(default_factory=Enqueuing)

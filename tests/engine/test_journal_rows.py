@@ -11,11 +11,11 @@ from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.journal_rows import (
     Data,
     Effect,
+    HeadSignature,
     Intent,
     Note,
     Outcome,
-    Refusal,
-    SignedHead,
+    RefusedEffect,
     read_row,
 )
 from orchestrator.engine.ports import Row, SystemClock
@@ -82,5 +82,5 @@ def test_a_damaged_row_is_a_value_error(kind: str, body: bytes) -> None:
 
 
 def test_each_kind_has_its_type_and_an_unknown_one_is_an_effect() -> None:
-    kinds = {"refusal": Refusal, "data": Data, "signed_head": SignedHead, "other": Effect}
+    kinds = {"refusal": RefusedEffect, "data": Data, "signed_head": HeadSignature, "other": Effect}
     assert {kind: type(read_row(row(kind, {}))) for kind in kinds} == kinds

@@ -13,10 +13,10 @@ from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.journal_rows import (
     Data,
     Effect,
+    HeadSignature,
     Intent,
     Note,
-    Refusal,
-    SignedHead,
+    RefusedEffect,
     read_row,
 )
 from orchestrator.engine.ports import Row
@@ -69,7 +69,7 @@ def _entries(rows: Sequence[Row]) -> Iterator[AuditEntry]:
         match read_row(row):
             case Data():
                 continue
-            case SignedHead() as head:
+            case HeadSignature() as head:
                 what, by = f"signed rows 1 to {row.seq - 1}", f"key {head.key}"
                 yield AuditEntry(row.seq, row.at, row.key, HARNESS, what, authority=by)
             case Note() as note:
@@ -107,7 +107,7 @@ def _describe_note(row: Row, key: Key, note: Note) -> str:
 def _effect(begun: tuple[Row, Effect, str], ended: Effect | None, outcome: str) -> AuditEntry:
     """An effect from its first row; ``ended`` is the body of its last."""
     start, first, who = begun
-    refused = isinstance(ended, Refusal)
+    refused = isinstance(ended, RefusedEffect)
     authority = ended.code if ended and refused else _authority(first, who)
     result = ended.result if ended else None
     observed = [

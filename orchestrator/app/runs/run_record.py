@@ -21,7 +21,7 @@ from orchestrator.engine.journal_rows import (
     Intent,
     Note,
     Outcome,
-    Refusal,
+    RefusedEffect,
     read_fields,
     read_row,
 )
@@ -156,7 +156,7 @@ class _Reader:
                 self._read_note(row, note)
             case Intent() as begun:
                 self._begin(row, begun)
-            case (Outcome() | Refusal()) as ended:
+            case (Outcome() | RefusedEffect()) as ended:
                 self._end(row, ended)
 
     def _read_note(self, row: Row, note: Note) -> None:
@@ -265,7 +265,7 @@ def read_record(run_id: str, rows: Iterable[Row]) -> RunRecord:
 
 def _outcome_of(ended: Effect) -> tuple[SpanStatus, str]:
     if ended.error:
-        return "refused" if isinstance(ended, Refusal) else "failed", str(ended)
+        return "refused" if isinstance(ended, RefusedEffect) else "failed", str(ended)
     result = ended.result
     detail = result.code or result.detail or result.stop or result.status
     return "failed" if result.has_failed else "ok", detail

@@ -20,7 +20,7 @@ from orchestrator.engine.journal_rows import (
     Outcome,
     RecordedRequest,
     RecordedResult,
-    Refusal,
+    RefusedEffect,
     decodable,
     read_row,
 )
@@ -179,7 +179,7 @@ class _Reader:
                 self._begin(row, begun)
             case Outcome() as ended:
                 self._end(row, ended)
-            case Refusal() as refused:
+            case RefusedEffect() as refused:
                 self._refuse(row, refused)
             case Note() as note:
                 self._note(row, note)
@@ -259,7 +259,7 @@ class _Reader:
                 else TaskFact(request.agent, "failed")
             )
 
-    def _refuse(self, row: Row, refused: Refusal) -> None:
+    def _refuse(self, row: Row, refused: RefusedEffect) -> None:
         self._lose(row.key)
         self._session_worked, self._waiting = True, False
         request = refused.request

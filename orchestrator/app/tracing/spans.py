@@ -24,7 +24,7 @@ from orchestrator.engine.journal_rows import (
     Outcome,
     RecordedRequest,
     RecordedResult,
-    Refusal,
+    RefusedEffect,
     read_fields,
     read_row,
 )
@@ -190,7 +190,7 @@ class SpanBuilder:
                 self._note(root, row)
             case Intent():
                 self._begin(root, row, body)
-            case Outcome() | Refusal():
+            case Outcome() | RefusedEffect():
                 yield from self._end(root, row, body)
 
     def close(self) -> Iterator[TraceSpan]:
@@ -344,7 +344,7 @@ class SpanBuilder:
         if key.step == "answer" or key.part == GRANT:
             name = "answer" if key.step == "answer" else "limit_raised"
             self._event(root, name, row, read_fields(ended.value))
-        if isinstance(ended, Refusal) and row.key not in self._open:
+        if isinstance(ended, RefusedEffect) and row.key not in self._open:
             self._begin(root, row, ended)
         span = self._open.pop(row.key, None)
         if span is None:
