@@ -7,6 +7,7 @@ models of libraries for taint tracking, dialects of templates, dangerous values 
 files, templates of fixes, formats of secrets, names and vocabularies.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +46,17 @@ def name_some(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """``a, b and 3 more``: names in a message, at most so many of them."""
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def show_bytes(message: str) -> str:
+    r"""The message with ``\xef`` where ``repr`` wrote a byte that is not UTF-8 as ``\udcef``."""
+    return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", message)
+
+
+def shorten(text: str, width: int = 200) -> str:
+    """The text on one line, with nothing in it that a terminal would act on."""
+    flat = show_bytes("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
 def __getattr__(name: str) -> Any:

@@ -4,9 +4,16 @@ A job crosses the process boundary as JSON; the worker converts it to the type t
 annotation names. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
 """
 
+from pathlib import PurePosixPath
+from typing import Literal
+
 from msgspec import Struct
 
 from diffchecks.past_fixes import PastFix
+
+Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
+Kind = Literal["text", "binary", "media", "symlink", "submodule"]
+"""``media``: an image, font or sound by its name and its first bytes, or a published program."""
 
 
 class SideJob(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -45,20 +52,55 @@ class FlowJob(DataJob):
 
 
 class ChangedFile(Struct, frozen=True):
-    """A changed file.
+    """One file of a change.
 
     Attributes:
-        path: in head; of a deleted file, in base.
-        old_path: in base; None for an added file.
-        status: ``added``, ``modified``, ``renamed``, ``deleted`` or ``mode``.
-        added, removed: 1-based lines of head and of base.
+        path: its path in head (in base when it was deleted); forward slashes, never absolute. A
+            name that is not UTF-8 is held with ``surrogateescape``.
+        old_path: its path in base, None when it was added.
+        added: 1-based line numbers in head that the change adds or alters.
+        removed: 1-based line numbers in base that the change removes or alters.
+        whole: both sides are fully known. False for a file of a patch without a repository, of
+            which only the hunks are known: its sides are padded with empty lines so that numbers
+            are right.
+        skip: why no analyzer looks at it (``binary``, ``lock file``, ...), else None.
+        gap: it is skipped because it cannot be read, not because it need not be.
+        script: its first line, in head, names an interpreter.
+        old_blob, new_blob: object ids, None on the side where it does not exist.
     """
 
     path: str
+    status: Status = "modified"
+    kind: Kind = "text"
     old_path: str | None = None
-    status: str = "modified"
-    added: list[int] = []
-    removed: list[int] = []
+    old_mode: str | None = None
+    new_mode: str | None = None
+    old_blob: str | None = None
+    new_blob: str | None = None
+    size: int = 0
+    added: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    whole: bool = True
+    skip: str | None = None
+    gap: bool = False
+    script: bool = False
+
+    @property
+    def only_moved(self) -> bool:
+        """Whether head has base's bytes under another name with the same suffix and mode."""
+        ends = {PurePosixPath(path or "").suffix for path in (self.path, self.old_path)}
+        same = self.old_blob == self.new_blob and self.old_mode == self.new_mode
+        return self.status == "renamed" and same and len(ends) == 1
+
+    @property
+    def in_base(self) -> bool:
+        """Whether base holds it as a regular file: not as a link or a submodule."""
+        return self.old_blob is not None and (self.old_mode or "100").startswith("100")
+
+    @property
+    def in_head(self) -> bool:
+        """Whether head holds it as a regular file."""
+        return self.new_blob is not None and (self.new_mode or "100").startswith("100")
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -157,14 +157,15 @@ def _compare(
         if new is None or new == old:
             continue
         if old is not None:
-            yield ChangedFile(path, path, "modified", *_differing_lines(old, new))
+            added, removed = _differing_lines(old, new)
+            yield ChangedFile(path, "modified", old_path=path, added=added, removed=removed)
         elif (moved := places.pop(new, None)) is not None:
             del gone[moved]
-            yield ChangedFile(path, moved, "renamed", [], [])
+            yield ChangedFile(path, "renamed", old_path=moved)
         else:
-            yield ChangedFile(path, None, "added", _all_lines(new), [])
+            yield ChangedFile(path, "added", added=_all_lines(new))
     for path, old in sorted(gone.items()):
-        yield ChangedFile(path, path, "deleted", [], _all_lines(old))
+        yield ChangedFile(path, "deleted", old_path=path, removed=_all_lines(old))
 
 
 def _text(root: str, path: str) -> bytes | None:
@@ -178,11 +179,11 @@ def _text(root: str, path: str) -> bytes | None:
     return None if b"\0" in data[:_START] else data
 
 
-def _all_lines(data: bytes) -> list[int]:
-    return list(range(1, data.count(b"\n") + (not data.endswith(b"\n")) + 1)) if data else []
+def _all_lines(data: bytes) -> tuple[int, ...]:
+    return tuple(range(1, data.count(b"\n") + (not data.endswith(b"\n")) + 1)) if data else ()
 
 
-def _differing_lines(before: bytes, after: bytes) -> tuple[list[int], list[int]]:
+def _differing_lines(before: bytes, after: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The added and the removed lines."""
     added, removed = list[int](), list[int]()
     old, new = (data.split(b"\n") for data in (before, after))
@@ -190,7 +191,7 @@ def _differing_lines(before: bytes, after: bytes) -> tuple[list[int], list[int]]
         if kind != "equal":
             removed += range(start + 1, end + 1)
             added += range(first + 1, last + 1)
-    return added, removed
+    return tuple(added), tuple(removed)
 
 
 def _introduced(check: Check, change: _Change, gaps: dict[str, str]) -> list[RuledFinding]:

@@ -34,22 +34,18 @@
         └── Denied                  a person denied it
 """
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from diffchecks import show_bytes
 
 EXIT_OK: Final = 0
 EXIT_GATED: Final = 1
 EXIT_USAGE = 2
 EXIT_INCOMPLETE: Final = 3
 EXIT_INTERRUPTED = 130
-
-
-def show_bytes(message: str) -> str:
-    r"""The message with ``\xef`` where ``repr`` wrote a byte that is not UTF-8 as ``\udcef``."""
-    return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", message)
 
 
 class DiffcourtError(Exception):

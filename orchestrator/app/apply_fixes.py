@@ -9,6 +9,13 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.fixes.patches import (
+    LineReplacement,
+    PatchRefused,
+    apply_replacements,
+    find_replacements,
+    read_patch,
+)
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.human_decisions.approvals import current_user
@@ -23,13 +30,6 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.located_findings import ProposedFix
-from orchestrator.code_review.fixes.patches import (
-    LineReplacement,
-    PatchRefused,
-    apply_replacements,
-    find_replacements,
-    read_patch,
-)
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.tools.test_runners import RUNNERS

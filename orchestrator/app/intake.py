@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from diffchecks import name_some
+from diffchecks import name_some, shorten
 from orchestrator.app.policy_sources import is_policy, read_base_layers, read_minutes
 from orchestrator.app.review_inputs.git_hooks import find_index
 from orchestrator.app.runs import state_directory
@@ -16,7 +16,6 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree
 from orchestrator.code_review.change.change_description import describe_change
-from orchestrator.code_review.change.git.commands import shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.path_limits import limit_to_paths, normalize_path

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.safe_paths import read_safely
+from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.human_decisions.approvals import current_head, current_user
@@ -41,7 +42,6 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import assemble_verdict, conclude_review
 from orchestrator.code_review.change.change_construction import UNCOMMITTED
 from orchestrator.code_review.change.contents import split_lines
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.path_limits import normalize_path
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.previous_review import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from orchestrator.errors import show_bytes
+from diffchecks import show_bytes
 
 SUBPARSERS = {"title": "subcommands", "metavar": "SUBCOMMAND", "dest": "part", "required": True}
 

@@ -17,7 +17,8 @@ from diffchecks.check_io import RawFinding
 from diffchecks.declarations import Needs
 
 if TYPE_CHECKING:
-    from orchestrator.code_review.change.types import Change, ChangedFile
+    from diffchecks.jobs import ChangedFile
+    from orchestrator.code_review.change.types import Change
 
 SECONDS_PER_FILE = 0.2
 

@@ -18,8 +18,17 @@ from msgspec import Struct, field
 
 from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import file_names, matches
+from diffchecks.jobs import ChangedFile
 from diffchecks.rules import RuleTable
 from diffchecks.safe_paths import read_safely
+from diffchecks.skipped_files import (
+    BIG_FILE_BYTES,
+    GENERATED,
+    LINK,
+    LOCK_FILE,
+    VENDORED,
+    describe_size_limit,
+)
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.change.contents import (
     SIDES,
@@ -29,15 +38,7 @@ from orchestrator.code_review.change.contents import (
     split_lines,
 )
 from orchestrator.code_review.change.file_export import link_files
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.skipped_files import (
-    GENERATED,
-    LINK,
-    LOCK_FILE,
-    VENDORED,
-    describe_size_limit,
-)
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.located_findings import FindingTarget
 from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance

@@ -11,8 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec import to_builtins
 
+from diffchecks.fixes.patches import write_patch
 from orchestrator.cli.main import main
-from orchestrator.code_review.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting import forgejo, github, gitlab
 from orchestrator.posting.forge import Forge

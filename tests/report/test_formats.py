@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep
-from orchestrator.code_review.fixes.patches import write_patch
+from diffchecks.fixes.patches import write_patch
 from orchestrator.code_review.verdict.model import Cause, Evidence, RequiredCheck, Skipped, Verdict
 from orchestrator.report.formats import FORMATS, FormatInputs, render_format
 from orchestrator.report.verdict_text import render_verdict

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
+from diffchecks.jobs import ChangedFile
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
     SEVERITIES,
@@ -14,7 +15,7 @@ from orchestrator.catalog.shared_literals import (
     Support,
 )
 from orchestrator.catalog.verdict_policy import CheckRule, Exclusion
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.decision import (
     ToolHealth,
     check,

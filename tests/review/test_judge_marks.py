@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from diffchecks.jobs import ChangedFile
 from orchestrator.catalog import settings as catalog_settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.agents import judging
@@ -18,7 +19,6 @@ from orchestrator.code_review.agents.judging import (
     read_marks,
     show_criterion,
 )
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.citations import CitableSources
 from orchestrator.code_review.findings.evidence_from_journal import Work
 from orchestrator.code_review.policy_loading import read_policy

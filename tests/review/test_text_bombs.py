@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.skipped_files import MAX_CONTINUED, MAX_NESTED, inspect_content
 from orchestrator.app.run_review import run_review
-from orchestrator.code_review.change.skipped_files import MAX_CONTINUED, MAX_NESTED, inspect_content
 from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from diffchecks import shorten
 from orchestrator.app.event_loop import blocking
 from orchestrator.code_review.change.change_construction import EMPTY
-from orchestrator.code_review.change.git.commands import OID, Git, shorten
+from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.repository_layout import find_repository
 from orchestrator.errors import InputError
 

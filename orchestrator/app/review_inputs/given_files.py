@@ -20,14 +20,14 @@ from msgspec.json import encode
 from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.imported_reports.formats import FORMATS
-from diffchecks.jobs import GivenCoverage, GivenReport
+from diffchecks.jobs import ChangedFile, GivenCoverage, GivenReport
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.code_review.analyzers.own_checks import COMPARISON_SECONDS, call_check
 from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import CopiedAdvisories, GivenFiles
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, SandboxError, StoreError
@@ -114,7 +114,7 @@ def _is_read(file: ChangedFile) -> bool:
 def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> dict[str, Any]:
     """Copy the advisories of some packages; returns the copy's SHA-256, and what was not read."""
     # It imports the checks of dependencies, which few reviews need in this process.
-    from orchestrator.app.review_inputs.advisory_dump import search_dump  # noqa: PLC0415
+    from diffchecks.dependencies.advisory_dump import search_dump  # noqa: PLC0415
 
     try:
         if not wanted:

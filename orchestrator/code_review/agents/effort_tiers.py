@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from diffchecks import name_some
+from diffchecks.jobs import ChangedFile
 from orchestrator.catalog.effort import TIER_OF, EffortFile, Measure, Tier, highest, word_finder
 from orchestrator.catalog.shared_literals import is_as_severe
 from orchestrator.code_review.agent_report_contracts import contract_of_one
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of

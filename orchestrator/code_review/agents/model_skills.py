@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import decode_text
 from diffchecks.file_patterns import matches
+from diffchecks.jobs import ChangedFile
 from orchestrator.catalog.effort import word_finder
 from orchestrator.catalog.playbook_steps import CHECKED, drop_mentions, keep_judgment
 from orchestrator.code_review.agents.effort_tiers import changed_lines
 from orchestrator.code_review.agents.uncalled_analyzers import find_tool
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import kind_of
 from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS

@@ -128,7 +128,7 @@ class ConfiguredAnalyzer(SideAnalyzer):
             head_root=str(tree.root),
             head_tree=sorted(tree.paths),
             files=[
-                ChangedFile(file.path, added=list(file.added))
+                ChangedFile(file.path, added=file.added)
                 if in_head
                 else ChangedFile(file.old_path or file.path)
                 for file in self._workspace.change.files

@@ -11,10 +11,10 @@ from diffchecks.dependencies.manifests import MEMBERS
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.imports.broken_contracts import MARK, find_config_files
-from diffchecks.jobs import GivenCoverage, GivenReport
+from diffchecks.jobs import ChangedFile, GivenCoverage, GivenReport
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.git.commands import OID, Git
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 

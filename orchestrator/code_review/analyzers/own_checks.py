@@ -8,7 +8,7 @@ from msgspec import ValidationError, convert, to_builtins
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Check
-from diffchecks.jobs import AnyJob, FlowJob
+from diffchecks.jobs import AnyJob, ChangedFile, FlowJob
 from orchestrator import __version__
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
@@ -18,7 +18,7 @@ from orchestrator.code_review.analyzer_types import (
     time_limit,
 )
 from orchestrator.code_review.change.contents import SIDES
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import SandboxError

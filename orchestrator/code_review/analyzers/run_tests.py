@@ -10,12 +10,13 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.jobs import ChangedFile
 from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.configured_programs import DATA
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from diffchecks.jobs import ChangedFile
 from orchestrator.catalog.settings import TypeCheck
 from orchestrator.code_review.analyzers.configured_programs import (
     ConfinedProgram,
@@ -13,7 +14,7 @@ from orchestrator.code_review.analyzers.configured_programs import (
     why_not_run,
 )
 from orchestrator.code_review.change.contents import SIDES, SideName
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory

@@ -8,12 +8,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks.jobs import ChangedFile
+from diffchecks.skipped_files import describe_modes
 from orchestrator.code_review.change.changed_files import changed_files
 from orchestrator.code_review.change.git.commands import OID, Git, discover, is_valid_argument
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
-from orchestrator.code_review.change.skipped_files import describe_modes
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.change.worktree_snapshot import (
     note_uncommitted_changes,
     snapshot_index,

@@ -13,21 +13,12 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
+from diffchecks import shorten
+from diffchecks.jobs import ChangedFile, Status
 from diffchecks.path_kinds import vendored_directory
 from diffchecks.safe_paths import unsafe_path_reason
-from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.git.commands import LIMITS, OID, Git, shorten
-from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES, PLAIN_DIFF
-from orchestrator.code_review.change.git.objects import (
-    GitObject,
-    Objects,
-    look_up_objects,
-    missing_object_error,
-)
-from orchestrator.code_review.change.git.repository_layout import STATE
-from orchestrator.code_review.change.git.trees import check_difference
-from orchestrator.code_review.change.skipped_files import (
+from diffchecks.skipped_files import (
+    BIG_FILE_BYTES,
     LINK,
     SUBMODULE,
     AttributePolicy,
@@ -36,7 +27,19 @@ from orchestrator.code_review.change.skipped_files import (
     inspect_content,
     without_version,
 )
-from orchestrator.code_review.change.types import Change, ChangedFile, Status, to_ranges
+from orchestrator.code_review.change.file_export import temporary_directory
+from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
+from orchestrator.code_review.change.git.commits import Commits
+from orchestrator.code_review.change.git.hardening import PLAIN_DIFF
+from orchestrator.code_review.change.git.objects import (
+    GitObject,
+    Objects,
+    look_up_objects,
+    missing_object_error,
+)
+from orchestrator.code_review.change.git.repository_layout import STATE
+from orchestrator.code_review.change.git.trees import check_difference
+from orchestrator.code_review.change.types import Change, to_ranges
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError
 

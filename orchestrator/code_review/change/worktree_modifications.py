@@ -20,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import SafeDirectory
+from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.git.objects import Objects, look_up_objects
 
 ItemT = TypeVar("ItemT")

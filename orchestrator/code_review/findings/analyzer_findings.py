@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
+from diffchecks.jobs import ChangedFile
 from diffchecks.new_findings import (
     RuledFinding,
     chosen_passwords,
@@ -23,7 +24,6 @@ from diffchecks.rules import ImportedRule, Rule
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.located_findings import LocatedFinding, RejectedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause

@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 
 from diffchecks import name_some
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.skipped_files import TOO_LARGE, UTF_16
+from diffchecks.skipped_files import BIG_FILE_BYTES, TOO_LARGE, UTF_16
 from orchestrator.code_review.findings.reading_depth import NOTHING_READ, TEXT_ONLY, WHOLE_CHANGE
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.registry import ANALYZERS

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from diffchecks.jobs import ChangedFile
+from diffchecks.skipped_files import LOCK_FILE
 from orchestrator.catalog.languages import LanguagesFile
-from orchestrator.code_review.change.skipped_files import LOCK_FILE
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.document_parts import Checked, DepthCounts, HunkReaders

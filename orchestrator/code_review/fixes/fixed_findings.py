@@ -9,18 +9,13 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, decode_text
+from diffchecks.fixes.patches import PatchRefused, apply_edits, byte_order_mark, write_patch
 from diffchecks.secrets.redaction import REDACTED
 from orchestrator.code_review.agent_report_contracts import WrittenPatch
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.fixes.fix_targets import FixFocus, FixTarget, ToolReport
-from orchestrator.code_review.fixes.patches import (
-    PatchRefused,
-    apply_edits,
-    byte_order_mark,
-    write_patch,
-)
 from orchestrator.code_review.fixes.proof import PROGRAMS, ProofResult, is_content
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import PROVE_FINDING

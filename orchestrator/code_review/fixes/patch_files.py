@@ -6,16 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from diffchecks.fixes.patches import NO_END, FileHunks, LineReplacement, PatchRefused, changed_parts
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.code_review.change.patch.unified_diff import PatchHunk
+from diffchecks.unified_diff import PatchHunk
 from orchestrator.code_review.fixes.patch_lines import patched_files
-from orchestrator.code_review.fixes.patches import (
-    NO_END,
-    FileHunks,
-    LineReplacement,
-    PatchRefused,
-    changed_parts,
-)
 from orchestrator.code_review.verdict.model import Artifact, Finding, Verdict
 
 DIRECTORY = "fixes"

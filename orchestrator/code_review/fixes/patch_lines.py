@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from diffchecks.fixes.patches import FileHunks, PatchRefused, read_patch
+from diffchecks.unified_diff import PatchHunk
 from orchestrator.code_review.change.numbered_diff import HunkLine
-from orchestrator.code_review.change.patch.unified_diff import PatchHunk
-from orchestrator.code_review.fixes.patches import FileHunks, PatchRefused, read_patch
 from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Finding
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFinding
 from diffchecks.file_patterns import TEMPLATE_DIRECTORY
+from diffchecks.jobs import ChangedFile
 from diffchecks.template_marks import describe_template
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.analyzer_types import (
@@ -24,7 +25,6 @@ from orchestrator.code_review.analyzer_types import (
     time_limit,
 )
 from orchestrator.code_review.analyzers.result_cache import run_cached
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.findings.analyzer_findings import (
     NO_FINDINGS,
     Introduced,

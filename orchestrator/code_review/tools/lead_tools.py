@@ -7,8 +7,8 @@ mention are added when the plan is read.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import path_kinds
-from orchestrator.code_review.change.types import ChangedFile
 from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.tool_specs import make_spec
 from orchestrator.engine.ports import CallContext

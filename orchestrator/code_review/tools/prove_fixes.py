@@ -16,16 +16,7 @@ from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.file_patterns import file_names, matches
-from diffchecks.path_kinds import path_kinds
-from diffchecks.secrets.redaction import REDACTED
-from orchestrator.code_review.agent_report_contracts import WrittenPatch
-from orchestrator.code_review.analyzers.own_checks import call_check
-from orchestrator.code_review.change.contents import Contents
-from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.objects import Kind, Objects
-from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.fixes.fix_targets import FixTarget
-from orchestrator.code_review.fixes.patches import (
+from diffchecks.fixes.patches import (
     FileHunks,
     LineReplacement,
     PatchRefused,
@@ -34,6 +25,16 @@ from orchestrator.code_review.fixes.patches import (
     read_patch,
     write_patch,
 )
+from diffchecks.jobs import ChangedFile
+from diffchecks.path_kinds import path_kinds
+from diffchecks.secrets.redaction import REDACTED
+from orchestrator.code_review.agent_report_contracts import WrittenPatch
+from orchestrator.code_review.analyzers.own_checks import call_check
+from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.objects import Kind, Objects
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.fixes.fix_targets import FixTarget
 from orchestrator.code_review.fixes.proof import MakeTools, ProofResult, prove, prove_by_programs
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_workspace import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.app.review_inputs import advisory_dump
-from orchestrator.app.review_inputs.advisory_dump import search_dump
+from diffchecks.dependencies import advisory_dump
+from diffchecks.dependencies.advisory_dump import search_dump
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.runs.stored_runs import show_run

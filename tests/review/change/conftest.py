@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from diffchecks.jobs import ChangedFile
 from orchestrator.code_review.change import history
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.types import Change
 from tests.review import first_commits
 from tests.review.review_kit import SHORT_LIVED, empty_repository
 

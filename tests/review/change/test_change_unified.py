@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from orchestrator.code_review.change.patch.object_store import render_side
-from orchestrator.code_review.change.patch.unified_diff import (
+from diffchecks.unified_diff import (
     FilePatch,
+    PatchRefused,
     Reader,
     parse_header_name,
     parse_opening_names,
@@ -15,7 +15,7 @@ from orchestrator.code_review.change.patch.unified_diff import (
     strip_level,
     unquote,
 )
-from orchestrator.errors import InputError
+from orchestrator.code_review.change.patch.object_store import render_side
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"
 
@@ -28,7 +28,7 @@ def read(patch: bytes) -> list[FilePatch]:
 
 
 def refused(patch: bytes) -> str:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(PatchRefused) as caught:
         read(patch)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -254,7 +254,7 @@ def test_a_patch_that_is_cut_anywhere_is_never_taken_for_the_whole():
     for cut in range(1, len(patch)):
         try:
             files = read(patch[:cut])
-        except InputError:
+        except PatchRefused:
             continue
         taken.add(cut)
         if patch[cut:].startswith(b"\\ No"):

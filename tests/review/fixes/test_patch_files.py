@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from orchestrator.app.run_review import run_review
-from orchestrator.app.runs.run_archive import export_run, import_run
-from orchestrator.app.runs.stored_runs import prune_runs
-from orchestrator.code_review.fixes.patch_files import join_patches, patch_files
-from orchestrator.code_review.fixes.patches import (
+from diffchecks.fixes.patches import (
     LineReplacement,
     PatchRefused,
     apply_replacements,
@@ -21,6 +17,10 @@ from orchestrator.code_review.fixes.patches import (
     read_patch,
     write_patch,
 )
+from orchestrator.app.run_review import run_review
+from orchestrator.app.runs.run_archive import export_run, import_run
+from orchestrator.app.runs.stored_runs import prune_runs
+from orchestrator.code_review.fixes.patch_files import join_patches, patch_files
 from orchestrator.engine.observer_events import ignore_event
 from tests.report.verdict_samples import PATCH, finding, fixed, verdict
 from tests.review.review_kit import change, options

@@ -6,8 +6,8 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.fixes.patches import find_replacements, read_patch, write_patch
+from diffchecks.fixes.patches import find_replacements, read_patch, write_patch
+from diffchecks.jobs import ChangedFile
 from orchestrator.code_review.tools.prove_fixes import PatchedFile, _with_patch, with_patches
 from tests.review.review_kit import change, workspace_of
 

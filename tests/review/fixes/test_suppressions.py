@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.code_review.fixes.patches import PatchRefused, read_patch
+from diffchecks.fixes.patches import PatchRefused, read_patch
 from orchestrator.code_review.tools.prove_fixes import require_no_suppression
 
 

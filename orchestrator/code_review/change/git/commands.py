@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from diffchecks import shorten
 from orchestrator.code_review.change.git.hardening import (
     ENVIRONMENT,
     MINIMUM,
@@ -31,7 +32,7 @@ from orchestrator.code_review.change.git.repository_layout import (
 )
 from orchestrator.code_review.change.types import Change
 from orchestrator.engine.task_groups import run_both
-from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError, show_bytes
+from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
@@ -41,12 +42,6 @@ LIMITS = ResourceLimits(seconds=120, memory=0, output=512 << 20, file_size=0)
 _NO_REPOSITORY = "is not a git repository, or may not be read"
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-
-def shorten(text: str, width: int = 200) -> str:
-    """The text on one line, with nothing in it that a terminal would act on."""
-    flat = show_bytes("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
-    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
 def _error_text(stderr: bytes) -> str:

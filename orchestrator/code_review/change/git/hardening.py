@@ -2,14 +2,13 @@
 
 import os
 
+from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 from orchestrator.program_search import SAFE_PATH, find_program
 
 # Before 2.31 git prints no absolute paths (rev-parse --path-format).
 MINIMUM = (2, 31)
-
-BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
 OPTIONS = read_table(__file__, "options.yaml")
 """What ``options.yaml`` says of git's configuration, environment and commands."""

@@ -6,7 +6,7 @@ A commit of a few kilobytes can have 2^40 paths: forty trees, each naming the ne
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from orchestrator.code_review.change.git.commands import shorten
+from diffchecks import shorten
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.errors import InputError
 

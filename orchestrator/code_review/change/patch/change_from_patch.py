@@ -6,25 +6,23 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from diffchecks import shorten
+from diffchecks.jobs import ChangedFile
+from diffchecks.skipped_files import classify_unseen
+from diffchecks.unified_diff import FilePatch, PatchFile, PatchRefused, Reader, resolve_files
 from orchestrator.code_review.change.change_construction import (
     OnBase,
     compare_trees,
     ignore_base,
     resolve_base_or_head,
 )
-from orchestrator.code_review.change.git.commands import Git, git_error, shorten
+from orchestrator.code_review.change.git.commands import Git, git_error
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.change.patch.object_store import (
-    PatchFile,
-    build_change,
-    resolve_names,
-)
-from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader, strip_level
-from orchestrator.code_review.change.skipped_files import classify_unseen
-from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.patch.object_store import build_change
+from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.change.worktree_snapshot import open_extra_store
 from orchestrator.errors import InputError, StoreError
 
@@ -52,10 +50,10 @@ async def from_patch(
         StoreError: the disk is full.
     """
     name = shorten(name, 120)
-    reader = Reader(patch, name)
-    files = list(reader.files())
-    level = strip_level([file.names for file in files]) if files else 1
-    resolved = [resolve_names(file, level, name) for file in files]
+    try:
+        reader, level, resolved = resolve_files(patch, name)
+    except PatchRefused as error:
+        raise InputError(str(error)) from None
     if repo is None:
         return await build_change(resolved, name, reader.crlf, scratch)
     return await _apply_patch(reader, resolved, level, name, (repo, base, scratch), on_base)

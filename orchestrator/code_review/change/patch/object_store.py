@@ -4,93 +4,20 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks.safe_paths import unsafe_path_reason
+from diffchecks import shorten
+from diffchecks.jobs import ChangedFile
+from diffchecks.skipped_files import LINK, SUBMODULE, classify_unseen, describe_modes
+from diffchecks.unified_diff import PatchFile, PatchHunk, quote
 from orchestrator.code_review.change.changed_files import describe
 from orchestrator.code_review.change.file_export import make_directory
-from orchestrator.code_review.change.git.commands import Git, shorten
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.change.patch.unified_diff import (
-    FilePatch,
-    PatchHunk,
-    quote,
-    strip,
-    unquote,
-)
-from orchestrator.code_review.change.skipped_files import (
-    LINK,
-    SUBMODULE,
-    classify_unseen,
-    describe_modes,
-)
-from orchestrator.code_review.change.types import Change, ChangedFile, Status
+from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
-
-_MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
-
-
-class PatchFile(Struct, frozen=True):
-    """A file of a patch, with the names it has in the two trees.
-
-    Attributes:
-        patch: as read.
-        old, new: paths without prefixes, None on the side where it does not exist.
-        old_mode, new_mode: git's, ``100644`` where the patch is silent.
-        status: how it changed.
-    """
-
-    patch: FilePatch
-    old: bytes | None
-    new: bytes | None
-    old_mode: str | None
-    new_mode: str | None
-    status: Status
-
-    @property
-    def path(self) -> bytes:
-        """Its name in head, in base when it was deleted."""
-        return self.new or self.old or b""
-
-
-def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
-    """Work out names, modes and status of a file of a patch.
-
-    Args:
-        file: as read.
-        level: leading components of its names that are prefixes.
-        name: of the patch, for messages.
-    """
-    says = file.header
-    old, new = (strip(part, level) for part in file.names)
-    moved = next((what for what in ("rename", "copy") if f"{what} from" in says), None)
-    if moved:
-        old, new = unquote(says[f"{moved} from"]), unquote(says[f"{moved} to"])
-    elif not (file.created or file.deleted):
-        old = new = new or old  # plain diffs may compare x.orig with x: one file all the same
-    old, new = None if file.created else old, None if file.deleted else new
-    for path in (old, new):
-        why = unsafe_path_reason(os.fsdecode(path)) if path is not None else None
-        if why:
-            raise InputError(f"{name}:{file.line}: {shorten(repr(path)[1:], 80)}: {why}")
-    index = says.get("index", b"").split(b" ")
-    common = index[1] if len(index) == 2 else b"100644"
-    before = says.get("old mode", says.get("deleted file mode", common)).decode("ascii", "replace")
-    after = says.get("new mode", says.get("new file mode", common)).decode("ascii", "replace")
-    if not {before, after} <= _MODES:
-        raise InputError(f"{name}:{file.line}: a file mode that git does not know")
-    status: Status = "modified"
-    if file.created or file.deleted:
-        status = "added" if file.created else "deleted"
-    elif moved:
-        status = "renamed" if moved == "rename" else "copied"
-    elif before != after and not file.hunks and not file.binary:
-        status = "mode"
-    old_mode, new_mode = before if old is not None else None, after if new is not None else None
-    return PatchFile(file, old, new, old_mode, new_mode, status)
 
 
 async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: Path) -> Change:

@@ -5,14 +5,22 @@ its header promises, its numbers follow from the hunks before, and nothing but k
 between files.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from msgspec import Struct, field
 
-from orchestrator.code_review.change.git.commands import shorten
-from orchestrator.errors import InputError
+from diffchecks import shorten
+from diffchecks.jobs import Status
+from diffchecks.safe_paths import unsafe_path_reason
+from diffchecks.skipped_files import LINK, SUBMODULE
+
+
+class PatchRefused(Exception):
+    """The patch cannot be used; ``str()`` says why in one line."""
+
 
 Names = tuple[bytes | None, bytes | None]  # old and new, None for /dev/null
 
@@ -184,7 +192,7 @@ class Reader:
         """Every file of the patch.
 
         Raises:
-            InputError: the patch is malformed or cut short; names the line.
+            PatchRefused: the patch is malformed or cut short; names the line.
         """
         first = next((n for n, line in enumerate(self.lines) if line.strip()), None)
         if first is None:
@@ -212,7 +220,7 @@ class Reader:
             self._fail("it contains no diff; make one with git diff or diff -ruN", first)
 
     def _fail(self, why: str, at: int | None = None) -> NoReturn:
-        raise InputError(f"{self._name}:{(self._at if at is None else at) + 1}: {why}")
+        raise PatchRefused(f"{self._name}:{(self._at if at is None else at) + 1}: {why}")
 
     def _header(self, ahead: int = 0) -> bytes:
         """A line that is no contents: a carriage return at its end means nothing."""
@@ -381,3 +389,81 @@ class Reader:
             parts += 1
         if not parts:
             self._fail("a binary patch without contents")
+
+
+_MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
+
+
+class PatchFile(Struct, frozen=True):
+    """A file of a patch, with the names it has in the two trees.
+
+    Attributes:
+        patch: as read.
+        old, new: paths without prefixes, None on the side where it does not exist.
+        old_mode, new_mode: git's, ``100644`` where the patch is silent.
+        status: how it changed.
+    """
+
+    patch: FilePatch
+    old: bytes | None
+    new: bytes | None
+    old_mode: str | None
+    new_mode: str | None
+    status: Status
+
+    @property
+    def path(self) -> bytes:
+        """Its name in head, in base when it was deleted."""
+        return self.new or self.old or b""
+
+
+def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
+    """Work out names, modes and status of a file of a patch.
+
+    Args:
+        file: as read.
+        level: leading components of its names that are prefixes.
+        name: of the patch, for messages.
+    """
+    says = file.header
+    old, new = (strip(part, level) for part in file.names)
+    moved = next((what for what in ("rename", "copy") if f"{what} from" in says), None)
+    if moved:
+        old, new = unquote(says[f"{moved} from"]), unquote(says[f"{moved} to"])
+    elif not (file.created or file.deleted):
+        old = new = new or old  # plain diffs may compare x.orig with x: one file all the same
+    old, new = None if file.created else old, None if file.deleted else new
+    for path in (old, new):
+        why = unsafe_path_reason(os.fsdecode(path)) if path is not None else None
+        if why:
+            raise PatchRefused(f"{name}:{file.line}: {shorten(repr(path)[1:], 80)}: {why}")
+    index = says.get("index", b"").split(b" ")
+    common = index[1] if len(index) == 2 else b"100644"
+    before = says.get("old mode", says.get("deleted file mode", common)).decode("ascii", "replace")
+    after = says.get("new mode", says.get("new file mode", common)).decode("ascii", "replace")
+    if not {before, after} <= _MODES:
+        raise PatchRefused(f"{name}:{file.line}: a file mode that git does not know")
+    status: Status = "modified"
+    if file.created or file.deleted:
+        status = "added" if file.created else "deleted"
+    elif moved:
+        status = "renamed" if moved == "rename" else "copied"
+    elif before != after and not file.hunks and not file.binary:
+        status = "mode"
+    old_mode, new_mode = before if old is not None else None, after if new is not None else None
+    return PatchFile(file, old, new, old_mode, new_mode, status)
+
+
+def resolve_files(patch: bytes, name: str) -> tuple[Reader, int, list[PatchFile]]:
+    """Read a patch: its lines, how many leading components of names are prefixes, its files.
+
+    Args:
+        name: of the patch, for messages.
+
+    Raises:
+        PatchRefused: it is malformed or cut short; names the line.
+    """
+    reader = Reader(patch, name)
+    files = list(reader.files())
+    level = strip_level([file.names for file in files]) if files else 1
+    return reader, level, [resolve_names(file, level, name) for file in files]

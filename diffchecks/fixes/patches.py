@@ -12,24 +12,18 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from diffchecks import show_bytes
 from diffchecks.check_io import Edit
-from orchestrator.code_review.change.patch.object_store import PatchFile, resolve_names
-from orchestrator.code_review.change.patch.unified_diff import PatchHunk, Reader, strip_level
-from orchestrator.errors import InputError, show_bytes
+from diffchecks.unified_diff import PatchFile, PatchHunk, PatchRefused, resolve_files
 
 MAX_CHANGED_LINES = 60
 """Lines that a patch removes and adds, together: more is no fix of one finding."""
 MAX_PATCH_BYTES = 64 << 10
 CONTEXT_LINES = 3
 
-_NAME = "the patch"
 _START = re.compile(rb"@@ -(\d{1,9})")
 _FENCE = re.compile(rb"```[a-z]*\r?")
 NO_END = b"\\ No newline at end of file\n"
-
-
-class PatchRefused(Exception):
-    """The patch cannot be used; ``str()`` says why in one line."""
 
 
 class FileHunks(Struct, frozen=True):
@@ -57,13 +51,7 @@ def read_patch(text: str) -> list[FileHunks]:
         raise PatchRefused("the patch is not Unicode text") from None
     if len(data) > MAX_PATCH_BYTES:
         raise PatchRefused(f"the patch is larger than {MAX_PATCH_BYTES >> 10} KiB")
-    try:
-        reader = Reader(_renumber(data), _NAME)
-        files = list(reader.files())
-        level = strip_level([file.names for file in files]) if files else 1
-        resolved = [resolve_names(file, level, _NAME) for file in files]
-    except InputError as error:
-        raise PatchRefused(str(error)) from None
+    reader, _, resolved = resolve_files(_renumber(data), "the patch")
     if not resolved:
         raise PatchRefused("the patch is empty")
     found = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from diffchecks.check_io import Edit
-from orchestrator.code_review.fixes.patches import (
+from diffchecks.fixes.patches import (
     MAX_CHANGED_LINES,
     PatchRefused,
     apply_edits,

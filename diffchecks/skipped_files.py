@@ -15,13 +15,12 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from diffchecks import name_some
-from diffchecks.data_files import read_names
+from diffchecks import name_some, shorten
+from diffchecks.data_files import read_names, read_yaml
+from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import path_kinds, vendored_directory
-from orchestrator.code_review.change.git.commands import shorten
-from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.data_directories import read_table
+
+BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
 LOCK_FILE = "lock file"
 """Why agents and most analyzers do not look into a lock file."""
@@ -31,7 +30,7 @@ LINK, SUBMODULE = "120000", "160000"
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
-_KINDS = read_table(__file__, "file_kinds.yaml")
+_KINDS = read_yaml("file_kinds.yaml")
 
 
 def _named(kind: str) -> re.Pattern[str]:
