@@ -16,8 +16,8 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_file_layers import Layer, read_shipped_layer
 from orchestrator.code_review.change.change_construction import OnBase, from_refs, from_worktree
 from orchestrator.code_review.change.change_description import describe_change
+from orchestrator.code_review.change.change_from_patch import from_patch
 from orchestrator.code_review.change.git.objects import Objects
-from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.code_review.change.path_limits import limit_to_paths, normalize_path
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
 from orchestrator.engine.journal import EffectResult, Journal

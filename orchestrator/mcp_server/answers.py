@@ -16,8 +16,7 @@ from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.change.worktree_snapshot import note_uncommitted_changes
-from orchestrator.code_review.fixes.patch_files import join_patches
-from orchestrator.code_review.fixes.patch_lines import patched_files
+from orchestrator.code_review.fixes.patch_files import join_patches, patched_files
 from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import INTAKE

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from diffchecks.fixes.patches import CONTEXT_LINES, MAX_CHANGED_LINES
 from orchestrator.catalog.shared_literals import OUTCOMES, Outcome
-from orchestrator.code_review.fixes.patch_lines import PatchedLines, only_span
+from orchestrator.code_review.fixes.patch_files import PatchedLines, only_span
 from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import Finding, SeverityCounts, Verdict, severity_counts
 from orchestrator.posting.forge import (

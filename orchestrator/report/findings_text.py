@@ -158,7 +158,7 @@ def _render_patch(page: TextLayout, cause: Cause) -> list[str]:
     if fix.state == "refused":
         return _render_text(page, "patch refused", f"by {fix.source}: {fix.reason}", UNBOUNDED)
     # Reading patches takes a tenth of a second to import, and most reviews have none.
-    from orchestrator.code_review.fixes import patch_lines  # noqa: PLC0415
+    from orchestrator.code_review.fixes import patch_files  # noqa: PLC0415
 
     same: list[str] = []
     for one in cause[:PLACES]:
@@ -167,7 +167,7 @@ def _render_patch(page: TextLayout, cause: Cause) -> list[str]:
     proof = f"verified by {name_provers(finding, page.cut(PROVERS))}"
     if not fix.is_verified:
         proof = f"not proven ({fix.reason or 'only agents report the finding'})"
-    count = count_noun(patch_lines.count_changed_lines(fix), "line")
+    count = count_noun(patch_files.count_changed_lines(fix), "line")
     beside = f", not with {', '.join(fix.excludes[:PLACES])}" if fix.excludes else ""
     text = f"{proof} ({count}{beside}): {page.fix} {shlex.join(same)}"
     lines = _render_text(page, "patch", text, page.cut(3))

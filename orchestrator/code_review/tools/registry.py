@@ -18,11 +18,13 @@ from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, SideAnalyzer
 from orchestrator.code_review.analyzers import job_options
 from orchestrator.code_review.analyzers.check_data_files import contents_digest
-from orchestrator.code_review.analyzers.configured_analyzers import ConfiguredAnalyzer
+from orchestrator.code_review.analyzers.configured_analyzers import (
+    ConfiguredAnalyzer,
+    TypeCheckRuns,
+)
 from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
 from orchestrator.code_review.analyzers.run_tests import TestRuns
-from orchestrator.code_review.analyzers.typecheck import TypeCheckRuns
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import Analysis, ChangeTool, SideTool
 from orchestrator.code_review.tools.http_get import HttpGet

@@ -144,10 +144,10 @@ def _lines(start: int, end: int) -> dict[str, Any]:
 def _suggest(finding: Finding) -> dict[str, Any] | None:
     """A verified patch of one hunk in the finding's file: several suggestions are alternatives."""
     # Reading patches takes a tenth of a second to import, and most reviews have none.
-    from orchestrator.code_review.fixes import patch_lines  # noqa: PLC0415
+    from orchestrator.code_review.fixes import patch_files  # noqa: PLC0415
 
-    span = patch_lines.only_span(finding)
-    ends = span and patch_lines.split_line_ends(span.old[-1], span.new[-1])
+    span = patch_files.only_span(finding)
+    ends = span and patch_files.split_line_ends(span.old[-1], span.new[-1])
     if not span or not ends:
         return None
     return {"range": _lines(span.start, span.end), "text": "".join([*span.new[:-1], ends[1]])}

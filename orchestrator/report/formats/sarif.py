@@ -14,7 +14,7 @@ from diffchecks.check_io import FlowStep
 from diffchecks.rules import Rule
 from orchestrator import __version__
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
-from orchestrator.code_review.fixes.patch_lines import (
+from orchestrator.code_review.fixes.patch_files import (
     PatchedLines,
     changed_span,
     patched_files,

@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
+from orchestrator.code_review.change.change_from_patch import from_patch
 from orchestrator.code_review.change.contents import Contents
-from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo, diff_text, new_blob
 

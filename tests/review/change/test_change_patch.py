@@ -7,8 +7,8 @@ import pytest
 from diffchecks.check_io import decode_text
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.change_from_patch import from_patch
 from orchestrator.code_review.change.contents import Contents
-from orchestrator.code_review.change.patch.change_from_patch import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import diff_text, new_blob, old_blob
 

@@ -15,7 +15,7 @@ from diffchecks.unified_diff import (
     strip_level,
     unquote,
 )
-from orchestrator.code_review.change.patch.object_store import render_side
+from orchestrator.code_review.change.change_from_patch import render_side
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"
 

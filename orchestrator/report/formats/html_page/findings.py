@@ -13,7 +13,7 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
 from orchestrator.app.finding_excerpts import KINDS, MARKS, ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.fixes.patch_lines import hunk_rows, patched_files
+from orchestrator.code_review.fixes.patch_files import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.findings_text import (
     describe_support,

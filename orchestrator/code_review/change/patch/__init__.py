@@ -1,1 +1,0 @@
-"""Reading unified diffs, and applying them."""
