@@ -5,11 +5,11 @@ enough, since scopes only distinguish findings with equal text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from diffchecks.check_io import Gap, Source, read
+from diffchecks.check_io import Gap, RawFinding, Source, read
 from diffchecks.python.source_definitions import definitions_in
 
 _DEFINES = re.compile(
@@ -32,6 +32,26 @@ def run(job: dict[str, Any]) -> dict[str, list[str]]:
             source = Source(path, read(job["root"], path))
             found[path] = list(_scopes(source, job["lines"][path]))
     return found
+
+
+def lines_without_scope(raws: Iterable[RawFinding]) -> dict[str, list[int]]:
+    """Path → the lines of findings whose scope has to be looked up to compare them."""
+    numbers: dict[str, set[int]] = {}
+    for raw in raws:
+        if raw.key is None and raw.scope is None:
+            numbers.setdefault(raw.path, set()).add(raw.line)
+    return {path: sorted(cited) for path, cited in numbers.items()}
+
+
+def scopes_by_line(
+    found: Mapping[str, Sequence[str]], lines: Mapping[str, Sequence[int]]
+) -> dict[tuple[str, int], str]:
+    """Path and line → scope, of what ``run`` returned for these lines."""
+    return {
+        (path, line): scope
+        for path, scopes in found.items()
+        for line, scope in zip(lines[path], scopes, strict=True)
+    }
 
 
 def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:

@@ -10,7 +10,7 @@ new. Taint analysis reports new data that flows into it.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -39,6 +39,17 @@ def identity(finding: RuledFinding) -> tuple[str, ...]:
 def remove_white_space(lines: Iterable[str]) -> str:
     """Text without any white space: code that was indented or wrapped differently is equal."""
     return _BLANK.sub("", "".join(lines))
+
+
+def comparable(
+    raw: RawFinding, lines_of: Callable[[str], Sequence[str]], scopes: Mapping[tuple[str, int], str]
+) -> RawFinding:
+    """The finding with what it is compared by: the cited text and its scope, or its own key."""
+    if raw.key is not None:
+        return replace(raw, scope="")
+    cited = lines_of(raw.path)[raw.line - 1 : raw.end_line]
+    scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
+    return replace(raw, key=remove_white_space(cited), scope=scope)
 
 
 def find_new(

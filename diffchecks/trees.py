@@ -9,14 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct, convert
-from msgspec.structs import replace
 
 from diffchecks import DATA, PREFIX, Severity, enclosing_scopes
 from diffchecks.check_io import CheckReply, Gap, RawFinding, read, read_lines
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.executed_files import PROGRAMS, choose_texts
 from diffchecks.jobs import AnyJob, ChangedFile, ExecutedFilesJob, PatternsJob, SideJob
-from diffchecks.new_findings import RuledFinding, find_new, remove_white_space
+from diffchecks.new_findings import RuledFinding, comparable, find_new
 from diffchecks.path_kinds import path_kinds, vendored_directory
 from diffchecks.programs import Ended, find_linter
 from diffchecks.rules import Rule, shipped_rules
@@ -270,30 +269,11 @@ def _with_rules(check: Check, findings: Sequence[RawFinding]) -> list[RuledFindi
 
 
 def _comparable(root: str, findings: Sequence[RuledFinding]) -> list[RuledFinding]:
-    """Findings with what they are compared by: the cited text and its scope, or their own key."""
-    lines_of = cache(lambda path: read_lines(root, path) or [])
-    scope_of = _scopes(root, [raw for _, raw in findings])
-
-    def comparable(raw: RawFinding) -> RawFinding:
-        if raw.key is not None:
-            return replace(raw, scope="")
-        cited = lines_of(raw.path)[raw.line - 1 : raw.end_line]
-        return replace(raw, key=remove_white_space(cited), scope=scope_of(raw))
-
-    return [(rule, comparable(raw)) for rule, raw in findings]
-
-
-def _scopes(root: str, findings: Sequence[RawFinding]) -> Callable[[RawFinding], str]:
-    lines: dict[str, list[int]] = {}
-    for raw in findings:
-        lines.setdefault(raw.path, []).append(raw.line)
+    lines = enclosing_scopes.lines_without_scope(raw for _, raw in findings)
     found = enclosing_scopes.run({"root": root, "paths": list(lines), "lines": lines})
-    known = {
-        (path, line): scope
-        for path, scopes in found.items()
-        for line, scope in zip(lines[path], scopes, strict=True)
-    }
-    return lambda raw: known.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
+    scopes = enclosing_scopes.scopes_by_line(found, lines)
+    lines_of = cache(lambda path: read_lines(root, path) or [])
+    return [(rule, comparable(raw, lines_of, scopes)) for rule, raw in findings]
 
 
 def _finding(check: Check, rule: Rule, raw: RawFinding) -> Finding:

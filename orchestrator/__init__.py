@@ -69,56 +69,30 @@ if TYPE_CHECKING:
     from orchestrator.library.verdict_models import Verdict as Verdict
 
 _PUBLIC = {
-    "engine.tool_call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
-    "engine.observer_events": ("Event", "Observer"),
-    "engine.text_guards": ("Detection",),
-    "engine.journal_verification": ("VerificationResult",),
-    "engine.ports": ("CallContext", "Clock", "Guard", "GuardedCall", "Model", "Ruling"),
-    "engine.state_machine": ("Flow", "State"),
-    "engine.tool_registry": ("ToolPolicy",),
+    "engine.tool_call_guards": "RateGuard RepetitionGuard SensitiveGuard",
+    "engine.observer_events": "Event Observer",
+    "engine.text_guards": "Detection",
+    "engine.journal_verification": "VerificationResult",
+    "engine.ports": "CallContext Clock Guard GuardedCall Model Ruling",
+    "engine.state_machine": "Flow State",
+    "engine.tool_registry": "ToolPolicy",
     "engine.types": (
-        "Bounds",
-        "Level",
-        "LoggedCall",
-        "Observation",
-        "Request",
-        "Response",
-        "Text",
-        "ToolCall",
-        "ToolSpec",
-        "Usage",
+        "Bounds Level LoggedCall Observation Request Response Text ToolCall ToolSpec Usage"
     ),
     "errors": (
-        "ActionFailed",
-        "ApprovalPending",
-        "ApprovalRequired",
-        "BudgetExhausted",
-        "ConfigError",
-        "Denied",
-        "DiffcourtError",
-        "FlowError",
-        "GuardRefused",
-        "InputError",
-        "Interrupted",
-        "InvalidArguments",
-        "ModelError",
-        "NotOffered",
-        "NotPermitted",
-        "NotRegistered",
-        "ProviderRefused",
-        "Refused",
-        "ReplayMismatch",
-        "StoreError",
-        "ToolDown",
+        "ActionFailed ApprovalPending ApprovalRequired BudgetExhausted ConfigError Denied "
+        "DiffcourtError FlowError GuardRefused InputError Interrupted InvalidArguments "
+        "ModelError NotOffered NotPermitted NotRegistered ProviderRefused Refused "
+        "ReplayMismatch StoreError ToolDown"
     ),
-    "library.agents": ("Agent", "AgentResult"),
-    "library.harness": ("Harness",),
-    "library.external_model_calls": ("ModelCall", "ModelContext"),
-    "library.reviews": ("review",),
-    "library.tools": ("Tool", "tool"),
-    "library.verdict_models": ("Verdict",),
+    "library.agents": "Agent AgentResult",
+    "library.harness": "Harness",
+    "library.external_model_calls": "ModelCall ModelContext",
+    "library.reviews": "review",
+    "library.tools": "Tool tool",
+    "library.verdict_models": "Verdict",
 }
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the names are those of the table
 

@@ -17,17 +17,11 @@ from diffchecks.jobs import ChangedFile, ComparisonJob
 MAX_LOCK_FILE = 24 << 20  # bytes
 
 _ECOSYSTEMS = {
-    "package-lock.json": "npm",
-    "npm-shrinkwrap.json": "npm",
-    "yarn.lock": "npm",
-    "bun.lock": "npm",
-    "pnpm-lock.yaml": "npm",
-    "Cargo.lock": "crates.io",
-    "go.mod": "Go",
-    "Gemfile.lock": "RubyGems",
-    "composer.lock": "Packagist",
-    "gradle.lockfile": "Maven",
-}
+    **dict.fromkeys(("package-lock.json", "npm-shrinkwrap.json", "yarn.lock"), "npm"),
+    **dict.fromkeys(("bun.lock", "pnpm-lock.yaml"), "npm"),
+    "Cargo.lock": "crates.io", "go.mod": "Go", "Gemfile.lock": "RubyGems",
+    "composer.lock": "Packagist", "gradle.lockfile": "Maven",
+}  # fmt: skip
 """Ecosystem by file name; all other files are Python's."""
 
 # A go.sum also lists modules that were only considered; a wrapper names the build tool.

@@ -405,21 +405,9 @@ def _composer(text: str) -> Iterator[LockEntry]:
 
 
 _READERS: Mapping[str, Callable[[str], Iterator[LockEntry]]] = {
-    "package-lock.json": _npm,
-    "npm-shrinkwrap.json": _npm,
-    "yarn.lock": yarn,
-    "pnpm-lock.yaml": pnpm,
-    "poetry.lock": _python,
-    "pdm.lock": _python,
-    "uv.lock": _python,
-    "pylock.toml": _pylock,
-    "bun.lock": _bun,
-    "Pipfile.lock": _pipfile,
-    "Cargo.lock": _cargo,
-    "go.sum": go_sum,
-    "Gemfile.lock": gems,
-    "composer.lock": _composer,
-    "gradle.lockfile": gradle,
-    "gradle-wrapper.properties": wrapper,
-    "maven-wrapper.properties": wrapper,
-}
+    "package-lock.json": _npm, "npm-shrinkwrap.json": _npm, "yarn.lock": yarn,
+    "pnpm-lock.yaml": pnpm, "poetry.lock": _python, "pdm.lock": _python, "uv.lock": _python,
+    "pylock.toml": _pylock, "bun.lock": _bun, "Pipfile.lock": _pipfile, "Cargo.lock": _cargo,
+    "go.sum": go_sum, "Gemfile.lock": gems, "composer.lock": _composer, "gradle.lockfile": gradle,
+    "gradle-wrapper.properties": wrapper, "maven-wrapper.properties": wrapper,
+}  # fmt: skip

@@ -271,19 +271,10 @@ def _setup_cfg(text: str) -> Manifest:
 
 
 _READERS = {
-    "pyproject.toml": _pyproject,
-    "Pipfile": _pipfile,
-    "setup.cfg": _setup_cfg,
-    "package.json": _npm,
-    "Cargo.toml": _cargo,
-    "go.mod": _go,
-    "composer.json": _composer,
-    "Gemfile": _gemfile,
-    "pom.xml": jvm_manifests.maven,
-    "libs.versions.toml": jvm_manifests.version_catalog,
-    ".npmrc": package_sources.npmrc,
-    ".yarnrc": package_sources.npmrc,
-    ".yarnrc.yml": package_sources.yarnrc,
-    "pip.conf": package_sources.pip_configuration,
-    "pip.ini": package_sources.pip_configuration,
-}
+    "pyproject.toml": _pyproject, "Pipfile": _pipfile, "setup.cfg": _setup_cfg,
+    "package.json": _npm, "Cargo.toml": _cargo, "go.mod": _go, "composer.json": _composer,
+    "Gemfile": _gemfile, "pom.xml": jvm_manifests.maven,
+    "libs.versions.toml": jvm_manifests.version_catalog, ".npmrc": package_sources.npmrc,
+    ".yarnrc": package_sources.npmrc, ".yarnrc.yml": package_sources.yarnrc,
+    "pip.conf": package_sources.pip_configuration, "pip.ini": package_sources.pip_configuration,
+}  # fmt: skip

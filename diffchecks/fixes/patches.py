@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from diffchecks import show_bytes
 from diffchecks.check_io import Edit
+from diffchecks.fixes.smallest_edit import common_prefix
 from diffchecks.unified_diff import PatchFile, PatchHunk, PatchRefused, resolve_files
 
 MAX_CHANGED_LINES = 60
@@ -231,19 +232,13 @@ def _find(lines: Sequence[bytes], old: Sequence[bytes], least: int, stated: int,
     plain, other = ([line.replace(b"\r\n", b"\n") for line in side] for side in (old, lines))
     if any(_stands(other, plain, at) for at in range(len(lines) - len(old) + 1)):
         raise PatchRefused(f"the line ends of the patch differ from those of {path}")
-    agreeing = max((_agreeing(lines[at:], old) for at in range(least, len(lines))), default=0)
+    agreeing = max((common_prefix(lines[at:], old) for at in range(least, len(lines))), default=0)
     shown = _shown(old[agreeing])
     raise PatchRefused(f"the lines of a hunk are not in {path} from this one on: {shown}")
 
 
 def _shown(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()[:60] or "an empty line"
-
-
-def _agreeing(lines: Sequence[bytes], old: Sequence[bytes]) -> int:
-    """How many lines of a hunk stand at a place before the first that does not."""
-    pairs = enumerate(zip(lines, old, strict=False))
-    return next((at for at, (line, other) in pairs if line != other), min(len(lines), len(old)))
 
 
 def _stands(lines: Sequence[bytes], old: Sequence[bytes], at: int) -> bool:

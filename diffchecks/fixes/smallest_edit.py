@@ -1,6 +1,6 @@
 """The smallest edit that replaces one text with another."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from diffchecks.check_io import Edit
@@ -15,8 +15,8 @@ def smallest_edit(start: Position, old: str, new: str) -> Edit:
     Args:
         old, new: lines end with a line feed.
     """
-    before = _same(old, new)
-    after = _same(old[before:][::-1], new[before:][::-1])
+    before = common_prefix(old, new)
+    after = common_prefix(old[before:][::-1], new[before:][::-1])
     gone = old[before : len(old) - after]
     first = _advance(start, old[:before])
     return Edit(*first, *_advance(first, gone), new[before : len(new) - after])
@@ -28,7 +28,7 @@ def are_apart(edits: Iterable[Edit]) -> bool:
     return all(one[1] <= two[0] and one != two for one, two in pairwise(places))
 
 
-def _same(one: str, two: str) -> int:
+def common_prefix(one: Sequence[object], two: Sequence[object]) -> int:
     """The length of the common prefix."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))

@@ -272,14 +272,9 @@ def read_gcc(data: bytes, _head: str = "") -> ImportedReport:
 
 
 READERS: Mapping[str, Callable[[bytes, str], ImportedReport]] = {
-    "sarif": read_sarif,
-    "checkstyle": read_checkstyle,
-    "eslint": read_eslint,
-    "gitlab": read_gitlab,
-    "rdjson": read_rdjson,
-    "rdjsonl": read_rdjsonl,
-    "gcc": read_gcc,
-}
+    "sarif": read_sarif, "checkstyle": read_checkstyle, "eslint": read_eslint,
+    "gitlab": read_gitlab, "rdjson": read_rdjson, "rdjsonl": read_rdjsonl, "gcc": read_gcc,
+}  # fmt: skip
 FORMATS = tuple(READERS)
 NO_TOOLS = frozenset({"checkstyle", "codequality", "gcc", "rdjson", "sarif"})
 """The placeholder for the name of a tool that a report does not name."""

@@ -31,14 +31,8 @@ CROSSING = 3  # minimum growth that counts if the limit is crossed
 GROWTH = 5  # minimum growth that counts above the limit
 
 _BRANCHES = (
-    ast.If,
-    ast.IfExp,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.ExceptHandler,
-    ast.comprehension,
-)
+    ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.comprehension,
+)  # fmt: skip
 _OWN_COUNT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 

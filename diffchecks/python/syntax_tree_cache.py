@@ -17,22 +17,12 @@ RECENT = 256 << 10
 
 _BODY = ("body",)
 _WITH_ELSE = ("body", "orelse")
-_BLOCKS = by_kind(
-    {
-        ast.Module: _BODY,
-        ast.FunctionDef: _BODY,
-        ast.AsyncFunctionDef: _BODY,
-        ast.ClassDef: _BODY,
-        ast.With: _BODY,
-        ast.AsyncWith: _BODY,
-        ast.If: _WITH_ELSE,
-        ast.For: _WITH_ELSE,
-        ast.AsyncFor: _WITH_ELSE,
-        ast.While: _WITH_ELSE,
-        ast.Try: ("body", "orelse", "finalbody"),
-        ast.TryStar: ("body", "orelse", "finalbody"),
-    }
-)
+_BLOCKS = by_kind({
+    ast.Module: _BODY, ast.FunctionDef: _BODY, ast.AsyncFunctionDef: _BODY, ast.ClassDef: _BODY,
+    ast.With: _BODY, ast.AsyncWith: _BODY, ast.If: _WITH_ELSE, ast.For: _WITH_ELSE,
+    ast.AsyncFor: _WITH_ELSE, ast.While: _WITH_ELSE, ast.Try: ("body", "orelse", "finalbody"),
+    ast.TryStar: ("body", "orelse", "finalbody"),
+})  # fmt: skip
 _BRANCHES = by_kind({ast.Try: "handlers", ast.TryStar: "handlers", ast.Match: "cases"})
 
 _MIXED = frozenset({"keys", "kw_defaults", "names"})

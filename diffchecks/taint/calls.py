@@ -44,14 +44,10 @@ from diffchecks.taint.strings import taints_of
 from diffchecks.taint.template_code import Member
 
 _CONTAINERS: Final = {
-    "builtins.list": "list",
-    "builtins.tuple": "list",
-    "builtins.set": "list",
-    "builtins.frozenset": "list",
-    "builtins.sorted": "list",
-    "builtins.reversed": "list",
+    "builtins.list": "list", "builtins.tuple": "list", "builtins.set": "list",
+    "builtins.frozenset": "list", "builtins.sorted": "list", "builtins.reversed": "list",
     "builtins.dict": "dict",
-}
+}  # fmt: skip
 
 
 def evaluate_call(frame: Activation, node: ast.Call) -> Value:

@@ -219,33 +219,13 @@ def _starred(frame: Activation, node: ast.Starred) -> Value:
     return Value(taints=collect_taints(value, frame.state))
 
 
-_HANDLERS: Final[dict[type[ast.expr], Callable[[Activation, Any], Value]]] = by_kind(
-    {
-        ast.Constant: _constant,
-        ast.Name: _name,
-        ast.Attribute: _attribute,
-        ast.Subscript: _subscript,
-        ast.BinOp: _binary,
-        ast.UnaryOp: _unary,
-        ast.IfExp: _conditional,
-        ast.BoolOp: branch_conditions.evaluate_bool_op,
-        ast.Compare: branch_conditions.evaluate_compare,
-        ast.JoinedStr: strings.format_fstring,
-        ast.List: _sequence,
-        ast.Tuple: _sequence,
-        ast.Set: _sequence,
-        ast.Dict: _dict,
-        ast.ListComp: _comprehension,
-        ast.SetComp: _comprehension,
-        ast.GeneratorExp: _comprehension,
-        ast.DictComp: _comprehension,
-        ast.Lambda: _lambda,
-        ast.NamedExpr: _walrus,
-        ast.Await: _await,
-        ast.Yield: _yield,
-        ast.YieldFrom: _yield,
-        ast.Starred: _starred,
-        ast.Call: calls.evaluate_call,
-        Member: _member,
-    }
-)
+_HANDLERS: Final[dict[type[ast.expr], Callable[[Activation, Any], Value]]] = by_kind({
+    ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Subscript: _subscript,
+    ast.BinOp: _binary, ast.UnaryOp: _unary, ast.IfExp: _conditional,
+    ast.BoolOp: branch_conditions.evaluate_bool_op, ast.Compare: branch_conditions.evaluate_compare,
+    ast.JoinedStr: strings.format_fstring, ast.List: _sequence, ast.Tuple: _sequence,
+    ast.Set: _sequence, ast.Dict: _dict, ast.ListComp: _comprehension, ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension, ast.DictComp: _comprehension, ast.Lambda: _lambda,
+    ast.NamedExpr: _walrus, ast.Await: _await, ast.Yield: _yield, ast.YieldFrom: _yield,
+    ast.Starred: _starred, ast.Call: calls.evaluate_call, Member: _member,
+})  # fmt: skip

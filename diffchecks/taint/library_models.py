@@ -239,21 +239,11 @@ class ClassModel(Struct, frozen=True, kw_only=True):
 
 _T = TypeVar("_T")
 _SECTIONS: Final[dict[str, type[Any]]] = {
-    "sources": TaintSource,
-    "sinks": Sink,
-    "sanitizers": Sanitizer,
-    "propagators": Propagator,
-    "tests": Test,
-    "guards": SafetyTest,
-    "parts": AttributePart,
-    "stores": Store,
-    "parameters": Parameter,
-    "routes": RouteDecorator,
-    "handlers": HandlerClass,
-    "checks": DefectCall,
-    "renderers": Renderer,
-    "classes": ClassModel,
-}
+    "sources": TaintSource, "sinks": Sink, "sanitizers": Sanitizer, "propagators": Propagator,
+    "tests": Test, "guards": SafetyTest, "parts": AttributePart, "stores": Store,
+    "parameters": Parameter, "routes": RouteDecorator, "handlers": HandlerClass,
+    "checks": DefectCall, "renderers": Renderer, "classes": ClassModel,
+}  # fmt: skip
 _BY_NAME: Final = (
     "sources", "sinks", "sanitizers", "propagators", "tests", "parts", "stores", "checks", "routes",
     "renderers",

@@ -439,34 +439,14 @@ def _one(frame: Activation, node: ast.ImportFrom, alias: ast.alias) -> Value:
     return external_value(frame, from_outside, node)
 
 
-_HANDLERS: Final[dict[type[ast.stmt], Callable[[Activation, Any], None]]] = by_kind(
-    {
-        ast.Expr: _expression,
-        ast.Assign: _assign,
-        ast.AnnAssign: _annotated,
-        ast.AugAssign: _augmented,
-        ast.Return: _return,
-        ast.Raise: _raise,
-        ast.Assert: _assert,
-        ast.If: _if,
-        ast.For: _for,
-        ast.AsyncFor: _for,
-        ast.While: _while,
-        ast.Break: _break,
-        ast.Continue: _continue,
-        ast.With: _with,
-        ast.AsyncWith: _with,
-        ast.Try: _try,
-        ast.TryStar: _try,
-        ast.Match: _match,
-        ast.Delete: _delete,
-        ast.FunctionDef: execute_definition,
-        ast.AsyncFunctionDef: execute_definition,
-        ast.ClassDef: execute_definition,
-        ast.Import: execute_import,
-        ast.ImportFrom: execute_import_from,
-        Print: rendered_templates.print_value,
-        Include: rendered_templates.include,
-        ImportMacros: rendered_templates.import_macros,
-    }
-)
+_HANDLERS: Final[dict[type[ast.stmt], Callable[[Activation, Any], None]]] = by_kind({
+    ast.Expr: _expression, ast.Assign: _assign, ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented, ast.Return: _return, ast.Raise: _raise, ast.Assert: _assert,
+    ast.If: _if, ast.For: _for, ast.AsyncFor: _for, ast.While: _while, ast.Break: _break,
+    ast.Continue: _continue, ast.With: _with, ast.AsyncWith: _with, ast.Try: _try,
+    ast.TryStar: _try, ast.Match: _match, ast.Delete: _delete, ast.FunctionDef: execute_definition,
+    ast.AsyncFunctionDef: execute_definition, ast.ClassDef: execute_definition,
+    ast.Import: execute_import, ast.ImportFrom: execute_import_from,
+    Print: rendered_templates.print_value, Include: rendered_templates.include,
+    ImportMacros: rendered_templates.import_macros,
+})  # fmt: skip

@@ -321,18 +321,11 @@ def _unknown() -> ast.expr:
 
 
 _STATEMENTS: Final[dict[str, Any]] = {
-    "for": _Builder._for,
-    "if": _Builder._if,
-    "set": _Builder._set,
-    "with": _Builder._with,
-    "include": _Builder._include,
-    "extends": _Builder._extends,
-    "inherit": _Builder._extends,
-    "import": _Builder._import,
-    "from": _Builder._from,
-    "macro": _Builder._macro,
+    "for": _Builder._for, "if": _Builder._if, "set": _Builder._set, "with": _Builder._with,
+    "include": _Builder._include, "extends": _Builder._extends, "inherit": _Builder._extends,
+    "import": _Builder._import, "from": _Builder._from, "macro": _Builder._macro,
     "call": _Builder._call,
-}
+}  # fmt: skip
 
 
 def _rewritten(text: str) -> str:

@@ -19,7 +19,7 @@ from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.human_decisions.approvals import current_head, current_user
-from orchestrator.app.human_decisions.limit_grants import (
+from orchestrator.app.human_decisions.run_decisions import (
     record_grant,
     require_stopped_by_limit,
     with_grants,

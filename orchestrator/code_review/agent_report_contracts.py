@@ -208,13 +208,9 @@ class ProofReport(Strict, frozen=True, kw_only=True):
 
 
 FORMS: Mapping[str, type[Strict]] = {
-    "plan": ReviewPlan,
-    "report": SpecialistReport,
-    "score": JudgeReport,
-    "fixes": FixReport,
-    "proofs": ProofReport,
-    "verify": VerifierReport,
-}
+    "plan": ReviewPlan, "report": SpecialistReport, "score": JudgeReport, "fixes": FixReport,
+    "proofs": ProofReport, "verify": VerifierReport,
+}  # fmt: skip
 
 
 def as_form(form: type[F], report: Json) -> F:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from diffchecks.check_io import RawFinding
+from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.declarations import Needs
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class AnalyzerReport(Struct, frozen=True):
     gaps: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tool: str, version: str, reply: CheckReply) -> AnalyzerReport:
+        """The report of a tool with a check's reply."""
+        found, examined = tuple(reply.findings), frozenset(reply.examined)
+        return cls(tool, version, found, examined, reply.gaps, facts=reply.facts)
 
 
 class Side(Struct, frozen=True):

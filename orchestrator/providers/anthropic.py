@@ -52,14 +52,9 @@ from orchestrator.providers.request_normalization import (
 from orchestrator.providers.tool_formats import describe_tools
 
 _STOPS: dict[str, StopKind] = {
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "tool_use": "tool_use",
-    "max_tokens": "max_tokens",
-    "model_context_window_exceeded": "max_tokens",
-    "pause_turn": "paused",
-    "refusal": "refused",
-}
+    "end_turn": "end", "stop_sequence": "end", "tool_use": "tool_use", "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens", "pause_turn": "paused", "refusal": "refused",
+}  # fmt: skip
 _CACHE_CONTROL = {"type": "ephemeral"}
 _ACCUMULATED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """Types of blocks that the SDK's accumulator builds; others are carried back as they are."""

@@ -90,6 +90,6 @@ def test_a_grant_in_an_imported_run_does_not_count(repo: Repo) -> None:
 
 
 def test_each_limit_that_can_be_raised_is_an_option_of_a_review() -> None:
-    from orchestrator.app.human_decisions.limit_grants import GRANTED
+    from orchestrator.app.human_decisions.run_decisions import GRANTED
 
     assert GRANTED.keys() <= set(ReviewOptions.__struct_fields__)

@@ -16,7 +16,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.human_decisions.overrides import override_verdict
+from orchestrator.app.human_decisions.run_decisions import override_verdict
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import record_verdict

@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.human_decisions.limit_grants import record_grant
+from orchestrator.app.human_decisions.run_decisions import record_grant
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.forking import Fork, fork_run
 from orchestrator.app.runs.verdict_recording import record_verdict

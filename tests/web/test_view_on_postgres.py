@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.human_decisions.finding_feedback import record_feedback
+from orchestrator.app.human_decisions.run_decisions import record_feedback
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.run_index import CachedRunIndex
 from orchestrator.app.runs.state_directory import state_dir

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from diffchecks.check_io import decode_text
 from diffchecks.new_findings import remove_white_space
-from orchestrator.app.human_decisions.finding_feedback import (
+from orchestrator.app.human_decisions.run_decisions import (
     FindingFeedback,
     newest_feedback,
     read_feedback,

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from msgspec import Struct, field
 
-from orchestrator.app.human_decisions.limit_grants import GRANTED
+from orchestrator.app.human_decisions.run_decisions import GRANTED
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.previous_reviews import NAME_KEY
 from orchestrator.app.runs import state_directory

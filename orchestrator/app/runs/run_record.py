@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from orchestrator.app.human_decisions.finding_feedback import (
+from orchestrator.app.human_decisions.run_decisions import (
     FindingFeedback,
     newest_feedback,
     read_feedback,

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from orchestrator.app.human_decisions.finding_feedback import newest_feedback, read_feedback
+from orchestrator.app.human_decisions.run_decisions import newest_feedback, read_feedback
 from orchestrator.app.runs.verdict_recording import VERDICT, WAITING
 from orchestrator.app.types import DAMAGE, ENTRY_DAMAGED, is_program_run, is_readable
 from orchestrator.catalog.shared_literals import OFFLINE

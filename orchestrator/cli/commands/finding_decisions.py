@@ -83,7 +83,7 @@ def run_dismiss(args: argparse.Namespace) -> int:
 
 def add_feedback(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``feedback``."""
-    from orchestrator.app.human_decisions.finding_feedback import SAID
+    from orchestrator.app.human_decisions.run_decisions import SAID
 
     parser.add_argument("finding", type=name_of("a finding"))
     parser.add_argument("said", choices=SAID, metavar="WORD")
@@ -93,7 +93,7 @@ def add_feedback(parser: argparse.ArgumentParser) -> None:
 
 def run_feedback(args: argparse.Namespace) -> int:
     """Record it, and print what counts now."""
-    from orchestrator.app.human_decisions.finding_feedback import record_feedback
+    from orchestrator.app.human_decisions.run_decisions import record_feedback
 
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
     emit_line(f"{given}, says {given.who}", sys.stdout)
@@ -110,7 +110,7 @@ def add_override(parser: argparse.ArgumentParser) -> None:
 
 def run_override(args: argparse.Namespace) -> int:
     """Record the override and say what it is for."""
-    from orchestrator.app.human_decisions.overrides import override_verdict
+    from orchestrator.app.human_decisions.run_decisions import override_verdict
 
     verdict = override_verdict(args.repo, args.run_id, args.verdict, args.reason)
     assert verdict.override is not None

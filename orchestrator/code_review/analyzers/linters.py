@@ -55,9 +55,7 @@ class LinterCheck(DeclaredCheck, SideAnalyzer):
         except OSError as error:
             why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"
             return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
-        return AnalyzerReport(
-            self.name, version, tuple(reply.findings), frozenset(reply.examined), reply.gaps
-        )
+        return AnalyzerReport.of(self.name, version, reply)
 
     async def _check(self, root: Path, paths: Sequence[str], directory: Path) -> CheckReply:
         steps = self._linter.check(root, paths, directory, self.codes)

@@ -183,8 +183,6 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
             else:
                 names = list(await self._workspace.contents.paths(side.name))
             job["tree"] = names
-        findings: list[RawFinding] = []
-        examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
         size = WHOLE_TREE_BATCH if self.needs == "tree" else BATCH
         seconds = time_limit(SECONDS, min(size, len(paths)))
@@ -192,17 +190,14 @@ class SideCheck(DeclaredCheck, SideAnalyzer):
             self._pool, self.check.function, job, paths, seconds, CheckReply, size=size
         )
         for reply in replies:
-            findings += reply.findings
-            examined.update(reply.examined)
             gaps.update(reply.gaps)
             for name, more in reply.facts.items():
                 facts.setdefault(name, []).extend(more)
-        ordered = sorted(
-            _without_moved_copies(findings), key=lambda raw: (raw.path, raw.line, raw.code)
-        )
-        return AnalyzerReport(
-            self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
-        )
+        findings = _without_moved_copies([raw for reply in replies for raw in reply.findings])
+        ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
+        examined = [path for reply in replies for path in reply.examined]
+        whole = CheckReply(ordered, examined, gaps, facts)
+        return AnalyzerReport.of(self.name, __version__, whole)
 
     async def _tree_files(self, side: Side) -> list[str]:
         """Those of a side's files that it reads, found once: a tree may have very many."""
@@ -277,11 +272,4 @@ class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
             reply = await call_check(self._pool, function, job, seconds, CheckReply, shared=shared)
         except SandboxError as error:
             return AnalyzerReport(self.name, __version__, error=str(error))
-        return AnalyzerReport(
-            self.name,
-            __version__,
-            tuple(reply.findings),
-            frozenset(reply.examined),
-            reply.gaps,
-            facts=reply.facts,
-        )
+        return AnalyzerReport.of(self.name, __version__, reply)

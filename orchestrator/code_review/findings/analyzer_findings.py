@@ -11,10 +11,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep, RawFinding
+from diffchecks.enclosing_scopes import lines_without_scope, scopes_by_line
 from diffchecks.jobs import ChangedFile
 from diffchecks.new_findings import (
     RuledFinding,
     chosen_passwords,
+    comparable,
     find_new,
     identity,
     remove_white_space,
@@ -60,16 +62,9 @@ class _SideReader:
 
     async def scopes(self, raws: Iterable[RawFinding]) -> Mapping[tuple[str, int], str]:
         """Path and line → enclosing scope; found in a worker, which may have to parse the file."""
-        numbers: dict[str, set[int]] = {}
-        for raw in raws:
-            numbers.setdefault(raw.path, set()).add(raw.line)
-        lines = {path: sorted(cited) for path, cited in numbers.items()}
+        lines = lines_without_scope(raws)
         replies, _ = await self._call("enclosing_scopes:run", {"lines": lines}, lines)
-        return {
-            (path, line): scope
-            for path, scopes in replies.items()
-            for line, scope in zip(lines[path], scopes, strict=True)
-        }
+        return scopes_by_line(replies, lines)
 
     async def quotes(
         self, findings: Mapping[str, RuledFinding]
@@ -205,8 +200,8 @@ async def _classify(
     counted = (_on_lines_of_git(raw, files) for raw in report.findings)
     rules = [(raw, workspace.rules.find_for(report.tool, raw)) for raw in counted]
     kept = [(rule, raw) for raw, rule in rules if rule]
-    scopes = await files.scopes(raw for _, raw in kept if raw.key is None and raw.scope is None)
-    return [(rule, _comparable(raw, files, scopes)) for rule, raw in kept]
+    scopes = await files.scopes(raw for _, raw in kept)
+    return [(rule, comparable(raw, files.lines, scopes)) for rule, raw in kept]
 
 
 def _on_lines_of_git(raw: RawFinding, files: _SideReader) -> RawFinding:
@@ -230,16 +225,6 @@ def _on_lines_of_git(raw: RawFinding, files: _SideReader) -> RawFinding:
     return replace(
         raw, line=line_of(raw.line), end_line=line_of(raw.end_line), column=0, steps=steps, edits=()
     )
-
-
-def _comparable(
-    raw: RawFinding, files: _SideReader, scopes: Mapping[tuple[str, int], str]
-) -> RawFinding:
-    if raw.key is not None:
-        return replace(raw, scope="")
-    text = remove_white_space(files.lines(raw.path)[raw.line - 1 : raw.end_line])
-    scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
-    return replace(raw, key=text, scope=scope)
 
 
 async def _quote(findings: Mapping[str, RuledFinding], files: _SideReader) -> Introduced:

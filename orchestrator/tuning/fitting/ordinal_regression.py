@@ -28,18 +28,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 PENALTIES: tuple[float, ...] = (
-    float("inf"),
-    1.0,
-    0.3,
-    0.1,
-    0.03,
-    0.01,
-    0.003,
-    0.001,
-    3e-4,
-    1e-4,
-    1e-5,
-)
+    float("inf"), 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 1e-5,
+)  # fmt: skip
 """Penalties from "proportions fixed" to "nearly unpenalized", for standardized rows."""
 
 _RIDGE = 1e-8  # keeps a separable sample's solution finite

@@ -26,16 +26,9 @@ Signal = Literal[
     "resolved", "merged",
 ]  # fmt: skip
 USEFUL: Mapping[Signal, bool] = {
-    "dismissed": False,
-    "disliked": False,
-    "liked": True,
-    "not-useful": False,
-    "useful": True,
-    "fixed": True,
-    "marked-fixed": True,
-    "resolved": False,
-    "merged": False,
-}
+    "dismissed": False, "disliked": False, "liked": True, "not-useful": False, "useful": True,
+    "fixed": True, "marked-fixed": True, "resolved": False, "merged": False,
+}  # fmt: skip
 """Whether the finding was of use, by what a person did; what was said most clearly is first."""
 
 

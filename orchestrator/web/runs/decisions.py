@@ -19,9 +19,13 @@ from orchestrator.app.human_decisions.approvals import (
     current_user,
     decide_call,
 )
-from orchestrator.app.human_decisions.finding_feedback import SAID, record_feedback
-from orchestrator.app.human_decisions.limit_grants import GRANTED, require_stopped_by_limit
-from orchestrator.app.human_decisions.overrides import override_verdict
+from orchestrator.app.human_decisions.run_decisions import (
+    GRANTED,
+    SAID,
+    override_verdict,
+    record_feedback,
+    require_stopped_by_limit,
+)
 from orchestrator.app.memory.dismissals import (
     DISMISSAL_FILE,
     Reason,

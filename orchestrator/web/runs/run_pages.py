@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt, read_change, read_excerpts
-from orchestrator.app.human_decisions.limit_grants import GRANTED
+from orchestrator.app.human_decisions.run_decisions import GRANTED
 from orchestrator.app.runs.run_details import RunDetails, describe_call, load_details, verify_rows
 from orchestrator.app.runs.run_index import CachedRunIndex, RunSummary
 from orchestrator.app.runs.run_record import EffectSpan
