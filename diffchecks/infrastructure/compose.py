@@ -27,15 +27,11 @@ def find_objects(document: TreeNode, path: str) -> Iterator[InfrastructureObject
         return
     every = [(key, value) for key, value in services.entries() if value.kind == "map"]
     by_name = _NAME.search(path.lower().rpartition("/")[2])
-    if not by_name and not all(_has_image(value) for _, value in every):
+    if not by_name and not all(any(map(value.find, _SERVICE_KEYS)) for _, value in every):
         return
     for key, value in every:
         above, images = ("services", key.text), (value.get_text("image"),)
         yield InfrastructureObject(path, "service", key.text, value, above, images)
-
-
-def _has_image(service: TreeNode) -> bool:
-    return any(service.find(key) is not None for key in _SERVICE_KEYS)
 
 
 def look(found: InfrastructureObject) -> Iterator[RawFinding]:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from diffchecks.fixes.patches import (
     LineReplacement,
-    PatchRefused,
     apply_replacements,
     find_replacements,
     read_patch,
 )
 from diffchecks.safe_paths import SafeDirectory
+from diffchecks.unified_diff import PatchRefused
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.intake import resolve_change

@@ -108,7 +108,7 @@ class _TimeLimit:
 
 def _note_policy(change: Change) -> Sequence[str]:
     """A note where the change alters files that count once they are in base."""
-    names = {name for file in change.files for name in (file.path, file.old_path) if name}
+    names = change.names
     altered = sorted(filter(is_policy, names))
     if not altered:
         return ()

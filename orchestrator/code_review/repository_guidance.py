@@ -120,7 +120,7 @@ async def read_guidance(
     Raises:
         InputError: base's tree cannot be read.
     """
-    changed = {name for file in change.files for name in (file.path, file.old_path) if name}
+    changed = change.names
     found = list(_instructions(settings, layers, changed))
     if settings.guidance and change.policy_commit is not None:
         found += await _read_files(change, change.policy_commit, changed)

@@ -68,19 +68,6 @@ Admit = Callable[[], Awaitable[tuple[Any, Reservation]]]
 Undo = Callable[[], Awaitable[None]]
 
 
-class EffectRequest(Struct, frozen=True):
-    """An effect's key, request and level."""
-
-    key: str
-    request: Json
-    level: Level
-
-    def body(self) -> dict[str, Json]:
-        """The body of a row."""
-        level = {"level": self.level.name} if self.level else {}
-        return {"asked": self.request, **level}
-
-
 class Record(Struct, frozen=True):
     """The latest row of a key; ``kind`` is ``intent``, ``outcome``, ``refusal`` or ``note``."""
 
@@ -319,18 +306,18 @@ class Journal:
             Refused, ModelError, SandboxError: how it ended, both live and in replay.
         """
         key, request = str(key), self.redact.json(request)
-        ask = EffectRequest(key, request, level)
-        known = self._known(ask)
+        asked = {"asked": request, **({"level": level.name} if level else {})}
+        known = self._known(key, request)
         if known is not None and known.ended:
             return known.value()
         if self.replay_only:
             raise StoreError(f"{key} is not in the run's journal, and a replay performs no effects")
         if known is not None:
-            await self._recover(ask, level, undo)
-        given, reservation = await self._admit(ask, admit)
+            await self._recover(key, asked, level, undo)
+        given, reservation = await self._admit(key, asked, admit)
         if known is not None:
             self.repeated.append(key)
-        await self._begin(ask, reservation)
+        await self._begin(key, asked, level, reservation)
         token = PERFORMED.set((self.trace, key))
         try:
             outcome, error = await self._perform(perform, given, reservation)
@@ -343,16 +330,16 @@ class Journal:
             raise error
         return outcome["value"]
 
-    def _known(self, ask: EffectRequest) -> Record | None:
-        known = self._records.get(ask.key)
+    def _known(self, key: str, request: Json) -> Record | None:
+        known = self._records.get(key)
         if known is not None:
             recorded = known.body.get("asked")
-            if canonical(recorded) != canonical(ask.request):
-                raise ReplayMismatch(ask.key, recorded, ask.request)
+            if canonical(recorded) != canonical(request):
+                raise ReplayMismatch(key, recorded, request)
         return known
 
     async def _admit(
-        self, ask: EffectRequest, admit: Admit | None
+        self, key: str, asked: dict[str, Json], admit: Admit | None
     ) -> tuple[tuple[Any, ...], Reservation | None]:
         """The arguments of ``perform``, and what is reserved for it."""
         if admit is None:
@@ -361,7 +348,7 @@ class Journal:
             given, reservation = await admit()
         except Refused as refusal:
             shown = redact_error(refusal, self.redact)
-            self._refuse(ask, shown)
+            self._refuse(key, asked, shown)
             raise shown from None
         return (given,), reservation
 
@@ -395,30 +382,34 @@ class Journal:
             reservation.settle(cost)
         return {**outcome, **_amounts("cost", cost)}, error
 
-    async def _begin(self, ask: EffectRequest, reservation: Reservation | None) -> None:
+    async def _begin(
+        self, key: str, asked: dict[str, Json], level: Level, reservation: Reservation | None
+    ) -> None:
         """Record the intent: durable before a write, signed before what cannot be undone."""
         worst = reservation.worst if reservation else NO_COST
-        body = {**ask.body(), **_amounts("worst", worst)}
+        body = {**asked, **_amounts("worst", worst)}
         if reservation and reservation.effective is not None:
             body["effective"] = self.redact.json(reservation.effective)
-        self._append("intent", ask.key, body)
-        if ask.level > Level.WRITE:
+        self._append("intent", key, body)
+        if level > Level.WRITE:
             self.log.sign_head()
-        if ask.level > Level.READ:
+        if level > Level.READ:
             await self.flush()
 
-    def _refuse(self, ask: EffectRequest, refusal: Refused) -> None:
-        self._append("refusal", ask.key, {**ask.body(), **error_to_json(refusal)})
+    def _refuse(self, key: str, asked: dict[str, Json], refusal: Refused) -> None:
+        self._append("refusal", key, {**asked, **error_to_json(refusal)})
 
-    async def _recover(self, ask: EffectRequest, level: Level, undo: Undo | None) -> None:
+    async def _recover(
+        self, key: str, asked: dict[str, Json], level: Level, undo: Undo | None
+    ) -> None:
         if level is Level.WRITE and undo is not None:
             await undo()
         elif level > Level.READ:
             refusal = ApprovalRequired(
-                f"{ask.key} was under way when the run was cut off and may have happened; "
+                f"{key} was under way when the run was cut off and may have happened; "
                 "see what it did, then start a new run"
             )
-            self._refuse(ask, refusal)
+            self._refuse(key, asked, refusal)
             raise refusal
 
 

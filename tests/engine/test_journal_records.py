@@ -6,14 +6,7 @@ from typing import NoReturn
 import pytest
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.journal import (
-    EffectRequest,
-    EffectResult,
-    Journal,
-    Record,
-    open_journal,
-    redact_error,
-)
+from orchestrator.engine.journal import EffectResult, Journal, Record, open_journal, redact_error
 from orchestrator.engine.journal_rows import error_from_json, error_to_json
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
@@ -63,9 +56,13 @@ def admitting(account: Account) -> Callable[[], Awaitable[tuple[None, Reservatio
     return admit
 
 
-def test_a_request_is_kept_with_a_level_above_read() -> None:
-    assert EffectRequest("k", {"q": 1}, Level.WRITE).body() == {"asked": {"q": 1}, "level": "WRITE"}
-    assert EffectRequest("k", None, Level.READ).body() == {"asked": None}
+async def test_a_request_is_kept_with_a_level_above_read() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        await journal.effect("w", {"q": 1}, giving(1), level=Level.WRITE)
+        await journal.effect("r", None, giving(1), level=Level.READ)
+    intents = [row.body for row in await store.rows(RUN) if row.kind == "intent"]
+    assert intents == [b'{"asked":{"q":1},"level":"WRITE"}', b'{"asked":null}']
 
 
 @pytest.mark.parametrize(

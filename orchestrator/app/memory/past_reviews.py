@@ -31,7 +31,6 @@ from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.findings.quote_location import MIN_QUOTE, contains_quote
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import FEEDBACK
-from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
 
@@ -224,7 +223,8 @@ async def _load(store: RunStore, names: Sequence[str], found: PastReviews) -> No
                 raise InputError(f"{run.run_id} has no verdict yet; finish it first")
             continue
         try:
-            found.verdicts.append(DatedVerdict(parse_verdict(row), _day_of(run)))
+            day = datetime.fromtimestamp(run.started, UTC).date().isoformat()
+            found.verdicts.append(DatedVerdict(parse_verdict(row), day))
         except InputError:
             if names:
                 raise
@@ -233,7 +233,3 @@ async def _load(store: RunStore, names: Sequence[str], found: PastReviews) -> No
         feedback = read_feedback(await store.find(run.run_id, FEEDBACK))
         older_first = sorted([*found.feedback.values(), *feedback], key=lambda one: one.at)
         found.feedback = newest_feedback(older_first)
-
-
-def _day_of(run: RunMeta) -> str:
-    return datetime.fromtimestamp(run.started, UTC).date().isoformat()

@@ -20,7 +20,7 @@ from msgspec.json import encode
 from diffchecks.check_io import CheckReply
 from diffchecks.file_patterns import file_names, matches
 from diffchecks.imported_reports.formats import FORMATS
-from diffchecks.jobs import ChangedFile, GivenCoverage, GivenReport
+from diffchecks.jobs import GivenCoverage, GivenReport
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import ReviewSettings
@@ -87,7 +87,8 @@ async def copy_advisories(
 
 async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, str]]:
     """Ecosystem and name of the packages that the change adds or moves to another version."""
-    files = [file for file in change.files if _is_read(file)]
+    manifests = file_names("manifests")
+    files = [file for file in change.files if file.new_blob and matches(file.path, manifests)]
     if not files or not change.has_tree:
         return set()
     with temporary_directory() as folder:
@@ -105,10 +106,6 @@ async def _changed_packages(change: Change, pool: WorkerPool) -> set[tuple[str, 
         except SandboxError as error:
             raise InputError(f"the changed packages could not be listed: {error}") from None
     return {(ecosystem, name) for ecosystem, name in reply.facts["packages"]}
-
-
-def _is_read(file: ChangedFile) -> bool:
-    return matches(file.path, file_names("manifests")) and file.new_blob is not None
 
 
 def _copied(place: Path, wanted: Collection[tuple[str, str]], scratch: Path) -> dict[str, Any]:

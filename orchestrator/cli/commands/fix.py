@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         emit("".join(f"+{line}\n" for line in proof.test.splitlines()) + "\n", sys.stdout)
     for line in anyio.run(try_tests, args.repo, fixes, tests) if tests else ():
         emit_line(line, sys.stdout)
-    count = _patches(len(fixes.findings))
+    number = len(fixes.findings)
+    count = f"{number} {'patch' if number == 1 else 'patches'}"
     if not args.yes and not _confirmed(f"Apply {count} to the work tree?"):
         emit("nothing was changed\n", sys.stdout)
         return EXIT_OK
@@ -89,10 +90,6 @@ def _split(given: list[str]) -> tuple[str, list[str]]:
     if given and not _FINDING.fullmatch(given[0]):
         return given[0], given[1:]
     return "latest", given
-
-
-def _patches(count: int) -> str:
-    return f"{count} {'patch' if count == 1 else 'patches'}"
 
 
 def _show(fixes: ChosenFixes) -> None:

@@ -103,7 +103,7 @@ def _lines(files: Iterable[ChangedFile]) -> int:
 
 def _names(files: Iterable[ChangedFile]) -> list[str]:
     """Paths in head and in base."""
-    names = (name for file in files for name in (file.path, file.old_path) if name)
+    names = (name for file in files for name in file.paths)
     return list(dict.fromkeys(names))
 
 

@@ -314,7 +314,7 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     """
     registry, spec = state.runtime.executor.registry, state.agent(agent)
     files = [state.given.workspace.files[path] for path in paths]
-    names = {name for file in files for name in (file.path, file.old_path) if name}
+    names = {name for file in files for name in file.paths}
     names.update(_searched_only(state))
 
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]

@@ -64,17 +64,12 @@ async def side_files(
     return SideFiles(exported.root, regular, runnable)
 
 
-def changed_names(change: Change) -> set[str]:
-    """The paths of the changed files, in head and in base."""
-    return {path for file in change.files for path in (file.path, file.old_path) if path}
-
-
 async def with_setup_of_base(
     workspace: ReviewWorkspace, tests: Tests
 ) -> tuple[Mapping[str, bool], Sequence[SideFiles]]:
     """The changed files that influence how tests end, and head with these as in base."""
     before = await workspace.contents.paths("base")
-    own = find_test_setup_files(changed_names(workspace.change), tests.command, before)
+    own = find_test_setup_files(workspace.change.names, tests.command, before)
     parts = [
         await side_files(workspace, "head", {}, lambda path: path not in own),
         await side_files(workspace, "base", {}, lambda path: path in own),

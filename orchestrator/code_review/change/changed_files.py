@@ -93,7 +93,7 @@ async def _read_both_diffs(
 
 def _check_names(files: Sequence[ChangedFile]) -> None:
     """See that what a checkout would write is what is looked at, and nothing of ours."""
-    for path in (path for file in files for path in (file.path, file.old_path) if path):
+    for path in (path for file in files for path in file.paths):
         if why := unsafe_path_reason(path):
             raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
     for first, second in pairwise(files):
@@ -144,7 +144,7 @@ async def describe(
         for mode, blob in ((file.old_mode, file.old_blob), (file.new_mode, file.new_blob))
         if blob and mode != SUBMODULE
     }
-    paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
+    paths = sorted({path for file in files for path in file.paths})
     attributes = {f"{folder}.gitattributes" for folder in _parent_directories(paths)}
     vendored = {folder for path in paths if (folder := vendored_directory(path))}
     in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}

@@ -40,14 +40,14 @@ async def limit_to_paths(change: Change, paths: Sequence[str]) -> Change:
     """
     if is_in_scope(".", paths):
         return change
-    names = {name for file in change.files for name in (file.path, file.old_path) if name}
+    names = change.names
     unchanged = [path for path in paths if not any(_is_below(name, path) for name in names)]
     if unchanged:
         await _check_existence(change, unchanged)
     files = tuple(
         file
         for file in change.files
-        if any(_is_below(name, path) for name in (file.path, file.old_path) for path in paths)
+        if any(_is_below(name, path) for name in file.paths for path in paths)
     )
     places = ", ".join(sorted(paths))
     note = f"limited to {places}: {len(files)} of {len(change.files)} changed files are reviewed"
@@ -66,5 +66,5 @@ async def _check_existence(change: Change, paths: Sequence[str]) -> None:
             )
 
 
-def _is_below(name: str | None, path: str) -> bool:
-    return name is not None and (name == path or name.startswith(f"{path}/"))
+def _is_below(name: str, path: str) -> bool:
+    return name == path or name.startswith(f"{path}/")

@@ -35,6 +35,11 @@ class Change(Struct, frozen=True):
     title: str = ""
     description: str = ""
 
+    @property
+    def names(self) -> set[str]:
+        """The paths of its files, in head and in base."""
+        return {path for file in self.files for path in file.paths}
+
 
 def change_to_json(change: Change) -> dict[str, Any]:
     """A change as JSON; runs of line numbers are kept as ``[first, last]``."""

@@ -9,8 +9,9 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.check_io import Edit, decode_text
-from diffchecks.fixes.patches import PatchRefused, apply_edits, byte_order_mark, write_patch
+from diffchecks.fixes.patches import apply_edits, byte_order_mark, write_patch
 from diffchecks.secrets.redaction import REDACTED
+from diffchecks.unified_diff import PatchRefused
 from orchestrator.code_review.agent_report_contracts import WrittenPatch
 from orchestrator.code_review.analyzers.own_checks import call_check_in_batches
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall

@@ -11,16 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from diffchecks.fixes.patches import (
-    NO_END,
-    FileHunks,
-    LineReplacement,
-    PatchRefused,
-    changed_parts,
-    read_patch,
-)
+from diffchecks.fixes.patches import NO_END, FileHunks, LineReplacement, changed_parts, read_patch
 from diffchecks.safe_paths import SafeDirectory
-from diffchecks.unified_diff import PatchHunk
+from diffchecks.unified_diff import PatchHunk, PatchRefused
 from orchestrator.code_review.change.numbered_diff import HunkLine
 from orchestrator.code_review.verdict.document_parts import Fix
 from orchestrator.code_review.verdict.model import Artifact, Finding, Verdict

@@ -19,7 +19,6 @@ from diffchecks.file_patterns import file_names, matches
 from diffchecks.fixes.patches import (
     FileHunks,
     LineReplacement,
-    PatchRefused,
     apply_replacements,
     find_replacements,
     read_patch,
@@ -28,6 +27,7 @@ from diffchecks.fixes.patches import (
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import path_kinds
 from diffchecks.secrets.redaction import REDACTED
+from diffchecks.unified_diff import PatchRefused
 from orchestrator.code_review.agent_report_contracts import WrittenPatch
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.change.contents import Contents

@@ -10,13 +10,13 @@ from hypothesis import given
 from diffchecks.check_io import Edit
 from diffchecks.fixes.patches import (
     MAX_CHANGED_LINES,
-    PatchRefused,
     apply_edits,
     apply_replacements,
     find_replacements,
     read_patch,
     write_patch,
 )
+from diffchecks.unified_diff import PatchRefused
 
 APP = b"import os\n\n\ndef f(x):\n    return os.system(x)\n\n\ndef g(x):\n    return x\n"
 HEADER = "--- a/app.py\n+++ b/app.py\n"

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from diffchecks.fixes.patches import (
     LineReplacement,
-    PatchRefused,
     apply_replacements,
     find_replacements,
     read_patch,
     write_patch,
 )
+from diffchecks.unified_diff import PatchRefused
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.run_archive import export_run, import_run
 from orchestrator.app.runs.stored_runs import prune_runs

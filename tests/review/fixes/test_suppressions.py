@@ -2,7 +2,8 @@
 
 import pytest
 
-from diffchecks.fixes.patches import PatchRefused, read_patch
+from diffchecks.fixes.patches import read_patch
+from diffchecks.unified_diff import PatchRefused
 from orchestrator.code_review.tools.prove_fixes import require_no_suppression
 
 
