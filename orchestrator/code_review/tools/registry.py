@@ -227,10 +227,8 @@ def make_comparison(check: Check, inputs: ToolInputs) -> ComparisonCheck:
     reports = {"imported_reports": inputs.given.imported, "uncovered_lines": inputs.given.coverage}
     if check.given and not reports.get(check.name):
         return ComparisonCheck(replace(check, files=Files()), pool, workspace)
-    if check.name not in OPTIONS:
-        return ComparisonCheck(check, pool, workspace)
-    options = partial(OPTIONS[check.name], inputs)
-    return ComparisonCheck(check, pool, workspace, options)
+    options = OPTIONS.get(check.name)
+    return ComparisonCheck(check, pool, workspace, options and partial(options, inputs))
 
 
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
