@@ -49,7 +49,7 @@ class Cost(Struct, frozen=True):
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
-        return {name: value for name, value in asdict(self).items() if value}
+        return {name: value for name in _AMOUNTS if (value := getattr(self, name))}
 
     @classmethod
     def from_json(cls, value: Mapping[str, float]) -> Self:
@@ -58,6 +58,7 @@ class Cost(Struct, frozen=True):
 
 
 NO_COST = Cost()
+_AMOUNTS = Cost.__struct_fields__
 
 
 class Account:

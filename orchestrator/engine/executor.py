@@ -8,7 +8,6 @@ A refusal is an observation for the model and an event in the journal; the tool 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
@@ -183,7 +182,7 @@ class Executor:
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
         guarded, warnings = self._guard(agent, call)
-        effective = deepcopy(dict((call if self._observe_only else guarded).arguments))
+        effective = to_builtins(dict((call if self._observe_only else guarded).arguments))
         performed = replace(guarded, arguments=effective)
         if denied:
             warnings.insert(0, GuardWarning("permission", denied, observed=True))
@@ -191,7 +190,7 @@ class Executor:
             self.registry.check(call.name, effective)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
         if effective != proposed:
-            reservation.effective = deepcopy(effective)
+            reservation.effective = to_builtins(effective)
         # Before the first await, or an equal concurrent call would pass the guards too.
         self._breaker.begin(call.name)
         counted: list[SafeGuard] = []
@@ -213,7 +212,7 @@ class Executor:
 
     def _guard(self, agent: AgentSpec, call: ToolCall) -> tuple[GuardedCall, list[GuardWarning]]:
         """The call as guards modify it, with arguments of their own, and their warnings."""
-        own = deepcopy(dict(call.arguments))  # a guard may change them in place, now or later
+        own = to_builtins(dict(call.arguments))  # a guard may change them in place, now or later
         made = GuardedCall(agent.name, self.registry.get(call.name).spec, own, fingerprint(call))
         return apply_guards(self._guards, made, observe_only=self._observe_only)
 
