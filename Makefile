@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test attack torture analyzers readers provers properties simulations mutants lint constraints dist bench clean
+.PHONY: help review serve test attack torture analyzers readers hosts provers properties simulations mutants lint constraints dist bench clean
 
 REPO ?= .
 BASE ?=
@@ -35,6 +35,9 @@ analyzers: $(VENV)/.installed-dev ## real semgrep, mypy, ESLint and others in wh
 
 readers: $(VENV)/.installed-dev ## the SARIF Multitool and reviewdog read a review's formats; ARGS="--tools DIR"
 	@$(BIN)/python -m tests.format_readers $(ARGS)
+
+hosts: $(VENV)/.installed-dev ## Claude Code, Codex, Gemini CLI and OpenCode, from npm, call reviews; ARGS="codex --tools DIR"
+	@$(BIN)/python -m tests.real_hosts $(ARGS)
 
 provers: $(VENV)/provers/.installed ## what tests of proofs run, from npm: vitest, jest, MCP client and inspector, into .venv; needs Node
 

@@ -124,8 +124,10 @@ def _extend(host: Host, before: str, force: bool) -> str:
     wanted = _merge(have, host.adds, force)
     if wanted == have:
         return before
-    if host.config.endswith(".toml"):  # added at the end, since no writer keeps comments
-        after = f"{before.rstrip()}\n\n{_render(host)}".lstrip()
+    if host.config.endswith(".toml"):  # put around it, since no writer keeps comments
+        keys, table = _render(host).split("\n\n")
+        parts = keys * (keys.split()[0] not in have), before.strip(), table
+        after = "\n\n".join(filter(None, parts))
     else:
         indent = re.search(r"\n([ \t]+)", before)
         step = indent[1] if indent else "  "
@@ -160,6 +162,9 @@ def _render(host: Host) -> str:
     """Our part of a host's settings alone."""
     if not host.config.endswith(".toml"):
         return json.dumps(host.adds, indent=2) + "\n"
-    ((section, servers),) = host.adds.items()
-    lines = [f"{key} = {json.dumps(value)}" for key, value in servers[NAME].items()]
-    return "\n".join([f"[{section}.{NAME}]", *lines, ""])
+    (*keys, (section, servers)) = host.adds.items()
+    head, table = (
+        "\n".join(f"{key} = {json.dumps(value, separators=(', ', ' = '))}" for key, value in part)
+        for part in (keys, servers[NAME].items())
+    )
+    return f"{head}\n\n[{section}.{NAME}]\n{table}\n"

@@ -5,6 +5,7 @@ are those of the command line that started the server.
 """
 
 import hmac
+import inspect
 import logging
 import os
 import re
@@ -47,6 +48,7 @@ from orchestrator.mcp_server.reviews import ServedReview, ServedReviews
 from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
 POLL_SECONDS = 0.02
+WHOLE = {"anthropic/maxResultSizeChars": 500_000}  # else Claude Code puts questions into files
 
 RUN = r"\d{8}-\d{6}-[0-9a-f]{8}"
 RunId = Annotated[
@@ -81,9 +83,11 @@ class ReviewServer(MCPServer[Any]):
         super().__init__("diffcourt", version=__version__, instructions=said, log_level="CRITICAL")
         self.reviews = reviews
         for tool in (review, answer, findings, explain, gate, cancel, fix, dismiss):
-            reads = tool not in {cancel, fix, dismiss}
-            hints = ToolAnnotations(read_only_hint=reads, open_world_hint=False)
-            self.add_tool(tool, annotations=hints, structured_output=False)
+            # None destroys: fix asks a person itself. Without a person, Codex refuses what may.
+            hints = {"readOnlyHint": tool not in {cancel, fix, dismiss}, "openWorldHint": False}
+            kind = ToolAnnotations.model_validate({**hints, "destructiveHint": False})
+            says = inspect.getdoc(tool)
+            self.add_tool(tool, None, None, says, kind, meta=WHOLE, structured_output=False)
         for added in self._tool_manager.list_tools():
             added.parameters["additionalProperties"] = False
         self.resource("diffcourt://runs/{run}", mime_type="application/json")(read_run)
@@ -137,10 +141,10 @@ def _verdict(ctx: Context[Any, Any], run: str) -> Verdict:
     return load_verdict(reviews.repo, reviews.resolve(run, _client(ctx)))
 
 
-async def _follow(ctx: Context[Any, Any], found: ServedReview, seconds: float) -> None:
-    """Wait until a review has ended or asks, and report progress."""
+async def _follow(ctx: Context[Any, Any], found: ServedReview, end: float) -> None:
+    """Wait until a review has ended or asks, at most until a time; report progress."""
     at = -1.0
-    with anyio.move_on_after(seconds):
+    with anyio.CancelScope(deadline=end):
         while found.is_running and found.question is None:
             if found.progress.at > at:
                 at = found.progress.at
@@ -163,13 +167,13 @@ async def review(  # noqa: PLR0917 - a tool's arguments are named
     again with its run. `uncommitted: false` reviews commits only, as CI does. `full` repeats the
     parts of a question that you were shown before.
     """
-    reviews = _reviews(ctx)
+    reviews, end = _reviews(ctx), anyio.current_time() + wait_seconds
     if run:
         found = await to_thread.run_sync(reviews.open, run, _client(ctx))
     else:
         provider = {"policy": None, "offline": OFFLINE, "host": HOST}[reasoner]
         found = await to_thread.run_sync(reviews.start, _client(ctx), uncommitted, paths, provider)
-    await _follow(ctx, found, wait_seconds)
+    await _follow(ctx, found, end)
     return answers.render(answers.describe_review(found, full))
 
 
@@ -193,11 +197,12 @@ async def answer(
     `text` is JSON that fits the question's answer_schema; or give `calls` of its tools first, whose
     results the next question has. Returns the next question or the verdict.
     """
+    end = anyio.current_time() + wait_seconds
     found = await to_thread.run_sync(_reviews(ctx).open, run, _client(ctx))
-    await _follow(ctx, found, wait_seconds)  # a run that was just continued asks soon
+    await _follow(ctx, found, end)  # a run that was just continued asks soon
     named = [(call.name, call.arguments) for call in calls]
     found.host.answer(question, text, named, _caller(ctx))
-    await _follow(ctx, found, wait_seconds)
+    await _follow(ctx, found, end)
     return answers.render(answers.describe_review(found))
 
 

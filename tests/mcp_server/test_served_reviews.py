@@ -144,6 +144,23 @@ async def test_the_gate_knows_what_has_changed_since_and_what_was_left_out(tmp_p
         assert gate["why_not"] == ["the run reviewed some paths only; review all"]
 
 
+async def test_hosts_without_a_person_may_call_each_tool_and_show_its_whole_answer(
+    tmp_path: Path,
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
+    async with served(repo.path) as server, hosting(server) as host:
+        for tool in (await host.client.list_tools()).tools:
+            assert tool.annotations
+            assert tool.annotations.read_only_hint == (
+                tool.name not in {"cancel", "fix", "dismiss"}
+            )
+            assert (tool.annotations.destructive_hint, tool.annotations.open_world_hint) == (
+                False,
+            ) * 2
+            assert (tool.meta or {})["anthropic/maxResultSizeChars"] == 500_000
+            assert "\n  " not in (tool.description or "")
+
+
 async def test_a_long_review_never_blocks_a_call_and_can_be_cancelled(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
     async with served(repo.path) as server, hosting(server) as host:

@@ -1,0 +1,186 @@
+"""Run real coding agents against the server: ``python -m tests.real_hosts [NAME ...]``.
+
+Each is installed with npm, has a home and a repository of its own, finds the server by what
+``diffcourt init --agents`` writes, and has a model by a script: it reviews with analyzers, then
+answers the questions of a second review until there is a verdict. What cannot be installed is
+skipped with the reason.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.mcp_server.host_kit import Brain
+from tests.providers.whole_kit import judges, reports
+from tests.real_analyzers.__main__ import Case, commit, install, say
+from tests.real_hosts.model import Script, Step, serving
+
+HOST_SECONDS = 400
+PROMPT = "Review what I did"
+STEPS: tuple[Step, ...] = (
+    ("review", {}), ("findings", {}), ("explain", {"finding": "F1"}), ("fix", {}), ("gate", {}),
+    ("review", {"reasoner": "host", "paths": ["a.py"], "wait_seconds": 45}),
+)  # fmt: skip
+DEFECTS = "import os\n\n\ndef run(text):\n    eval(text)\n    os.system('ls ' + text)\n"
+TOOLS = {"review", "answer", "findings", "explain", "gate", "cancel", "fix", "dismiss"}
+Start = Callable[[Path, Path, str], tuple[list[str], dict[str, str]]]
+"""Home, repository and address of the model → the command and its environment."""
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file of a host's settings."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def claude(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
+    settings = {"enabledMcpjsonServers": ["diffcourt"], "permissions": {"allow": ["mcp__diffcourt"]}}  # fmt: skip
+    write(home / ".claude/settings.json", json.dumps(settings))
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    given = {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", **quiet}
+    return ["claude", "-p", PROMPT], given
+
+
+def codex(home: Path, repository: Path, address: str) -> tuple[list[str], dict[str, str]]:
+    trust = f'[projects."{repository}"]\ntrust_level = "trusted"\n'
+    model = f'[model_providers.s]\nname = "s"\nbase_url = "{address}/v1"\nwire_api = "responses"\n'
+    write(home / ".codex/config.toml", f'model = "m"\nmodel_provider = "s"\n{model}{trust}')
+    return ["codex", "exec", PROMPT], {}
+
+
+def gemini(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
+    login = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    quiet = {"privacy": {"usageStatisticsEnabled": False}, "general": {"disableAutoUpdate": True}}
+    write(home / ".gemini/settings.json", json.dumps({**login, **quiet}))
+    how = ["-m", "gemini-2.5-flash", "--approval-mode", "yolo"]
+    given = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": address}
+    return ["gemini", "-p", PROMPT, *how], {**given, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def opencode(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
+    where = {"baseURL": f"{address}/v1", "apiKey": "none"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": where, "models": {"m": {"name": "m"}}}  # fmt: skip
+    settings = {"model": "s/m", "small_model": "s/m", "autoupdate": False, "provider": {"s": provider}}  # fmt: skip
+    write(home / ".config/opencode/opencode.json", json.dumps(settings))
+    return ["opencode", "run", PROMPT], {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+
+HOSTS: dict[str, tuple[str, Start]] = {
+    "claude": ("@anthropic-ai/claude-code", claude),
+    "codex": ("@openai/codex", codex),
+    "gemini": ("@google/gemini-cli", gemini),
+    "opencode": ("opencode-ai", opencode),
+}
+
+
+def read(result: str) -> dict[str, Any]:
+    """The server's answer in a result, around which a host may have put words of its own."""
+    found = re.search(r'\{"run".*\}', result)
+    if not found:
+        raise ValueError(f"no whole answer reached the model: {result[:300]} … {result[-100:]}")
+    answer: dict[str, Any] = json.loads(found[0])
+    return answer
+
+
+def session(wrong: list[str]) -> Script:
+    """The steps, then answers to the questions of the last review until it has a verdict."""
+    brain = Brain({"generalist": [reports(checked=["a.py"])] * 3, "judge": [judges()] * 3})
+    said: dict[int, Step] = {}  # a host may send a request again
+
+    def next_step(results: Sequence[str]) -> Step:
+        done = len(results)
+        if done < len(STEPS):
+            return STEPS[done]
+        if done not in said:
+            said[done] = ("say", "Done.")
+            try:
+                found = read(results[-1])
+                if found["state"] == "asks":
+                    said[done] = "answer", {**brain.answer(found), "wait_seconds": 45}
+                elif found["state"] == "running":
+                    said[done] = "review", {"run": found["run"], "wait_seconds": 45}
+            except (ValueError, LookupError, AssertionError) as error:
+                wrong.append(str(error))
+        return said[done]
+
+    return next_step
+
+
+def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
+    """A session: what is wrong, or empty; and what was seen."""
+    home, repository = place / "home", place / "repository"
+    home.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
+    commit(repository, {"a.py": "X = 1\n"})
+    program = str(Path(sys.executable).with_name("diffcourt"))
+    subprocess.run(
+        [program, "init", "--agents", name], cwd=repository, check=True, stdout=subprocess.DEVNULL
+    )
+    commit(repository, {})
+    write(repository / "b.py", DEFECTS)
+    write(repository / "a.py", "import json\n\nX = 1\n")
+    (place / "bin").mkdir()
+    (place / "bin/diffcourt").symlink_to(program)
+    wrong: list[str] = []
+    with serving(session(wrong)) as model:
+        command, given = HOSTS[name][1](home, repository, model.address)
+        env = {"HOME": str(home), "PATH": f"{place / 'bin'}{os.pathsep}{path}", "TERM": "dumb"}
+        try:
+            done = subprocess.run(
+                command, cwd=repository, env={**env, **given}, timeout=HOST_SECONDS,
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"it took longer than {HOST_SECONDS} s", ""
+    if not model.requests:
+        return f"it asked no model: {(done.stderr or done.stdout)[-300:]}", ""
+    tools = {tool for tool in TOOLS if any(re.search(rf"(^|_){tool}$", one) for one in model.tools)}
+    if tools != TOOLS:
+        wrong.append(f"the model was not offered {', '.join(sorted(TOOLS - tools))}")
+    if "Reviews the change in this repository with Diffcourt" not in json.dumps(model.requests[-1]):
+        wrong.append("the skill did not reach the model")
+    try:
+        first, *_, last = map(read, model.results)
+        if first["verdict"] != "needs_changes" or last["reasoned_by"][0] != "host":
+            wrong.append(f"the verdicts are {first} and {last}")
+        seen = f"{len(tools)} tools, {first['verdict']}, then {last['verdict']} by {last['reasoned_by'][1]}"  # fmt: skip
+    except (ValueError, LookupError) as error:
+        return "; ".join([*wrong, str(error)]), ""
+    return "; ".join(wrong), seen
+
+
+def main(arguments: list[str]) -> int:
+    """Run the hosts that were asked for, all by default; the exit code says whether one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.real_hosts", allow_abbrev=False)
+    parser.add_argument("name", nargs="*", help=f"of {', '.join(HOSTS)}")
+    parser.add_argument("--tools", help="a directory that keeps what is installed")
+    given = parser.parse_args(arguments)
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="real-hosts-") as directory:
+        for name in given.name or HOSTS:
+            tools = Path(given.tools or directory).absolute() / "tools" / name
+            path = f"{tools / 'node_modules/.bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+            here = shutil.which(name, path=str(tools / "node_modules/.bin"))
+            why = "" if here else install(Case("", "", "", "", npm=(HOSTS[name][0],)), tools)
+            if why:
+                say(f"skipped {name}: {why}")
+                continue
+            begin = time.monotonic()
+            wrong, seen = try_host(name, Path(directory) / name, path)
+            failed += bool(wrong)
+            took = f"{time.monotonic() - begin:.1f} s"
+            say(f"FAILED {name}: {wrong}" if wrong else f"passed {name}: {seen}, {took}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
