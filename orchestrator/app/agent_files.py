@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 
 from orchestrator.app.ci_files import require_inside, write_ci_files
 from orchestrator.data_directories import read_table
+from orchestrator.engine.report_reading import unique_keys
 from orchestrator.errors import InputError
 
 AGENTS_MD = "AGENTS.md"
@@ -138,14 +139,9 @@ def _extend(host: Host, before: str, force: bool) -> str:
 
 
 def _parse(name: str, text: str) -> Settings:
-    def as_dict(pairs: list[tuple[str, Any]]) -> Settings:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError  # one of two equal keys would be lost
-        return dict(pairs)
-
     if name.endswith(".toml"):
         return tomllib.loads(text)
-    return convert(json.loads(text or "{}", object_pairs_hook=as_dict), Settings)
+    return convert(json.loads(text or "{}", object_pairs_hook=unique_keys), Settings)
 
 
 def _merge(have: Settings, adds: Settings, force: bool) -> Settings:

@@ -202,8 +202,8 @@ def _required(contract: Json) -> list[str]:
     return list(contract.get("required", ()))
 
 
-def _unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    # Python keeps the last of two equal keys, and would lose what the first one holds.
+def unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """A hook for JSON: of two equal keys Python keeps the last, and loses what the first holds."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise ValueError("an object has the same key twice")
@@ -214,7 +214,7 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_reject_constant, object_pairs_hook=_unique_keys)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant, object_pairs_hook=unique_keys)
 
 
 def _show_form(contract: Mapping[str, Json], kind: str) -> str:
