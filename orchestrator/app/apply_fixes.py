@@ -20,6 +20,7 @@ from diffchecks.unified_diff import PatchRefused
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.intake import resolve_change
+from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.rollback import make_rollback
@@ -31,7 +32,7 @@ from orchestrator.code_review.change.change_construction import find_default_bra
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.review_flow import FLOW
-from orchestrator.code_review.review_setup import OpenModel, open_review
+from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.tools.test_runners import RUNNERS
 from orchestrator.code_review.verdict.document_parts import Fix, Proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -40,7 +41,6 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, SandboxError
-from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
@@ -335,17 +335,15 @@ def prove_again(repo: Path | None, fixes: ChosenFixes, base: str | None = None) 
         InputError: the change cannot be read any more.
     """
     folder = state_directory.state_dir(repo)
-    if not fixes.proven_here:
-        options = ReviewOptions(
-            repo=repo, base=base, run_tests=False, run_analyzers=False, allow_spending=False
-        )
-        return anyio.run(_prove, replace(options, provider=OFFLINE), fixes, folder)
-    with state_directory.open_run(repo, fixes.verdict.run_id) as (_, run):
-        if is_program_run(run):
-            raise InputError(f"{run.run_id} is not a review, so it has no patches")
-        options = state_directory.load_options(folder, run)
-    options = replace(options, provider=OFFLINE, models=())
-    return anyio.run(_prove, options, fixes, folder)
+    options = ReviewOptions(
+        repo=repo, base=base, run_tests=False, run_analyzers=False, allow_spending=False
+    )
+    if fixes.proven_here:
+        with state_directory.open_run(repo, fixes.verdict.run_id) as (_, run):
+            if is_program_run(run):
+                raise InputError(f"{run.run_id} is not a review, so it has no patches")
+            options = state_directory.load_options(folder, run)
+    return anyio.run(_prove, replace(options, provider=OFFLINE, models=()), fixes, folder)
 
 
 async def _prove(options: ReviewOptions, fixes: ChosenFixes, folder: Path) -> dict[str, Fix]:
@@ -371,8 +369,8 @@ async def _review(
         )
         for finding in fixes.findings
     }
-    model = OpenModel(OfflineModel())
     async with (
+        open_model(policy.settings, policy.catalog, journal) as model,
         new_pool() as pool,
         open_review(policy, change, journal, model=model, pool=pool, patches=patches) as state,
     ):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio.from_thread import BlockingPortal
+from msgspec.json import encode as json_encode
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import SafeDirectory
@@ -23,6 +25,8 @@ from orchestrator.code_review.verdict.document_parts import FixState, Proof
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
 from orchestrator.errors import SandboxError
+from tests.providers import whole_kit
+from tests.report.verdict_samples import fixed, verdict
 from tests.review.review_kit import Repo, change
 
 ODD = "b;id.py"
@@ -344,6 +348,30 @@ def test_the_journal_names_who_applied_which_patches_to_what(restored: Repo) -> 
     notes = [json.loads(row.body) for row in rows if row.key.endswith(f"/{applied.call}")]
     note = notes[-1]
     assert (note["paths"], note["findings"]) == (list(applied.paths), ["F1"])
+
+
+def test_patches_of_a_review_by_a_model_are_proven_again_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portal: BlockingPortal,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    code = whole_kit.HEAD["app.py"].replace("X = 1", "import os")
+    repo = change(tmp_path, whole_kit.POLICY, {"app.py": code}).path
+    script = {"generalist": [whole_kit.reports(checked=["app.py"])], "judge": [whole_kit.judges()]}
+    with whole_kit.serving(portal, monkeypatch, "anthropic", script):
+        named = {"pattern": "single", "models": ("generalist=anthropic:strong",)}
+        whole_kit.review(repo, "anthropic", **named)
+    # The server is gone, and so is the key.
+    assert main(["fix", "--check", "--repo", str(repo)]) == 0
+    assert "F1 verified\n" in capsys.readouterr().out
+
+
+def test_only_who_names_a_finding_gets_its_patch_that_is_not_proven(tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    file.write_bytes(json_encode(verdict(findings=(fixed(1, state="applies"),))))
+    everything, named = (choose_fixes(None, str(file), names) for names in ([], ["F1"]))
+    assert (len(everything.findings), everything.names) == (0, ())
+    assert everything.left_out["F1"].endswith("; name the finding to apply it anyway")
+    assert ([one.id for one in named.findings], named.left_out) == (["F1"], {})
 
 
 def test_a_check_works_from_anywhere(
