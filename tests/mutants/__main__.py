@@ -36,7 +36,10 @@ MODULES = {
         "review/test_merging.py",
     ],
     "code_review/findings/merging.py": ["review/test_joined_findings.py", "review/test_merging.py"],
-    "code_review/findings/quote_location.py": ["review/test_quote_search.py"],
+    "code_review/findings/quote_location.py": [
+        "review/test_quote_search.py",
+        "review/test_verifier.py",
+    ],
     "code_review/findings/verification.py": ["review/test_verifier.py"],
     "code_review/findings/waivers.py": ["review/test_waivers.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,6 +116,7 @@ CALL = replace(
 KNOWN = replace(CALL, because_of=None, evidence=Evidence(LEADS["quote"], ()))
 REACHED = replace(KNOWN, because_of=Cause("shop.py", 5), cause_quote=HARM["quote"])
 UNGUARDED = replace(KNOWN, because_of=Cause("shop.py", 2, removed=True))
+EARLIER = replace(ONE, start_line=4, end_line=4)
 REMOVED = replace(PLACE, start_line=2, end_line=2, evidence=Evidence("return 0", (), "base"))
 ASKED = {
     "F1": PLACE,
@@ -124,6 +126,7 @@ ASKED = {
     "F5": REACHED,
     "F6": UNGUARDED,
     "F7": REMOVED,
+    "F8": EARLIER,
 }
 GONE = "the change removes what the claim is about, so base does not have the defect"
 RETURN = {"file": "shop.py", "quote": "    return 1\n"}
@@ -138,6 +141,12 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "cannot_tell"), ""),
         # Several places, each of which leads to the next.
         (verdict_on("F1", "confirmed", {**LEADS, "quote": "def handler(request):"}, LEADS, HARM), ""),
+        # What connects them is in neither's last line, nor in the function's name.
+        (verdict_on("F1", "confirmed", {**STOPS, "quote": "if unsafe(query):\n        return 1"}, HARM), ""),
+        (
+            verdict_on("F8", "confirmed", {"file": "old.py", "quote": "return evaluate(query)"}, RETURN),
+            "no other quotation shares a name with shop.py:4; quote what leads there",
+        ),
         # The line that causes it need not share a name.
         (verdict_on("F3", "confirmed", LEADS, {"file": "shop.py", "quote": "other():\n    return 1"}), ""),
         (verdict_on("F1", "confirmed", HARM, one_place="It takes any text."), ""),
@@ -199,6 +208,42 @@ async def test_of_equal_lines_that_of_the_claim_is_quoted(tmp_path: Path) -> Non
     )
     async with workspace_of(change(tmp_path, BASE, {"twice.py": "run(query)\n" * 2})) as workspace:
         assert (await check_verdicts(workspace, report, {"F1": place}))[1] == []
+
+
+CALLED = "call(\n    first,\n)\n"
+INSIDE = textwrap.indent(CALLED, "    ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CALLED}def run():\n    danger()\n{INSIDE}",
+        f"def run():\n{INSIDE}    danger()\n\n{CALLED}",
+    ],
+)
+async def test_of_equal_texts_the_nearest_to_the_claim_is_quoted(tmp_path: Path, text: str) -> None:
+    place = replace(PLACE, path="two.py")  # its line is that of danger()
+    quoted = verdict_on("F1", "refuted", {"file": "two.py", "quote": CALLED})
+    async with workspace_of(change(tmp_path, BASE, {"two.py": text})) as workspace:
+        report = as_form(VerifierReport, {"verdicts": [quoted]})
+        # It refutes as code of the claim's function, which the other text is not.
+        assert (await check_verdicts(workspace, report, {"F1": place}))[1] == []
+
+
+@pytest.mark.attack("verifier that quotes a whole file")
+async def test_a_quotation_of_more_than_twenty_lines_shows_nothing(tmp_path: Path) -> None:
+    lines = [f"    step_{n}(query)\n" for n in range(30)]
+    place = replace(PLACE, path="long.py", start_line=30, end_line=30)
+    text = "".join(["def run(query):\n", *lines])
+    found = []
+    async with workspace_of(change(tmp_path, BASE, {"long.py": text})) as workspace:
+        for count in (20, 21):
+            quoted = {"file": "long.py", "quote": "".join(lines[:count])}
+            given = {"verdicts": [verdict_on("F1", "refuted", quoted)]}
+            report = as_form(VerifierReport, given)
+            found.append((await check_verdicts(workspace, report, {"F1": place}))[1])
+    why = "verdict on F1: its quotation of long.py has more than 20 lines"
+    assert found == [[], [why]]
 
 
 @pytest.mark.attack("verifier that contradicts itself or invents claims")

@@ -125,15 +125,17 @@ def nearest_place(
     if len(places) == 1:
         return places[0]
 
-    def distance(place: Place) -> int:
-        return max(place[0] - cited[1], cited[0] - place[1], 0)
-
     def rank(place: Place) -> tuple[int, bool, int]:
         touches = any(place[0] <= line <= place[1] for line in changed)
-        return distance(place), not touches, abs(place[0] - cited[0])
+        return lines_between(place, cited), not touches, abs(place[0] - cited[0])
 
-    near = [place for place in inside or places if distance(place) <= NEAR_LINES]
+    near = [place for place in inside or places if lines_between(place, cited) <= NEAR_LINES]
     return min(near, key=rank, default=None)
+
+
+def lines_between(place: Place, other: Place) -> int:
+    """How far one is from the other; 0 where they overlap."""
+    return max(place[0] - other[1], other[0] - place[1], 0)
 
 
 def contains_quote(lines: Iterable[str], quote: str) -> bool:

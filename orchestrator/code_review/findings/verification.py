@@ -7,6 +7,7 @@ about code, show nothing.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from keyword import kwlist
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from orchestrator.code_review.agent_report_contracts import ClaimVerdict, Quoted
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.finding_context import find_block
-from orchestrator.code_review.findings.quote_location import find_quote
+from orchestrator.code_review.findings.quote_location import find_quote, lines_between
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
 
@@ -193,7 +194,7 @@ async def _locate(
 ) -> _Code | str:
     """A quotation at its place, nearest to the finding's, or why it has none."""
     path = await workspace.known_path(quoted.file)
-    start, end = finding.start_line, finding.end_line
+    place = finding.start_line, finding.end_line
     old = {file.path: file.old_path or file.path for file in workspace.change.files}
     sides: list[tuple[SideName, str]] = [("base", old.get(path, path)), ("head", path)]
     sides = sorted(sides[: 2 - in_base], key=lambda one: one[0] != finding.evidence.side)
@@ -201,7 +202,7 @@ async def _locate(
         lines = await read_lines(workspace, side, name)
         places = find_quote(lines, quoted.quote) if _NAME.search(quoted.quote) else []
         if places:
-            near = min(places, key=lambda at: max(at[0] - end, start - at[1], 0))
+            near = min(places, key=partial(lines_between, other=place))
             if near[1] - near[0] >= MAX_LINES:
                 return f"its quotation of {quoted.file} has more than {MAX_LINES} lines"
             text = "\n".join(lines[near[0] - 1 : near[1]])
