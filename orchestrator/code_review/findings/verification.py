@@ -205,10 +205,10 @@ async def _locate(
             near = min(places, key=partial(lines_between, other=place))
             if near[1] - near[0] >= MAX_LINES:
                 return f"its quotation of {quoted.file} has more than {MAX_LINES} lines"
-            text = "\n".join(lines[near[0] - 1 : near[1]])
-            if not name.endswith(_PROSE) and not _COMMENT.sub("", text).strip():
+            text = _COMMENT.sub("", "\n".join(lines[near[0] - 1 : near[1]]))
+            if not name.endswith(_PROSE) and not text.strip():
                 return f"its quotation of {quoted.file} is a comment, which shows nothing"
-            return _Code(side, name, *near, _names(_COMMENT.sub("", text)))
+            return _Code(side, name, *near, _names(text))
     return f"its quotation is not in {quoted.file}{' of base' * in_base}"
 
 
