@@ -58,13 +58,15 @@ class ChosenFixes(Struct, frozen=True):
     Attributes:
         left_out: finding's id → why.
         names: the findings that a person named; empty for all.
-        proven_here: this machine proved them; else what the verdict says of them is a claim.
+        reviewed_here: else what the verdict says is a claim of its author, also of its base.
+        proven_here: this machine proved the patches.
     """
 
     verdict: Verdict
     findings: tuple[Finding, ...]
     left_out: dict[str, str]
     names: tuple[str, ...] = ()
+    reviewed_here: bool = True
     proven_here: bool = True
 
 
@@ -86,7 +88,8 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
         InputError: it has no such finding, or a named one has no usable patch.
     """
     own = reviewed_here(repo, run_id)
-    return replace(_choose(load_verdict(repo, run_id), names), proven_here=own)
+    chosen = _choose(load_verdict(repo, run_id), names)
+    return replace(chosen, reviewed_here=own, proven_here=own)
 
 
 def _choose(verdict: Verdict, names: Sequence[str]) -> ChosenFixes:
@@ -126,7 +129,8 @@ def prove_claims(repo: Path | None, fixes: ChosenFixes, base: str | None = None)
         refused = Fix(state="refused", patch=claim.patch, source=claim.source, reason=_MISSING)
         again.append(replace(finding, fix=proven.get(finding.id, refused)))
     found = _choose(replace(fixes.verdict, findings=tuple(again)), fixes.names)
-    return replace(found, left_out={**fixes.left_out, **found.left_out})
+    left_out = {**fixes.left_out, **found.left_out}
+    return replace(found, left_out=left_out, reviewed_here=False)
 
 
 def _why_unusable(finding: Finding, chosen: Sequence[Finding], *, named: bool) -> str:
@@ -204,18 +208,26 @@ def new_tests(repo: Path | None, fixes: ChosenFixes) -> dict[str, tuple[Finding,
 
 
 async def try_tests(
-    repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, tuple[Finding, Proof]]
+    repo: Path | None,
+    fixes: ChosenFixes,
+    tests: Mapping[str, tuple[Finding, Proof]],
+    base: str | None = None,
 ) -> list[str]:
     """Run these tests on HEAD without and with the patches, and say how they end.
+
+    Args:
+        base: whose settings say how tests are run; None: the run's, or the default branch.
 
     Raises:
         InputError: one does not fail before and pass after, or a test of a verdict from elsewhere
             cannot be run: it is only a claim.
     """
     git = await Git.open(repo or Path())
-    branch = await find_default_branch(git)
-    # What a verdict from elsewhere says of its base is a claim too.
-    base = fixes.verdict.change.base if fixes.proven_here else branch[1] if branch else ""
+    if fixes.reviewed_here:
+        base = fixes.verdict.change.base
+    elif not base:
+        branch = await find_default_branch(git)
+        base = branch[1] if branch else ""
     patched, results = check_applies(repo, fixes), list[str]()
     try:
         settings = await tests_of(repo, await git.commit(base))
@@ -232,7 +244,7 @@ async def try_tests(
                 raise InputError(f"{name} still fails with its patch: {last}; nothing was changed")
             results.append(f"{path} fails before the patch ({shown}) and passes after it")
     except SandboxError as error:
-        if not fixes.proven_here:
+        if not fixes.reviewed_here:
             why = f"a test from elsewhere is added only if it runs here: {error}"
             raise InputError(why) from None
         results += [f"{path} was not run: {error}" for path in tests]
@@ -304,6 +316,7 @@ def _free_name(files: FileRollback) -> str:
 async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call: str) -> None:
     """Write the files; if one fails, all are restored."""
     await files.begin(call)
+    path = str(root)
     try:
         with SafeDirectory(root) as tree:
             for path, data in sorted(after.items()):
@@ -314,10 +327,8 @@ async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call:
             await files.undo(call)
         if not isinstance(error, OSError):
             raise
-        raise InputError(
-            f"{error.filename or 'a file'} cannot be written: {error.strerror}; all files are as "
-            "before"
-        ) from None
+        why = f"{path} cannot be written: {error.strerror}; all files are as before"
+        raise InputError(why) from None
     await files.commit(call)
 
 

@@ -15,7 +15,8 @@ from msgspec.json import encode as json_encode
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
+from orchestrator.app import apply_fixes as module
+from orchestrator.app.apply_fixes import _write, apply_fixes, choose_fixes
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.cli.commands.fix import _holds_less
@@ -24,7 +25,8 @@ from orchestrator.code_review.analyzers.configured_programs import ConfinedProgr
 from orchestrator.code_review.verdict.document_parts import FixState, Proof
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import GENESIS, row_hash
-from orchestrator.errors import SandboxError
+from orchestrator.errors import InputError, SandboxError
+from orchestrator.sandbox.file_rollback import FileRollback
 from tests.providers import whole_kit
 from tests.report.verdict_samples import fixed, verdict
 from tests.review.review_kit import Repo, change
@@ -166,6 +168,21 @@ def test_a_test_that_the_patch_does_not_turn_changes_nothing(
         assert why in capsys.readouterr().err
         assert (place / "a.py").read_text() == "import re\n\nA = 1\n"
         assert not (place / NEW_TEST).exists()
+
+
+def test_a_test_from_elsewhere_that_cannot_run_here_is_not_added_and_says_why(
+    shown_by: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    place, file = shown_by("assert 're' not in vars(a)"), tmp_path / "verdict.json"
+    file.write_bytes(json_encode(module.load_verdict(place, "latest")))
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "0")
+    given = [str(file), "F1", "--with-test", "--yes", "--base", "HEAD~1", "--repo", str(place)]
+    assert main(["fix", *given]) == 2
+    said = capsys.readouterr().err
+    assert "a test from elsewhere is added only if it runs here: " in said
+    assert not (place / NEW_TEST).exists()
+    assert (place / "a.py").read_text() == "import re\n\nA = 1\n"
 
 
 CI = ".github/workflows/ci.yml"
@@ -326,7 +343,7 @@ def test_a_file_that_cannot_be_written_leaves_all_as_before(
     def write(tree: SafeDirectory, path: str, data: bytes, mode: int) -> None:
         written.append(path)
         if len(written) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device", path)
+            raise OSError(errno.ENOSPC, "No space left on device")
         real(tree, path, data, mode)
 
     with monkeypatch.context() as patch:
@@ -338,6 +355,26 @@ def test_a_file_that_cannot_be_written_leaves_all_as_before(
     )
     assert written == [ODD, "src/a.py"]
     assert restored.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+async def test_files_are_restored_even_if_the_lease_is_lost_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("before")
+    real, scope = SafeDirectory.write, anyio.CancelScope()
+
+    def write(tree: SafeDirectory, path: str, data: bytes, mode: int) -> None:
+        real(tree, path, data, mode)
+        if path == "b":
+            scope.cancel()
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(SafeDirectory, "write", write)
+    files = FileRollback(tmp_path, tmp_path / ".diffcourt/state/vault", only=["a", "b"])
+    with scope, pytest.raises(InputError, match=r"^b cannot be written: Input/output error"):
+        await _write(files, tmp_path, {"a": b"after", "b": b"after"}, "fix/1")
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["before", "before"]
 
 
 def test_the_journal_names_who_applied_which_patches_to_what(restored: Repo) -> None:

@@ -6,6 +6,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.app.run_review import resume_review
+from orchestrator.cli.main import main
 from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_loop import run_agent
 from orchestrator.engine.budget import Account
@@ -16,6 +18,8 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from tests.model_server.messages_api import MAX_BREAKPOINTS
+from tests.model_server.server import BYTES_PER_TOKEN
+from tests.providers import whole_kit
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,
@@ -26,6 +30,7 @@ from tests.providers.provider_kit import (
     open_session,
     unmarked,
 )
+from tests.review.review_kit import change
 from tests.scripted_model import text_reply, tool_call_reply
 from tests.server_replies import thinking_block
 
@@ -114,3 +119,35 @@ async def test_omitting_messages_keeps_requests_valid(name):
     assert "Earlier turns of this conversation are left out" in last
     assert "Count the lines" in last
     assert "Look at a.py." in last
+
+
+def test_a_whole_review_that_outgrows_its_window_keeps_its_prefix_and_replays(
+    portal, monkeypatch, tmp_path, capsys
+):
+    policy = dict(whole_kit.POLICY)
+    window = "{default: 36000, models: {claude-sonnet-5-5: 36000}}"
+    policy[".diffcourt/config/models.yaml"] += f"windows: {window}\n"
+    lines = "".join(f"def long_name_{n}(value):\n    return value + {n}\n\n\n" for n in range(300))
+    repo = change(tmp_path, {**policy, "big.py": lines}, whole_kit.HEAD).path
+    reads = [
+        tool_call_reply(("read_file", {"path": "big.py", "start": at, "end": at + 149}))
+        for at in range(1, 1051, 150)
+    ]
+    last = whole_kit.reports(findings=[whole_kit.FINDING], checked=["app.py"])
+    script = {"generalist": [*reads, last], "judge": [whole_kit.judges()]}
+    with whole_kit.serving(portal, monkeypatch, "anthropic", script) as server:
+        verdict = whole_kit.review(repo, "anthropic", pattern="single")
+        server.finish()
+    bodies = [unmarked(one.body) for one in server.requests if one.agent == "generalist"]
+    assert len({json.dumps([b["system"], b["tools"], b["messages"][0]]) for b in bodies}) == 1
+    sent = [json.dumps(body["messages"]) for body in bodies]
+    kept = [b.startswith(a[:-1]) for a, b in itertools.pairwise(sent)]
+    assert kept.count(False) == 1  # seldom, and much at once
+    assert len(sent[kept.index(False) + 1]) < len(sent[kept.index(False)])
+    assert verdict.usage.cached_tokens > len(json.dumps(bodies[0])) / BYTES_PER_TOKEN
+    assert verdict.status == "complete"
+    # The server is gone: everything comes from the journal.
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    assert resume_review(repo, verdict.run_id, ignore_event).digest == verdict.digest
+    assert main(["show", verdict.run_id, "--repo", str(repo)]) == 0
+    assert "context compaction" in capsys.readouterr().out

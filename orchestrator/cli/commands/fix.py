@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     for path, (finding, proof) in tests.items():
         emit_line(f"{finding.id} new test {quote_path(path)}", sys.stdout)
         emit("".join(f"+{line}\n" for line in proof.test.splitlines()) + "\n", sys.stdout)
-    for line in anyio.run(try_tests, args.repo, fixes, tests) if tests else ():
+    for line in anyio.run(try_tests, args.repo, fixes, tests, args.base) if tests else ():
         emit_line(line, sys.stdout)
     number = len(fixes.findings)
     count = f"{number} {'patch' if number == 1 else 'patches'}"
