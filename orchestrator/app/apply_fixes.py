@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -171,16 +172,12 @@ def check_applies(repo: Path | None, fixes: ChosenFixes) -> dict[str, bytes]:
                     found = find_replacements(file, before[file.path])
                     parts[file.path] = [*parts.get(file.path, ()), *found]
                     apply_replacements(before[file.path], parts[file.path])
-            except PatchRefused as refusal:
-                raise InputError(
-                    f"the patch of {finding.id} does not apply to the work tree: {refusal}; "
-                    "check out the reviewed head, or review again"
-                ) from None
-            except OSError as error:
-                raise InputError(
-                    f"the patch of {finding.id} does not apply to the work tree: {file.path}: "
-                    f"{error.strerror}"
-                ) from None
+            except (PatchRefused, OSError) as error:
+                why = f"{error}; check out the reviewed head, or review again"
+                if isinstance(error, OSError):
+                    why = f"{file.path}: {error.strerror}"
+                what = f"the patch of {finding.id} does not apply to the work tree"
+                raise InputError(f"{what}: {why}") from None
     return {path: apply_replacements(before[path], found) for path, found in parts.items()}
 
 
@@ -213,10 +210,7 @@ async def try_tests(
     tests: Mapping[str, tuple[Finding, Proof]],
     base: str | None = None,
 ) -> list[str]:
-    """Run these tests on HEAD without and with the patches, and say how they end.
-
-    Args:
-        base: whose settings say how tests are run; None: the run's, or the default branch.
+    """Run these tests on HEAD without and with the patches, by base's settings; how they end.
 
     Raises:
         InputError: one does not fail before and pass after, or a test of a verdict from elsewhere
@@ -307,10 +301,7 @@ async def _apply_unrecorded(
 def _free_name(files: FileRollback) -> str:
     """A unique name for this call."""
     taken = {snapshot.ref for snapshot in files.snapshots()}
-    number = 1
-    while f"{TOPIC}/{number}" in taken:
-        number += 1
-    return f"{TOPIC}/{number}"
+    return next(name for n in count(1) if (name := f"{TOPIC}/{n}") not in taken)
 
 
 async def _write(files: FileRollback, root: Path, after: dict[str, bytes], call: str) -> None:

@@ -5,7 +5,6 @@ import pytest
 from orchestrator.code_review.findings.quote_location import (
     FileText,
     Place,
-    contains_quote,
     find_whole_lines,
     nearest_place,
 )
@@ -104,7 +103,6 @@ def test_a_quotation_is_found_in_the_form_in_which_it_stands(
     quote: str, places: list[Place]
 ) -> None:
     assert FileText(FILE).find(quote) == places
-    assert contains_quote(FILE, quote) is bool(places)
 
 
 @pytest.mark.parametrize(("quote", "places"), [

@@ -28,7 +28,7 @@ from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
 from orchestrator.code_review.change.git.trees import list_tree
-from orchestrator.code_review.findings.quote_location import MIN_QUOTE, contains_quote
+from orchestrator.code_review.findings.quote_location import MIN_QUOTE, find_quote
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import FEEDBACK
 from orchestrator.errors import InputError
@@ -122,9 +122,9 @@ class _Base:
         new = await self._lines(tip, finding.path)
         if new is None:
             return None
-        if contains_quote(new, finding.evidence.quote):
+        if find_quote(new, finding.evidence.quote):
             before = await self._lines(verdict.change.base, finding.path)
-            known = before is not None and contains_quote(before, finding.evidence.quote)
+            known = before is not None and bool(find_quote(before, finding.evidence.quote))
             return None if known else "merged"
         return "fixed" if await self._has(tip, verdict.change.head) else None
 

@@ -19,7 +19,6 @@ from orchestrator.code_review.findings.quote_location import (
     REDACTED,
     FileText,
     Place,
-    contains_quote,
     find_quote,
     nearest_place,
 )
@@ -238,7 +237,7 @@ class CitableSources(Struct, frozen=True):
         if len(remove_white_space([citation.quote])) < MIN_QUOTE:
             return f"its quote of {citation.source} {citation.name} is too short to show anything"
         texts = await self._texts(citation)
-        if any(contains_quote(text.split("\n"), citation.quote) for text in texts):
+        if any(find_quote(text.split("\n"), citation.quote) for text in texts):
             return ""
         if citation.source == "diff" and await self._is_in_hunk(citation):
             return ""

@@ -138,11 +138,6 @@ def lines_between(place: Place, other: Place) -> int:
     return max(place[0] - other[1], other[0] - place[1], 0)
 
 
-def contains_quote(lines: Iterable[str], quote: str) -> bool:
-    """Whether a quotation is in these lines."""
-    return bool(find_quote(lines, quote))
-
-
 def _normalize(text: str) -> str:
     return remove_white_space([escape_markers(text)])
 
