@@ -47,9 +47,11 @@ def rubrics(draw: st.DrawFn) -> Rubric:
             id=f"c{n}",
             kind=draw(st.sampled_from(["judged", "judged", "measured"])),
             description="d",
-            weight=draw(st.sampled_from([-2.0, -0.5, 1.0, 2.0])),
+            weight=draw(st.sampled_from([-2.0, -0.5, 0.0, 1.0, 2.0])),
             parent=draw(st.sampled_from(parents)),
             blocker=draw(st.booleans()),
+            na=draw(st.sampled_from(["exclude", "zero", "full"])),
+            abstain=draw(st.sampled_from(["exclude", "zero"])),
         )
         for n in range(draw(st.integers(1, 6)))
     )
