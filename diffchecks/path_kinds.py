@@ -29,7 +29,8 @@ _GENERATED_DIRECTORIES = frozenset({"generated", "__generated__", "_generated"})
 # Libraries for pages, copied into the tree under their own names.
 _LIBRARY_NAME = re.compile(
     r"(?:jquery|zepto|modernizr|foundation|bootstrap|underscore|backbone|lodash|moment|prototype|mootools"
-    r"|angular|knockout|handlebars|require|d3|select2|codemirror|ckeditor|tinymce|datatables)"
+    r"|angular|knockout|handlebars|require|d3|select2|codemirror|ckeditor|tinymce|datatables"
+    r"|materialize|semantic|popper|leaflet|swiper|slick|summernote|fullcalendar|dropzone)"
     r"(?:[.-](?:ui|slim|min|full|pack|core|bundle|custom|all|dev|latest|v?\d[\w.]*))*\.js"
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, NotApplicable, RawFinding, Source, check_files
@@ -52,16 +53,20 @@ def _in_python(source: Source) -> Iterator[tuple[Growth, int, int]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Gap("it is not Python that can be parsed") from error
     modules, functions = _imported_names(tree)
+    texts = _named_texts(tree)
     for node in syntax_tree_cache.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         called = _called(node, modules, functions)
-        literal = _pattern_of(node)
-        if called is None or literal is None or not isinstance(literal.value, str | bytes):
+        written = _pattern_of(node)
+        literal = texts.get(written.id) if isinstance(written, ast.Name) else written
+        if called is None or written is None or not isinstance(literal, ast.Constant):
+            continue
+        if not isinstance(literal.value, str | bytes):
             continue
         growth = find_growth(literal.value, _flags(node), whole=called == "fullmatch")
         if growth:
-            yield growth, literal.lineno, literal.col_offset + 1
+            yield growth, written.lineno, written.col_offset + 1
 
 
 def _imported_names(tree: ast.Module) -> tuple[set[str], dict[str, str]]:
@@ -90,10 +95,26 @@ def _called(node: ast.Call, modules: set[str], functions: dict[str, str]) -> str
     return name if known and name in _CALLS else None
 
 
-def _pattern_of(node: ast.Call) -> ast.Constant | None:
+def _named_texts(tree: ast.Module) -> dict[str, ast.Constant]:
+    """Name → the only text that it stands for in the file."""
+    texts: dict[str, list[ast.Constant]] = {}
+    bound: Counter[str] = Counter()
+    for node in syntax_tree_cache.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str()) as text):
+                texts.setdefault(name, []).append(text)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound[name] += 1
+    return {
+        name: found[0]
+        for name, found in texts.items()
+        if len(found) == bound[name] and len({text.value for text in found}) == 1
+    }
+
+
+def _pattern_of(node: ast.Call) -> ast.expr | None:
     named = [each.value for each in node.keywords if each.arg in ("pattern", "regex")]
-    values = [*named, *node.args[:1]]
-    return values[0] if values and isinstance(values[0], ast.Constant) else None
+    return next(iter([*named, *node.args[:1]]), None)
 
 
 def _flags(node: ast.Call) -> int:

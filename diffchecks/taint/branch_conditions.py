@@ -20,6 +20,7 @@ from diffchecks.taint.abstract_values import (
 from diffchecks.taint.call_frames import Activation, EvaluatedCall
 from diffchecks.taint.containers import constants
 from diffchecks.taint.library_models import DefectCall, LibraryModels
+from diffchecks.taint.module_index import Function
 from diffchecks.taint.strings import strict_pattern
 
 LISTED: Final = "listed"  # it is one of a few values that the program lists
@@ -286,7 +287,14 @@ def matches_context(frame: Activation, call: EvaluatedCall, check: DefectCall) -
     if words.search(frame.scope.rpartition(".")[2]) or _mentions(near, words):
         return True
     wide = frame.handler and check.handlers == "function" and frame.function is not None
-    return wide and frame.function is not None and _mentions(frame.function.node, words)
+    return wide and frame.function is not None and mentions_in_body(frame.function, words)
+
+
+def mentions_in_body(function: Function, words: re.Pattern[str]) -> bool:
+    """Whether a name or text of a function matches; its decorators say nothing of its values."""
+    node = function.node
+    parts = [node.args, *(node.body if isinstance(node.body, list) else [node.body])]
+    return any(_mentions(part, words) for part in parts)
 
 
 def _mentions(node: ast.AST, words: re.Pattern[str]) -> bool:

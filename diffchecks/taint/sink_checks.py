@@ -37,6 +37,7 @@ _SUFFIXES: Final = {
 }
 # Classes for which a stored part of the text counts.
 _STORED: Final = frozenset({"sql", "command", "code", "template"})
+_HTML: Final = re.compile("text/html")
 _LOCAL: Final = 0.4
 _DOUBTFUL: Final = 0.5  # too many unknown functions on the path
 _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
@@ -68,7 +69,7 @@ def check_call(frame: Activation, call: EvaluatedCall, ref: str) -> None:
             for selector in sink.args:
                 value = _argument(frame, call, selector, sink)
                 _note(frame, call, sink, value)
-                if value is not None and not fixed(sink, value):
+                if value is not None and (not fixed(sink, value) or _sends_html(frame, sink, value)):
                     check_value(frame, call.node, value, sink, ref, selector)
     for check in models.checks.find(ref):
         if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
@@ -162,6 +163,12 @@ def fixed(sink: Sink, value: Value) -> bool:
     if _HOST.match(text):
         return True
     return sink.prefix == "host-or-path" and _PATH.match(text) is not None
+
+
+def _sends_html(frame: Activation, sink: Sink, value: Value) -> bool:
+    """Whether text of unknown beginning is markup, as the function says what it sends."""
+    unknown = sink.prefix == "markup" and not prefix_of(value) and frame.function is not None
+    return unknown and branch_conditions.mentions_in_body(frame.function, _HTML)
 
 
 def _applies(

@@ -114,6 +114,11 @@ def test_a_full_match_needs_all_of_the_text() -> None:
             "check = RegexValidator(regex=r'^([a-z]+-?)+$')\n",
             "check = RegexValidator(regex=r'^[a-z]+(-[a-z]+)*$')\n",
         ),
+        (
+            "a.py",
+            "import re\ndef f(x):\n    form = '([a-z]+)*[0-9]'\n    return re.search(form, x)\n",
+            "import re\ndef f(x, form=''):\n    form = '([a-z]+)*[0-9]'\n    return re.search(form, x)\n",
+        ),
         ("a.js", "ok = /^(\\w+\\s?)*$/i.test(x);\n", "ok = /^(\\w+\\s)*$/i.test(x);\n"),
         ("a.ts", "const p = /^(?<a>\\d+,?)+;/;\n", "const p = /^(?<a>\\d+,)+;/;\n"),
     ],

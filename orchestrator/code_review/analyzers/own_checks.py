@@ -100,13 +100,16 @@ async def call_check_in_batches(
 
 
 def _without_moved_copies(findings: Sequence[RawFinding]) -> list[RawFinding]:
-    """Findings without those on the way to a sink that another batch reports at the sink itself."""
+    """Findings without those on the way to a sink that another batch reports at the sink itself.
+
+    One that names its function stands where the text was built, for a sink that many share.
+    """
     places = {(raw.code, raw.path, raw.line) for raw in findings}
     kept = []
     for raw in findings:
         place = (raw.code, raw.path, raw.line)
         sink = (raw.code, raw.steps[-1].path, raw.steps[-1].line) if raw.steps else place
-        if sink == place or sink not in places:
+        if raw.scope or sink == place or sink not in places:
             kept.append(raw)
     return kept
 
