@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from diffchecks.data_files import read_names, vocabulary
 from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
-from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, join
+from diffchecks.taint.abstract_values import UNKNOWN, Taint, TaintStep, Value, join, join_all
 from diffchecks.taint.call_frames import Activation, EvaluatedCall, TaintJob
 from diffchecks.taint.calls import bind_arguments, defaults
 from diffchecks.taint.library_models import HandlerClass, RouteDecorator
@@ -205,7 +205,10 @@ def _from_dependency(
     made = target
     if isinstance(target, Class):
         constructor = target.lookup("__init__")
-        made = constructor.target if constructor is not None else None
+        if constructor is None:
+            fields = _outside_fields(frame, entry, target)
+            return frame.run.invoke(frame, EvaluatedCall(node, Value(target=target), None, [], fields))
+        made = constructor.target
     if not isinstance(made, Function) or made in frame.stack or len(frame.stack) > _MAX_DEPENDS:
         return UNKNOWN
     inner = Activation(frame.run, made.module, made)
@@ -216,7 +219,11 @@ def _from_dependency(
         for index, parameter in enumerate(parameters)
     }
     frame.state.objects.update(inner.state.objects)
-    return frame.run.invoke(frame, EvaluatedCall(node, Value(target=target), None, [], given))
+    value = frame.run.invoke(frame, EvaluatedCall(node, Value(target=target), None, [], given))
+    if any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
+        given_out = [obj.rest for obj in frame.state.of(value) if obj.rest is not None]
+        value = join_all(given_out) if given_out else UNKNOWN
+    return typed if value == UNKNOWN and typed is not None else value
 
 
 def _is_known_type(frame: Activation, value: Value) -> bool:
@@ -326,7 +333,7 @@ def _known_by_name(
 
 def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     """An object of a class after its constructor, with arguments from a module's body."""
-    value = frame.new(cls.node, HeapObject("instance", _given_fields(frame, cls, entry), None, cls))
+    value = frame.new(cls.node, HeapObject("instance", {**_given_fields(frame, cls, entry)}, None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
@@ -354,11 +361,15 @@ def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     return value
 
 
-def _given_fields(frame: Activation, cls: Class, entry: EntryRole) -> dict[Hashable, Value]:
+def _given_fields(frame: Activation, cls: Class, entry: EntryRole) -> dict[str, Value]:
     """The annotated fields of a data class, if callers of its methods may set them."""
     if not entry.text or entry.handler or cls.lookup("__init__") is not None:
         return {}
-    fields: dict[Hashable, Value] = {}
+    return _outside_fields(frame, entry, cls)
+
+
+def _outside_fields(frame: Activation, entry: EntryRole, cls: Class) -> dict[str, Value]:
+    fields: dict[str, Value] = {}
     for item in cls.node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             parameter = ast.arg(item.target.id, item.annotation, lineno=item.lineno)

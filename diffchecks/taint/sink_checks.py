@@ -250,12 +250,13 @@ def _giving_call(frame: Activation, node: ast.AST, selector: str) -> tuple[Activ
 
 def _written_argument(node: ast.AST, selector: str) -> ast.expr | None:
     """The expression of an argument in a call."""
-    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+    if not isinstance(node, ast.Call):
         return None
     for part in selector.split("|"):
         if part.isdigit():
-            if int(part) < len(node.args):
-                return node.args[int(part)]
+            given = node.args[: int(part) + 1]
+            if len(given) > int(part) and not any(isinstance(each, ast.Starred) for each in given):
+                return given[-1]
         else:
             for keyword in node.keywords:
                 if keyword.arg == part:

@@ -69,6 +69,26 @@ async def test_a_flow_through_files_of_two_batches_is_reported_at_its_sink_alone
     assert places == ["shop/app.py"]
 
 
+async def test_flows_to_a_sink_that_handlers_share_are_reported_where_each_built_its_text(
+    tmp_path: Path,
+) -> None:
+    head = {
+        "shop/shell.py": "import os\n\n\ndef run(line):\n    return os.popen(line).read()\n",
+        "shop/app.py": "from flask import Flask, request\n"
+        "from shop.shell import run\n\napp = Flask(__name__)\n\n\n"
+        "@app.get('/a')\ndef a():\n    return run(request.args['line'])\n\n\n"
+        "@app.get('/b')\ndef b():\n    url = request.args['url']\n    return run(f'curl {url}')\n\n\n"
+        "@app.get('/c')\ndef c():\n    return run('ps ' + request.args['option'])\n",
+    }
+    verdict = await review(change(tmp_path, {"README.md": "A shop.\n"}, head))
+    places = sorted(
+        (each.path, each.start_line)
+        for each in verdict.findings
+        if each.rule == "security.command-injection"
+    )
+    assert places == [("shop/app.py", 15), ("shop/app.py", 20), ("shop/shell.py", 5)]
+
+
 @pytest.mark.parametrize(
     "reply",
     [
