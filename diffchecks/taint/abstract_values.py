@@ -94,7 +94,7 @@ class Taint:
         """The taint of a part or a decoded form; bounded, so that loops reach a fixed point."""
         facts = frozenset[str]() if mark == DECODED else self.facts
         origin = self.origin
-        if site not in origin and len(origin) < 400:
+        if f"{mark}{site}" not in origin and len(origin) < 400:
             origin = f"{origin}{mark}{site}"
         return Taint(origin, self.kind, facts, self.sure * sure, self.trace)
 
