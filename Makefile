@@ -64,9 +64,9 @@ constraints: $(VENV)/.installed ## write constraints.txt: releases with hashes; 
 dist: $(VENV)/.installed ## wheel, sdist and SBOM into dist/; the installed wheel reviews a small repository
 	@$(BIN)/python -I tools/dist.py
 
-# These need repositories: bench/detection.py --cache DIR, bench/history.py REPOSITORY
+# These need repositories: bench/applications.py --clones DIR, bench/detection.py --cache DIR, bench/history.py REPOSITORY
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
-	@for file in $(filter-out bench/detection.py bench/grammars.py bench/history.py,$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file; done
+	@for file in $(filter-out bench/applications.py bench/detection.py bench/grammars.py bench/history.py,$(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python $$file; done
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
