@@ -108,11 +108,12 @@ def either(values: Sequence[Value]) -> Value:
     if len(values) < 2:
         return values[0] if values else CLEAN
     one = next((value for value in values if value.taints), values[0])
-    if all(value.name == one.name and not value.taints for value in values):
+    same = all(value.name == one.name for value in values)
+    if same and not any(value.taints for value in values):
         return one
     text = one.text if one.taints or all(v.text == one.text for v in values) else UNKNOWN
     joined = tainted((each for value in values for each in value.taints), text)
-    return replace(joined, fields=one.fields, name="" if one.taints else one.name)
+    return replace(joined, fields=one.fields, name="" if one.taints and not same else one.name)
 
 
 def checked(values: Iterable[Value], classes: frozenset[str] = frozenset({ALL})) -> Cleared:
