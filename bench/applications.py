@@ -34,7 +34,7 @@ from orchestrator.engine.observer_events import ignore_event
 DATA = Path(__file__).parent / "data" / "applications"
 GRAVE = ("critical", "high", "medium")
 NEAR = 3
-GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.invalid", "-c", "core.autocrlf=false")
+GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
 CLASSES = [
     set(map(int, line.split()))
     for line in """
@@ -130,7 +130,7 @@ def check_out(application: Application, clones: Path, into: Path) -> Path:
         for place in (clones / start, clones / start / "repo")
         if (place / ".git").exists() or (place / "HEAD").exists()
     )
-    tree = f"{application.commit}:{application.folder}" if application.folder else application.commit
+    tree = ":".join(filter(None, (application.commit, application.folder)))
     archive = subprocess.run(
         ["git", "-C", str(clone), "archive", tree], check=True, capture_output=True
     )
@@ -152,7 +152,7 @@ def review(repository: Path) -> list[Finding]:
         max_usd=None,
     )  # fmt: skip
     return [
-        Finding(one.path, one.start_line, one.end_line, one.cwe, f"{one.severity} {one.rule} {one.title}")
+        Finding(one.path, one.start_line, one.end_line, one.cwe, f"{one.severity} {one.rule}")
         for one in run_review(options, ignore_event).findings
         if one.severity in GRAVE and one.cwe
     ]
@@ -186,12 +186,14 @@ def score(application: Application, findings: list[Finding], tool: str, show: bo
         elif not hits:
             tally["false"] += 1
             if show:
-                print(f"  {tool} false {application.name} {finding.path}:{finding.start} {finding.title}")
+                place = f"{finding.path}:{finding.start}"
+                print(f"  {tool} false {application.name} {place} {finding.title}")
     tally["missed"] = len(left)
     if show:
         for flaw in left:
             path, first, _ = flaw.places[0]
-            print(f"  {tool} missed {application.name} {path}:{first} CWE {sorted(flaw.cwe)} {flaw.why}")
+            place = f"{path}:{first} CWE {sorted(flaw.cwe)}"
+            print(f"  {tool} missed {application.name} {place} {flaw.why}")
     return tally
 
 

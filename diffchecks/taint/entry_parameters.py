@@ -207,7 +207,8 @@ def _from_dependency(
         constructor = target.lookup("__init__")
         if constructor is None:
             fields = _outside_fields(frame, entry, target)
-            return frame.run.invoke(frame, EvaluatedCall(node, Value(target=target), None, [], fields))
+            made_of = EvaluatedCall(node, Value(target=target), None, [], fields)
+            return frame.run.invoke(frame, made_of)
         made = constructor.target
     if not isinstance(made, Function) or made in frame.stack or len(frame.stack) > _MAX_DEPENDS:
         return UNKNOWN
@@ -333,7 +334,8 @@ def _known_by_name(
 
 def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     """An object of a class after its constructor, with arguments from a module's body."""
-    value = frame.new(cls.node, HeapObject("instance", {**_given_fields(frame, cls, entry)}, None, cls))
+    fields = {**_given_fields(frame, cls, entry)}
+    value = frame.new(cls.node, HeapObject("instance", fields, None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:

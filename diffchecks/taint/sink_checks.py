@@ -69,7 +69,9 @@ def check_call(frame: Activation, call: EvaluatedCall, ref: str) -> None:
             for selector in sink.args:
                 value = _argument(frame, call, selector, sink)
                 _note(frame, call, sink, value)
-                if value is not None and (not fixed(sink, value) or _sends_html(frame, sink, value)):
+                if value is None:
+                    continue
+                if not fixed(sink, value) or _sends_html(frame, sink, value):
                     check_value(frame, call.node, value, sink, ref, selector)
     for check in models.checks.find(ref):
         if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
