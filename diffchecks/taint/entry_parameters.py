@@ -224,7 +224,7 @@ def _from_dependency(
     if any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
         given_out = [obj.rest for obj in frame.state.of(value) if obj.rest is not None]
         value = join_all(given_out) if given_out else UNKNOWN
-    return typed if value == UNKNOWN and typed is not None else value
+    return typed if value is UNKNOWN and typed is not None else value
 
 
 def _is_known_type(frame: Activation, value: Value) -> bool:
@@ -334,7 +334,7 @@ def _known_by_name(
 
 def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     """An object of a class after its constructor, with arguments from a module's body."""
-    fields = {**_given_fields(frame, cls, entry)}
+    fields: dict[Hashable, Value] = {**_given_fields(frame, cls, entry)}
     value = frame.new(cls.node, HeapObject("instance", fields, None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None

@@ -169,8 +169,9 @@ def fixed(sink: Sink, value: Value) -> bool:
 
 def _sends_html(frame: Activation, sink: Sink, value: Value) -> bool:
     """Whether text of unknown beginning is markup, as the function says what it sends."""
-    unknown = sink.prefix == "markup" and not prefix_of(value) and frame.function is not None
-    return unknown and branch_conditions.mentions_in_body(frame.function, _HTML)
+    if sink.prefix != "markup" or prefix_of(value) or frame.function is None:
+        return False
+    return branch_conditions.mentions_in_body(frame.function, _HTML)
 
 
 def _applies(
