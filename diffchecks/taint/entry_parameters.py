@@ -206,7 +206,7 @@ def _from_dependency(
     if isinstance(target, Class):
         constructor = target.lookup("__init__")
         if constructor is None:
-            fields = _outside_fields(frame, entry, target)
+            fields = dict(_outside_fields(frame, entry, target))
             made_of = EvaluatedCall(node, Value(target=target), None, [], fields)
             return frame.run.invoke(frame, made_of)
         made = constructor.target
@@ -334,8 +334,7 @@ def _known_by_name(
 
 def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     """An object of a class after its constructor, with arguments from a module's body."""
-    fields: dict[Hashable, Value] = {**_given_fields(frame, cls, entry)}
-    value = frame.new(cls.node, HeapObject("instance", fields, None, cls))
+    value = frame.new(cls.node, HeapObject("instance", _given_fields(frame, cls, entry), None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
@@ -363,19 +362,17 @@ def instance(frame: Activation, cls: Class, entry: EntryRole) -> Value:
     return value
 
 
-def _given_fields(frame: Activation, cls: Class, entry: EntryRole) -> dict[str, Value]:
+def _given_fields(frame: Activation, cls: Class, entry: EntryRole) -> dict[Hashable, Value]:
     """The annotated fields of a data class, if callers of its methods may set them."""
     if not entry.text or entry.handler or cls.lookup("__init__") is not None:
         return {}
-    return _outside_fields(frame, entry, cls)
+    return dict(_outside_fields(frame, entry, cls))
 
 
-def _outside_fields(frame: Activation, entry: EntryRole, cls: Class) -> dict[str, Value]:
-    fields: dict[str, Value] = {}
+def _outside_fields(frame: Activation, entry: EntryRole, cls: Class) -> Iterator[tuple[str, Value]]:
     for item in cls.node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             parameter = ast.arg(item.target.id, item.annotation, lineno=item.lineno)
             outside = _from_outside(frame, entry, parameter, None)
             if outside and not _names_in(item.annotation) & _CONVERTED:
-                fields[item.target.id] = outside
-    return fields
+                yield item.target.id, outside
