@@ -46,6 +46,7 @@ def is_typed(value: str) -> bool:
     return last in read_names("typed_texts")
 
 
+_BY_NAME = 0.45  # confidence in what the name of a value says: it is reported, and does not decide
 _SHOWN = 3  # lines of a tag that identify it
 _LOOKED_AT = 1000  # characters of a value, and around a tag in a script, that are examined
 _ASSIGNED_IN = 1 << 18  # characters of a page that are searched for assigned values
@@ -96,6 +97,7 @@ def find_in_page(
             min(last, first + _SHOWN - 1) + 1,
             start - judge.line_starts[first] + 1,
             from_request=judge.comes_with_request(value),
+            confidence=_BY_NAME if kind == "raw" and is_typed(_base(value)) else 1.0,
         )
 
 
