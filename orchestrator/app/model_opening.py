@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.configuration_consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
+from orchestrator.catalog.prices import PRICES_FILE, Prices, batch_prices, price_of
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import HOST, OFFLINE
 from orchestrator.code_review.agents.judging import named_vendors, participants
@@ -42,6 +42,7 @@ async def open_model(
     required_prices: Prices | None = None,
     agents: Sequence[AgentSpec] | None = None,
     host: HostModel | None = None,
+    batched: Callable[[str], None] | None = None,
 ) -> AsyncIterator[OpenModel]:
     """Open the models of the providers that the settings and agents name.
 
@@ -50,6 +51,7 @@ async def open_model(
     Args:
         required_prices, agents: as for ``route_agents``.
         host: the coding agent that answers if the provider is ``host``.
+        batched: sends requests in batches, at their prices; called with what is waited for.
 
     Raises:
         InputError: there is no such provider, or its key, address or coding agent is missing.
@@ -65,10 +67,14 @@ async def open_model(
         yield OpenModel(host, choose, notes)
         return
     calls, config = call_listener(journal, observer), catalog.models
-    opening = {
-        name: make_model(name, config, catalog.prices, env=os.environ, on_event=calls)
-        for name in vendors
-    }
+    make = partial(make_model, config=config, env=os.environ, on_event=calls)
+    prices = catalog.prices
+    if batched is not None:
+        from orchestrator.providers.batches import open_batches  # noqa: PLC0415 - as the SDKs
+
+        sending = partial(open_batches, journal=journal, observe=batched)
+        make, prices = partial(make, batched=sending), batch_prices(prices)
+    opening = {name: make(name, prices=prices) for name in vendors}
     entries = config.providers.values()
     journal.redact.add(os.environ.get(entry.key_env, "") for entry in entries)
     async with AsyncExitStack() as opened:

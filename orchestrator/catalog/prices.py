@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from orchestrator.catalog.data_file_layers import Layer, locate_text, read_merged
 from orchestrator.catalog.model_config import find_by_model
@@ -30,6 +31,9 @@ class Rates(Strict, frozen=True):
     cache_write: Dollars
 
 
+R = TypeVar("R", bound=Rates)
+
+
 class LongRates(Rates, frozen=True):
     """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
 
@@ -41,9 +45,11 @@ class Price(Rates, frozen=True, kw_only=True):
 
     Attributes:
         long: the rates of long requests, None when all cost the same.
+        batch: all rates of a request in a batch, as a part of the others.
     """
 
     long: LongRates | None = None
+    batch: Annotated[float, Meta(gt=0, le=1)] = 1.0
     source: NonEmptyStr
     date: date
 
@@ -95,16 +101,31 @@ def find_lowered_prices(prices: Prices, layers: Sequence[Layer]) -> Iterator[Con
         known = price_of(shipped, model)
         if known is None or known == price:
             continue
-        for tokens in (0, known.long.above + 1) if known.long else (0,):
-            ours, least = price.at(tokens), known.at(tokens)
-            for rate in Rates.__struct_fields__:
-                if getattr(ours, rate) < getattr(least, rate):
-                    yield ConfigError(
-                        f"prices.{model}.{rate} is {getattr(ours, rate):g}, below the shipped "
-                        f"{getattr(least, rate):g}; a repository may only raise a known price",
-                        *locate_text(layers, PRICES_FILE, model),
-                    )
-                    break
+        compared = [
+            (rate, getattr(price.at(tokens), rate), getattr(known.at(tokens), rate))
+            for tokens in ((0, known.long.above + 1) if known.long else (0,))
+            for rate in Rates.__struct_fields__
+        ]
+        for rate, ours, least in [*compared, ("batch", price.batch, known.batch)]:
+            if ours < least:
+                yield ConfigError(
+                    f"prices.{model}.{rate} is {ours:g}, below the shipped {least:g}; "
+                    "a repository may only raise a known price",
+                    *locate_text(layers, PRICES_FILE, model),
+                )
+                break
+
+
+def batch_prices(prices: Prices) -> Prices:
+    """What requests in a batch cost."""
+
+    def reduced(rates: R, part: float) -> R:
+        return replace(rates, **{n: getattr(rates, n) * part for n in Rates.__struct_fields__})
+
+    return {
+        model: replace(reduced(p, p.batch), long=p.long and reduced(p.long, p.batch), batch=1.0)
+        for model, p in prices.items()
+    }
 
 
 def price_of(prices: Prices, model: str) -> Price | None:

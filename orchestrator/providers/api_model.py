@@ -1,10 +1,10 @@
 """What all API providers share: one model call from request to response."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import anyio
 import httpx2
@@ -15,7 +15,7 @@ from orchestrator.catalog.prices import Prices, price_of
 from orchestrator.engine.model_call_events import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
-from orchestrator.errors import ModelError
+from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers import call_costs
 from orchestrator.providers.provider_errors import (
     ReportedError,
@@ -36,6 +36,9 @@ from orchestrator.providers.reply_normalization import (
 from orchestrator.providers.retry import CircuitBreaker, Retrier, State
 from orchestrator.providers.token_bounds import max_input_tokens, min_block_tokens, min_input_tokens
 
+if TYPE_CHECKING:
+    from orchestrator.providers.batches import Batches
+
 MAX_BYTES = 8_000_000
 """Size limit of a reply that is not streamed."""
 
@@ -45,6 +48,7 @@ MAX_STREAM_BYTES = 64_000_000
 THREAD_BYTES = 250_000
 """Replies above this size are decoded in a worker thread, so that the event loop never stalls."""
 
+T = TypeVar("T")
 _EVENT_STREAM = "text/event-stream"
 _REQUEST = httpx2.Request("POST", "https://provider.invalid")
 """Stands for the request in errors of the SDKs: the real one holds the API key."""
@@ -59,7 +63,12 @@ class ApiModel(ABC):
     Args:
         secret: the API key, which is kept out of messages.
         on_event: called with failed attempts and changes of the circuit breaker.
+
+    Attributes:
+        batches: sends requests in batches; None: each by itself.
     """
+
+    batches: "Batches | None" = None
 
     sdk: ClassVar[Any]
     """The vendor's module, for its exceptions."""
@@ -157,26 +166,36 @@ class ApiModel(ABC):
         model, address = reply.model or request.model, f"{server.host}:{port}"
         return Response(blocks, stop, usage, model, reply.id, address, limit)
 
+    async def retry(self, attempt: Callable[[float], Awaitable[T]]) -> T:
+        """Call the API for something else than a reply, with retries."""
+        caller = f"{self.name} batches"
+        return await self._retrier.run(attempt, self._breaker(""), caller, lambda *_: None)
+
     # --- one attempt ----------------------------------------------------------------------------
 
     async def _attempt(self, body: dict[str, Any], request: Request, seconds: float) -> Reply:
-        caller, sdk = f"{self.name} {request.model}", self.sdk
-        addressed = self.name, self.provider, request.model
+        with self.translated_errors(request.model, seconds):
+            response = await self._receive(body)
+            if len(response.content) <= THREAD_BYTES:
+                return self.decode(response, request)
+            return await anyio.to_thread.run_sync(
+                self.decode, response, request, abandon_on_cancel=True
+            )
+
+    @contextmanager
+    def translated_errors(self, model: str, seconds: float) -> Iterator[None]:
+        """Limit the time of an exchange with the server; raise the SDK's errors as ours."""
+        caller, sdk, addressed = f"{self.name} {model}", self.sdk, (self.name, self.provider, model)
         try:
             with anyio.fail_after(seconds):
-                response = await self._receive(body)
-                if len(response.content) <= THREAD_BYTES:
-                    return self.decode(response, request)
-                return await anyio.to_thread.run_sync(
-                    self.decode, response, request, abandon_on_cancel=True
-                )
+                yield
         except InvalidReplyError as error:
             raise ModelError(f"{caller} sent an invalid reply: {error}") from None
         except ReportedError as error:
             raise classify_reported(
                 *addressed, error.body, secret=self._secret, lost=error.lost
             ) from None
-        except TransientError:
+        except (TransientError, ModelError, ProviderRefused):
             raise
         except (TimeoutError, sdk.APITimeoutError):
             raise TransientError(f"no answer within {seconds:.0f} s", lost=True) from None
@@ -198,10 +217,13 @@ class ApiModel(ABC):
 
     async def _receive(self, body: dict[str, Any]) -> httpx2.Response:
         """Send a request and read its complete reply, up to the size limit."""
+        if self.batches is not None:
+            document = await self.batches.ask(body)
+            return httpx2.Response(200, json=document, request=_REQUEST)
         async with self._open_response(body) as response:
             kind = response.headers.get("content-type", "")
             limit = MAX_STREAM_BYTES if _EVENT_STREAM in kind else MAX_BYTES
-            data = await _read_all(response.iter_bytes(), limit)
+            data = await read_all(response.iter_bytes(), limit)
         return httpx2.Response(200, headers={"content-type": kind}, content=data, request=_REQUEST)
 
     def decode(self, response: httpx2.Response, request: Request) -> Reply:
@@ -289,7 +311,8 @@ def _load(data: bytes) -> Json:
     return loads(data)
 
 
-async def _read_all(chunks: AsyncGenerator[bytes], limit: int) -> bytes:
+async def read_all(chunks: AsyncGenerator[bytes], limit: int) -> bytes:
+    """Read a reply up to a size limit."""
     data = bytearray()
     async with aclosing(chunks):
         async for chunk in chunks:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import math
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+from msgspec.structs import replace
 
-from orchestrator.catalog.model_config import ModelsConfig, Provider
+from orchestrator.catalog.model_config import BreakerPolicy, ModelsConfig, Provider
 from orchestrator.catalog.prices import Prices
 from orchestrator.engine.trace_context import current_traceparent
 from orchestrator.errors import InputError
@@ -51,6 +54,7 @@ def make_model(
     *,
     env: Mapping[str, str],
     on_event: CallListener | None = None,
+    batched: Callable[[ApiModel], AbstractAsyncContextManager[ApiModel]] | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
     """Open a provider's model; all agents share it and its one HTTP client.
 
@@ -59,6 +63,7 @@ def make_model(
     Args:
         env: environment variables, for the key and the URL.
         on_event: called with each failed attempt and each change of the circuit breaker.
+        batched: makes it send its requests in batches, which have no time limit.
 
     Raises:
         ConfigError: no provider of that name.
@@ -83,16 +88,23 @@ def make_model(
         from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
         kind, client = _open_client(provider, key, url, env, config.calls.timeout)
+        own, calls = provider, config.calls
+        if batched:  # one failed batch is many failures, and none of them a reason to wait
+            own = replace(provider, can=replace(provider.can, streams=False))
+            never = BreakerPolicy(failures=sys.maxsize)
+            calls = replace(calls, timeout=math.inf, deadline=math.inf, breaker=never)
         try:
-            yield kind(
-                provider,
+            model = kind(
+                own,
                 client,
                 name=name,
                 prices=prices,
-                retrier=Retrier(config.calls),
+                retrier=Retrier(calls),
                 secret=key,
                 on_event=on_event or (lambda _: None),
             )
+            async with batched(model) if batched else nullcontext():
+                yield model
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()

@@ -33,6 +33,7 @@ from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import InputError, ScriptError
 from tests.model_server import chat_api, messages_api, responses_api
 from tests.model_server.api_validation import Rejected, parse_body
+from tests.model_server.batch_apis import BatchApis
 from tests.model_server.chat_api import ChatApi
 from tests.model_server.messages_api import MessagesApi
 from tests.model_server.responses_api import ResponsesApi
@@ -202,6 +203,7 @@ class ModelServer:
 
     Attributes:
         url: base URL, without the API's path.
+        batches: the batches of requests, and plans for the next ones.
     """
 
     def __init__(
@@ -221,6 +223,7 @@ class ModelServer:
             responses_api.PATH: ResponsesApi(key, seals),
             chat_api.PATH: chat(key),
         }
+        self.batches = BatchApis(key, self._answer_item)
         self._count_input = count
         self._counted: dict[int, Usage] = {}
         self.url = ""
@@ -241,12 +244,17 @@ class ModelServer:
     async def handle(self, request: HttpRequest) -> HttpReply:
         """Answer one request."""
         path = request.path.partition("?")[0]
+        if self.batches.serves(path):
+            return await self._handle_batch(request)
         api = self._apis.get(path)
         if api is None or request.method != "POST":
             return _json_reply(
                 404, {"error": {"message": f"no route {request.method} {request.path}"}}
             )
-        agent, body = "", dict[str, Json]()
+        return await self._handle_single(path, request)
+
+    async def _handle_single(self, path: str, request: HttpRequest) -> HttpReply:
+        api, agent, body = self._apis[path], "", dict[str, Json]()
         try:
             body = parse_body(request.headers, request.body)
             api.check(request.headers, body)
@@ -259,15 +267,32 @@ class ModelServer:
             reply = _json_reply(status, api.error(status, str(error)))
         self.requests.append(
             ReceivedRequest(
-                agent,
-                request.path,
-                request.headers,
-                body,
-                reply.status,
-                self._counted.pop(id(body), None),
+                agent, path, request.headers, body, reply.status, self._counted.pop(id(body), None)
             )
         )
         return reply
+
+    async def _handle_batch(self, request: HttpRequest) -> HttpReply:
+        given = request.method, request.path, request.headers, request.body
+        try:
+            reply = await self.batches.handle(*given)
+        except Rejected as error:
+            if error.status != 404:
+                self.rejected.append(str(error))
+            return _json_reply(error.status, {"error": {"message": str(error), "type": "e"}})
+        if reply.lines is not None:
+            return HttpReply(200, {"content-type": "application/x-jsonl"}, (reply.lines,))
+        answer = _json_reply(reply.status, reply.document, reply.headers)
+        return replace(answer, cut=0) if reply.lost else answer
+
+    async def _answer_item(
+        self, path: str, headers: Mapping[str, str], body: dict[str, Json]
+    ) -> tuple[int, Json]:
+        """The reply to an item of a batch."""
+        own = {**headers, "content-type": "application/json"}
+        single = HttpRequest("POST", path, own, json.dumps(body).encode())
+        reply = await self._handle_single(path, single)
+        return reply.status, json.loads(b"".join(reply.parts))
 
     async def _next_line(self, api: Api, agent: str, body: dict[str, Json]) -> ServerReply:
         schema = own_contract(api.schema(body), body)

@@ -37,7 +37,7 @@ def facts(body: Mapping[str, Json], last: bool = False) -> dict[str, Any]:
 
 def _text(body: Mapping[str, Json]) -> str:
     parts = []
-    for message in body["messages"]:
+    for message in body.get("messages") or body["input"]:
         content = message["content"]
         parts.append(content if isinstance(content, str) else "".join(c["text"] for c in content))
     return "\n".join(parts)
@@ -76,4 +76,6 @@ def serving(
         env.setenv("OPENAI_COMPATIBLE_API_KEY", "test-key")
         env.setenv("ANTHROPIC_BASE_URL", server.url)
         env.setenv("ANTHROPIC_API_KEY", "test-key")
+        env.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        env.setenv("OPENAI_API_KEY", "test-key")
         yield server

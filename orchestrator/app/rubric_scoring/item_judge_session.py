@@ -9,7 +9,7 @@ one is scored again. Nothing is paid for twice.
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from orchestrator.app.rubric_scoring.item_judge_prompt import (
 from orchestrator.app.rubric_scoring.rejudge import REJUDGE, open_judgings
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.prices import Price, price_of
+from orchestrator.catalog.prices import Price, batch_prices, price_of
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.agent_loop import LoopResult, first_request
@@ -52,7 +52,7 @@ from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Criterion
 from orchestrator.engine.untrusted_text import run_nonce
-from orchestrator.errors import InputError
+from orchestrator.errors import GuardRefused, InputError
 from orchestrator.providers import call_costs
 from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.token_bounds import estimate_input_tokens
@@ -65,6 +65,13 @@ RUN = "items"
 
 SCORE = "score"
 BUDGET = "all calls"
+BATCHED = (
+    "calls are sent in batches, answered within a day and often within an hour; after Ctrl-C, the "
+    "same command goes on with them"
+)
+CORRECTED = 1.25
+"""What a call that corrects a report uses at most, in parts of the first call."""
+
 OUTPUT_BASE, OUTPUT_PER_CRITERION = 60, 110
 """Tokens of an expected answer."""
 
@@ -77,6 +84,7 @@ class JudgingOptions(Struct, frozen=True):
         prompt: the judge's system prompt.
         concurrency: number of items that are judged at the same time.
         allow_spending: base may choose a paid provider, and prices; None: only in CI.
+        batch: send the calls in batches of the provider, at their lower price.
         round: a name under which items are scored anew, although they were scored before.
     """
 
@@ -89,6 +97,7 @@ class JudgingOptions(Struct, frozen=True):
     max_tokens: int | None = None
     round: str = ""
     allow_spending: bool | None = None
+    batch: bool = False
 
 
 class JudgingEstimate(Struct, frozen=True):
@@ -131,13 +140,18 @@ class ItemMarks(Struct, frozen=True):
 
 
 class Progress(Struct):
-    """The progress of a scoring; it is updated."""
+    """The progress of a scoring; it is updated.
+
+    Attributes:
+        waiting: what is waited for, in words.
+    """
 
     total: int
     done: int = 0
     asked: int = 0
     failed: int = 0
     stopped: str = ""
+    waiting: str = ""
 
 
 class ItemJudge:
@@ -147,6 +161,7 @@ class ItemJudge:
         runtime: shared by its agents.
         budget: for all calls.
         price: of the model; None if unknown.
+        observe_wait: called with what a batch waits for.
     """
 
     def __init__(
@@ -154,12 +169,18 @@ class ItemJudge:
     ) -> None:
         self.runtime, self.budget = runtime, budget
         self._concurrency, self._round, self._now = concurrency, options.round, now()
+        self._batch = options.batch
+        self.observe_wait: Callable[[str], None] = lambda _: None
         self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
-        self.spec = judge_spec(options.prompt, options.model)
+        self.spec = self._unbounded(judge_spec(options.prompt, options.model))
         choice = runtime.choose_model(self.spec)
         self.model, self._effort = choice.model or runtime.model.name, choice.effort
         self.price: Price | None = None
         self.notes: tuple[str, ...] = ()
+
+    def _unbounded(self, spec: AgentSpec) -> AgentSpec:
+        """The agent; in a batch without bounds of its own, which a restart would use up."""
+        return replace(spec, bounds=Bounds(turns=spec.bounds.turns)) if self._batch else spec
 
     def name(self, criteria: Sequence[Criterion]) -> str:
         """The judge's name in scores: the model, and short digests of prompt and wording."""
@@ -254,15 +275,22 @@ class ItemJudge:
         Raises:
             ProviderRefused: no model can be called.
         """
-        limiter = anyio.CapacityLimiter(self._concurrency)
+        account = account or self.budget
+        limiter = anyio.CapacityLimiter(self._count_at_once(criteria, items, account))
         jobs = [(item, number) for item in items for number in range(repeat)]
         progress, out = Progress(len(jobs)), dict[tuple[str, int], ItemMarks]()
+
+        def observe_wait(waiting: str) -> None:
+            progress.waiting = waiting
+            observe(progress)
+
+        self.observe_wait = observe_wait
 
         async def one(item: Item, number: int) -> None:
             # Items of the same text are one question.
             async with self._locks[digest([item.text, item.context, number])], limiter:
                 out[item.id, number] = await self._score_one(
-                    criteria, item, number, account or self.budget, progress, alone
+                    criteria, item, number, account, progress, alone
                 )
                 progress.done += 1
                 observe(progress)
@@ -271,6 +299,21 @@ class ItemJudge:
             for item, number in jobs:
                 group.start_soon(one, item, number)
         return {(item.id, number): out[item.id, number] for item, number in jobs}
+
+    def _count_at_once(
+        self, criteria: Sequence[Criterion], items: Sequence[Item], account: Account
+    ) -> int:
+        """How many items are judged at the same time: in a batch, all that the budget can hold."""
+        if not self._batch or not items:
+            return self._concurrency
+        longest = max(items, key=lambda item: len(item.text) + len(item.context))
+        brief = build_judge_brief(criteria, longest, self.runtime.executor.nonce)
+        with suppress(GuardRefused):
+            worst = self.runtime.model.worst_case(first_request(self.spec, brief, self.runtime))
+            needed = [("tokens", worst.tokens), ("usd", worst.usd)]
+            fit = [account.left(name) / (most * CORRECTED) for name, most in needed if most]
+            return max(int(min(len(items), *fit)), 1)
+        return self._concurrency
 
     async def _score_one(
         self,
@@ -327,7 +370,7 @@ class ItemJudge:
         It is recorded under a key made from everything on which the result depends. A failed
         attempt is repeated under the next key.
         """
-        runtime = runtime or self.runtime
+        runtime, spec = runtime or self.runtime, self._unbounded(spec)
         journal, choice = runtime.journal, runtime.choose_model(spec)
         asked = [spec.digest, spec.name, self.model, choice.effort, brief, number]
         request = digest([*asked, self._round] if self._round else asked)
@@ -361,6 +404,11 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
     )
     policy = load_policy(read_layers_on_disk(options.repo), given)
     prices = required_prices(policy, given)
+    judge: ItemJudge
+
+    def observe_wait(waiting: str) -> None:
+        judge.observe_wait(waiting)
+
     async with (
         open_judgings(state_directory.state_dir(options.repo), RUN) as journal,
         open_model(
@@ -369,6 +417,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
             journal,
             required_prices=prices,
             agents=[judge_spec(options.prompt, options.model)],
+            batched=observe_wait if options.batch else None,
         ) as opened,
     ):
         guards = Guards(catalog.guards, detect_environment(), detect_author_tier(), journal)
@@ -389,13 +438,15 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         judge = ItemJudge(
             options, runtime, budget, options.concurrency or policy.settings.concurrency
         )
-        judge.price = price_of(prices or catalog.prices, catalog.models.split(judge.model)[1])
+        known = prices or catalog.prices
+        charged = batch_prices(known) if options.batch else known
+        judge.price = price_of(charged, catalog.models.split(judge.model)[1])
         if judge.price is None and options.max_usd is not None:
             raise InputError(
                 f"--max-usd needs a price of {judge.model}; name one in config/prices.yaml, or "
                 "limit the tokens with --max-tokens"
             )
-        judge.notes = policy.notes
+        judge.notes = (*policy.notes, BATCHED) if options.batch else policy.notes
         yield judge
 
 

@@ -39,6 +39,7 @@ class ScoringProgress:
     def __init__(self, stream: TextIO | None, name: str = "", lines: int = 10) -> None:
         self._stream, self._name = stream, name
         self._began, self._part, self._lines = time.monotonic(), 0, lines
+        self._waiting = ""
         self._live = stream is not None and stream.isatty()
 
     def __call__(self, progress: Progress) -> None:
@@ -50,9 +51,9 @@ class ScoringProgress:
         if self._live:
             self._stream.write("\r\x1b[2K")
             emit(self.describe(progress) + ("\n" if ended else ""), self._stream)
-        elif part > self._part and progress.asked:
+        elif (part > self._part and progress.asked) or progress.waiting != self._waiting:
             emit_line(self.describe(progress), self._stream)
-        self._part = part
+        self._part, self._waiting = part, progress.waiting
 
     def describe(self, progress: Progress) -> str:
         """``120 of 1,994 scored, 2 failed, about 11m 03s left``."""
@@ -60,7 +61,9 @@ class ScoringProgress:
         if progress.failed:
             parts.append(f"{progress.failed:,} failed")
         left = progress.total - progress.done
-        if left and progress.asked:
+        if left and progress.waiting:
+            parts.append(progress.waiting)
+        elif left and progress.asked:
             seconds = (time.monotonic() - self._began) / progress.done * left
             parts.append(f"about {format_duration(seconds)} left")
         return ", ".join(parts)

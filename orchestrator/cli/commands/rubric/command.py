@@ -78,6 +78,7 @@ JUDGING: Arguments = {
     "--model": _EACH,
     "--prompt": {**_EACH, "type": Path},
     "--concurrency": {"type": count},
+    "--batch": _FLAG,
     "--round": {"type": name_of("a round")},
     "--allow-spending": {"action": "store_true", "default": None},
     "--max-usd": {"type": amount},
@@ -87,7 +88,7 @@ JUDGING: Arguments = {
 """Which model judges items, and what it may cost."""
 _MAP: Arguments = {"--map": {**_EACH, "type": _pair}}
 _FORMATS = ("csv", "jsonl")
-INTERRUPTED = "\ninterrupted; run the same command again: what is scored is kept\n"
+INTERRUPTED = "\ninterrupted; run the same command again: what is scored or sent is kept\n"
 
 COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
     "check": ("file_commands:check", {"rubrics": {"nargs": "+", "metavar": "RUBRIC"}}),

@@ -246,6 +246,7 @@ def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOpti
         max_tokens=args.max_tokens,
         round=args.round or "",
         allow_spending=args.allow_spending,
+        batch=args.batch,
     )
 
 

@@ -1,0 +1,349 @@
+"""Requests in batches, at a part of their price: Anthropic's Message Batches, OpenAI's Batch.
+
+    requests that wait  →  noted, then sent as one batch  →  polled  →  each request's answer
+
+A request is known by the key of its effect. So a session that is started again finds the batch of
+each in the journal, or at the provider where the last one ended before it knew the batch's id:
+nothing is sent twice. Requests without an answer are sent again, in a smaller batch.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import anyio
+from msgspec import Struct, field
+
+from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.task_groups import task_group
+from orchestrator.engine.trace_context import PERFORMED
+from orchestrator.engine.types import Json
+from orchestrator.errors import InputError, ModelError, ModelUnavailable, ProviderRefused
+from orchestrator.providers.api_model import ApiModel, read_all
+from orchestrator.providers.provider_errors import ReportedError, TransientError
+from orchestrator.providers.reply_normalization import InvalidReplyError, printable_name
+
+QUIET_SECONDS = 2.0
+"""Requests share a batch if no more than this is between them."""
+
+POLL_SECONDS, CALL_SECONDS = 30.0, 600.0
+DAY_SECONDS, OVERTIME_SECONDS, CLOCK_SKEW = 24 * 3_600, 3_600, 600
+"""Providers answer a batch within a day or let it expire, and keep the answers for longer."""
+
+MAX_REQUESTS, MAX_BYTES, MAX_RESULT_BYTES = 10_000, 100_000_000, 500_000_000
+READS = 3
+"""How often results that lack answers are read: a download can be cut off."""
+
+BATCH, SENT = "batch", "sent"
+"""Topic of the notes of what a batch holds; subject of those of its id."""
+
+_RESPONSES = "/v1/responses"
+_ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})
+_COUNTED = ("succeeded", "errored", "canceled", "expired", "completed", "failed")
+
+Answer = dict[str, Any] | Exception
+T = TypeVar("T")
+
+
+class _UnknownBatchError(ModelError):
+    """The provider has no such batch."""
+
+
+class _Waiting(Struct, eq=False):
+    """A request that waits for its answer."""
+
+    id: str
+    body: dict[str, Any]
+    answer: Answer | None = None
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Batches:
+    """Sends a model's requests in batches. Use ``open_batches``.
+
+    Args:
+        observe: called with what is waited for, in words.
+    """
+
+    def __init__(self, model: ApiModel, journal: Journal, observe: Callable[[str], None]) -> None:
+        if model.provider.api == "chat":
+            raise InputError(f"{model.name} has no batches; leave out --batch")
+        self._model, self._journal, self._observe = model, journal, observe
+        self._anthropic = model.provider.api == "messages"
+        self._api = model.client.messages.batches if self._anthropic else model.client.batches
+        self._server = f"{model.name} {model.client.base_url.host}"
+        self._waiting: list[_Waiting] = []
+        self._arrived = anyio.Event()
+        self._batch_of: dict[str, int] = {}
+        self._batches = 0
+        while note := journal.noted(Key(BATCH, number=self._batches + 1)):
+            self._batches += 1
+            if note["server"] == self._server:
+                self._batch_of |= dict.fromkeys(note["requests"], self._batches)
+        self._earlier = self._batches
+
+    async def ask(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request.
+
+        Raises:
+            ReportedError, InvalidReplyError, TransientError, ModelError: there is none.
+            ProviderRefused: the batch cannot be sent or read now; the request stays open.
+        """
+        performed = PERFORMED.get()
+        assert performed is not None, "a request in a batch belongs to an effect"
+        one = _Waiting(digest([self._journal.run_id, performed[1]])[:40], body)
+        self._waiting.append(one)
+        self._arrived.set()
+        await one.answered.wait()
+        assert one.answer is not None
+        if isinstance(one.answer, Exception):
+            raise one.answer
+        return one.answer
+
+    async def run(self) -> None:
+        """Send what waits, until cancelled."""
+        async with task_group() as group:
+            while True:
+                await self._arrived.wait()
+                seen = 0
+                while seen != len(self._waiting):
+                    seen = len(self._waiting)
+                    await anyio.sleep(QUIET_SECONDS)
+                taken, self._waiting, self._arrived = self._waiting, [], anyio.Event()
+                for number, own in self._divide(taken).items():
+                    group.start_soon(self._settle, number, own)
+
+    def _divide(self, requests: list[_Waiting]) -> dict[int, list[_Waiting]]:
+        """The requests by number of batch; new batches, of one model each, are noted."""
+        parts: defaultdict[int, list[_Waiting]] = defaultdict(list)
+        size, model = 0, ""
+        for one in sorted(requests, key=lambda one: str(one.body["model"])):
+            number = self._batch_of.get(one.id, 0)
+            if not number:
+                size += len(canonical(one.body))
+                full = size > MAX_BYTES or len(parts[self._batches]) == MAX_REQUESTS
+                if full or model != one.body["model"]:
+                    self._batches += 1
+                    size, model = len(canonical(one.body)), one.body["model"]
+                number = self._batches
+            parts[number].append(one)
+        now = time.time()
+        for number, own in parts.items():
+            key = Key(BATCH, number=number)
+            if own and self._journal.noted(key) is None:
+                ids = [one.id for one in own]
+                name = digest([self._journal.run_id, number, now])[:32]
+                body = {"server": self._server, "at": now, "name": name, "requests": ids}
+                self._journal.note(key, body)
+                self._batch_of |= dict.fromkeys(ids, number)
+        return {number: own for number, own in parts.items() if own}
+
+    async def _settle(self, number: int, requests: list[_Waiting]) -> None:
+        """Send or find a batch, wait for it, and pass on the answers."""
+        answers: Mapping[str, Answer] = {}
+        try:
+            failed: Exception = ModelError("unused")
+            answers = await self._collect(number, await self._send(number, requests))
+        except ProviderRefused as error:
+            failed = error
+        except ModelError as error:
+            again = "run the same command again to go on: nothing is sent or paid for twice"
+            failed = ProviderRefused(f"{error}; {again}")
+        for one in requests:
+            one.answer = answers.get(one.id, failed)
+            if isinstance(one.answer, Exception):
+                self._batch_of.pop(one.id, None)
+            one.answered.set()
+
+    async def _send(self, number: int, requests: list[_Waiting]) -> str:
+        """The id of a batch, which is sent unless the provider has it."""
+        key, sent = Key(BATCH, number=number), Key(BATCH, number=number, subject=SENT)
+        if (known := self._journal.noted(sent)) is not None:
+            return str(known["id"])
+        # By a session that ended, or by an attempt whose reply was lost.
+        perhaps_sent, note = number <= self._earlier, self._journal.noted(key) or {}
+        bodies = {one.id: one.body for one in requests}
+
+        async def attempt() -> str:
+            nonlocal perhaps_sent
+            if perhaps_sent and (found := await self._find(note)):
+                return found
+            self._journal.renew_note(key, {**note, "requests": list(bodies)})
+            await self._journal.flush()
+            perhaps_sent = True
+            return printable_name((await self._create(str(note["name"]), bodies)).id)
+
+        try:
+            batch = await self._call(attempt)
+        except _UnknownBatchError:
+            raise ProviderRefused(f"{self._server} serves no batches; leave out --batch") from None
+        self._journal.note(sent, {"id": batch})
+        await self._journal.flush()
+        return batch
+
+    async def _create(self, name: str, bodies: Mapping[str, dict[str, Any]]) -> Any:
+        if self._anthropic:
+            rows = [{"custom_id": id_, "params": body} for id_, body in bodies.items()]
+            return await self._api.create(requests=(), extra_body={"requests": rows})
+        call = {"method": "POST", "url": _RESPONSES}
+        lines = [json.dumps({"custom_id": i, **call, "body": body}) for i, body in bodies.items()]
+        upload = (f"{name}.jsonl", "\n".join(lines).encode())
+        file = await self._model.client.files.create(file=upload, purpose="batch")
+        return await self._api.create(
+            input_file_id=file.id,
+            endpoint=_RESPONSES,
+            completion_window="24h",
+            metadata={"diffcourt": name},
+        )
+
+    async def _find(self, note: Mapping[str, Json]) -> str:
+        """The id of a batch that may have been sent before; empty if it was not."""
+        known = {one.get("id") for one in self._journal.notes(BATCH).values()}
+        async for batch in self._api.list(limit=100):
+            created, found = batch.created_at, batch.to_dict(mode="json")
+            at = created.timestamp() if isinstance(created, datetime) else created
+            if at < note["at"] - CLOCK_SKEW:
+                break
+            if self._anthropic:  # has no names; by a stranger's batch the answers would be missing
+                ours = sum(found["request_counts"].values()) == len(note["requests"])
+            else:
+                ours = (found.get("metadata") or {}).get("diffcourt") == note["name"]
+            if ours and batch.id not in known:
+                return printable_name(batch.id)
+        return ""
+
+    async def _collect(self, number: int, id_: str) -> Mapping[str, Answer]:
+        """Wait until a batch has ended, and read an answer to each of its requests."""
+        note, reads = self._journal.noted(Key(BATCH, number=number)) or {}, 0
+        wanted, found = note["requests"], dict[str, Answer]()
+        while True:
+            age = time.time() - note["at"]
+            try:
+                batch = (await self._call(lambda: self._api.retrieve(id_))).to_dict(mode="json")
+                counts = batch.get("request_counts") or {}
+                done = sum(counts.get(name, 0) for name in _COUNTED)
+                state = f"{done:,} of {len(wanted):,} answered"
+                if batch.get("processing_status", batch.get("status")) in _ENDED:
+                    reads += 1
+                    for path in _result_paths(batch):
+                        found |= await self._call(lambda: self._read(path))  # noqa: B023
+                    if reads == READS or found.keys() >= set(wanted):
+                        return dict.fromkeys(wanted, _why_missing(batch)) | found
+            except _UnknownBatchError:
+                if age < DAY_SECONDS:
+                    raise ProviderRefused(
+                        f"{self._server} does not know the batch {id_}, which was sent to it: "
+                        "use a key of the same account, or pay again with another --round"
+                    ) from None
+                gone = TransientError(f"the results of the batch {id_} are gone", lost=True)
+                return dict.fromkeys(wanted, gone)
+            except ModelUnavailable as error:
+                state = str(error)
+            if age > DAY_SECONDS + OVERTIME_SECONDS:
+                raise ModelError(f"the batch {id_} has not ended within a day ({state})")
+            self._observe(f"batch {id_}: {state}")
+            await anyio.sleep(POLL_SECONDS)
+
+    async def _read(self, path: str) -> dict[str, Answer]:
+        """The answers in a file of results, by request; lines that are cut off are left out."""
+        raw, found = {"headers": {"X-Stainless-Raw-Response": "stream"}}, dict[str, Answer]()
+        response = await self._model.client.get(path, cast_to=object, options=raw)
+        try:
+            data = await read_all(response.iter_bytes(), MAX_RESULT_BYTES)
+        finally:
+            await response.close()
+        for line in data.splitlines():
+            try:
+                row = json.loads(line)
+                found.setdefault(row["custom_id"], _read_answer(row))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+        return found
+
+    async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Call the API, with retries.
+
+        Raises:
+            _UnknownBatchError: status 404.
+        """
+
+        async def attempt(seconds: float) -> T:
+            with self._model.translated_errors("batches", min(seconds, CALL_SECONDS)):
+                try:
+                    return await ask()
+                except self._model.sdk.NotFoundError:
+                    raise _UnknownBatchError("no such batch", billed=False) from None
+
+        return await self._model.retry(attempt)
+
+
+def _result_paths(batch: Mapping[str, Json]) -> list[str]:
+    if "processing_status" in batch:
+        # Not its results_url, which behind a gateway is another server's.
+        return [f"/v1/messages/batches/{quote(batch['id'], safe='')}/results"]
+    files = (batch.get("output_file_id"), batch.get("error_file_id"))
+    return [f"/files/{quote(file, safe='')}/content" for file in files if file]
+
+
+def _read_answer(row: Mapping[str, Json]) -> Answer:
+    match row:
+        case {"result": {"type": "succeeded", "message": dict(body)}}:
+            return body
+        case {"response": {"status_code": 200, "body": dict(body)}}:
+            return body
+        case {"result": {"type": "errored", "error": dict(error)}}:
+            return ReportedError(error, lost=False)
+        case {"response": {"status_code": int(status), "body": {"error": dict(error)}}}:
+            return ReportedError({"error": {**error, "status": status}}, lost=False)
+        case {"result": {"type": str(kind)}} | {"error": {"code": str(kind)}} if kind in _WHY:
+            return _WHY[kind]()
+        case {"error": dict(error)}:
+            return ReportedError({"error": error}, lost=False)
+    return InvalidReplyError("a result of a batch has no known type")
+
+
+def _why_missing(batch: Mapping[str, Json]) -> Exception:
+    """Why an ended batch has no answer to one of its requests."""
+    if batch.get("status") in _WHY:
+        return _WHY[batch["status"]]()
+    errors = (batch.get("errors") or {}).get("data")
+    if batch.get("status") == "failed" and errors:
+        return ReportedError({"error": errors[0]}, lost=False)
+    return TransientError("its answer is not in the batch's results", lost=True)
+
+
+def _expired() -> Exception:
+    return TransientError("the batch expired before it was answered", server_down=False)
+
+
+def _canceled() -> Exception:
+    return ModelError("its batch was canceled at the provider", billed=False)
+
+
+_WHY: Mapping[str, Callable[[], Exception]] = {
+    **dict.fromkeys(("expired", "batch_expired"), _expired),
+    **dict.fromkeys(("canceled", "cancelled", "batch_cancelled"), _canceled),
+}
+
+
+@asynccontextmanager
+async def open_batches(
+    model: ApiModel, journal: Journal, observe: Callable[[str], None]
+) -> AsyncIterator[ApiModel]:
+    """The model, with its requests sent in batches.
+
+    Raises:
+        InputError: its provider has no batches.
+    """
+    model.batches = Batches(model, journal, observe)
+    async with task_group() as group:
+        group.start_soon(model.batches.run)
+        yield model
+        group.cancel_scope.cancel()
