@@ -1,7 +1,8 @@
 """Search for a better wording of one judged criterion, and prove it on groups it never saw.
 
     groups of labeled items  →  a training half and a held-out half
-    training half            →  rounds: disagreements of a candidate → new wordings → their scores
+    training half            →  rounds: disagreements of a candidate → new wordings by a model, and
+                                one by code: the same with corrections as examples → their scores
     the best of the pool     →  scored once on the held-out half, against the present wording
 
 Candidates are chosen as in GEPA (https://arxiv.org/abs/2507.19457): the one to be rewritten next is
@@ -17,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.rubric_scoring import CriterionMark
-from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.engine.types import Criterion, Rubric, ScoredExample
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
@@ -34,6 +35,9 @@ from orchestrator.tuning.statistics.confidence_intervals import smallest_detecta
 
 MIN_ITEMS, MIN_GROUPS, MIN_CLASS_ITEMS = 60, 20, 10
 SHOWN_DISAGREEMENTS, SHOWN_AGREEMENTS = 8, 4
+MAX_EXAMPLES, MAX_EXAMPLE, MAX_WHY = 4, 600, 200
+"""Examples of a wording, and characters of one's text and reason."""
+
 CHANGED_SHARE = 0.2
 """Share of decisions that a new wording is expected to change, for the power before the search."""
 
@@ -94,6 +98,9 @@ class Candidate(Struct, frozen=True):
     right: Bools
     kappa: float
 
+
+Correction = tuple[float, ScoredExample]
+"""How far a mark is from people's, and the item with theirs."""
 
 Propose = Callable[
     [Candidate, Sequence[ShownItem], Sequence[Candidate]], Awaitable[list[Criterion] | None]
@@ -185,6 +192,19 @@ def _require_enough(rows: LabeledRows) -> None:
             )
 
 
+def hide_example(wording: Criterion, item: Item) -> Criterion:
+    """The wording without the example that an item is, or that its text begins with."""
+    text = " ".join(item.text.split())
+    others = [
+        example
+        for example in wording.examples
+        if text != (own := " ".join(example.text.split()))
+        and not (len(example.text) >= MAX_EXAMPLE and text.startswith(own))
+    ]
+    same = len(others) == len(wording.examples)
+    return wording if same else replace(wording, examples=tuple(others))
+
+
 class _Training:
     """The training half as arrays."""
 
@@ -203,7 +223,7 @@ class _Training:
         right = np.array(
             [(label == "accept") == a for label, a in zip(self.labels, accepted, strict=True)]
         )
-        used = self.without_examples([criterion])
+        used = self.without_examples(criterion)
         return Candidate(criterion, marks, right, self.kappa(accepted, used))
 
     def accepted(self, criterion: Criterion, marks: Mapping[str, CriterionMark]) -> Bools:
@@ -211,10 +231,32 @@ class _Training:
         scored = [replace(i, scores={**i.scores, name: marks[i.id].given}) for i in self.items]
         return np.array([decide_item(rubric, item).accepted for item in scored])
 
-    def without_examples(self, criteria: Sequence[Criterion]) -> Bools:
+    def without_examples(self, wording: Criterion) -> Bools:
         """(items,) whether an item is none of the examples: those are no test of a wording."""
-        shown = {example.text for c in criteria for example in c.examples}
-        return np.array([not any(item.text.startswith(s) for s in shown) for item in self.items])
+        return np.array([hide_example(wording, item) is wording for item in self.items])
+
+    def correct(self, candidate: Candidate, rng: np.random.Generator) -> Criterion:
+        """The wording, with items that it marks far from people as examples: half too high."""
+        old, scale = candidate.criterion, self.halves.scale
+        levels = [level.score for level in old.levels] or [0.0, 1.0]
+        said: dict[str, list[int]] = {}
+        for label in self.halves.labels:
+            said.setdefault(label.item, []).append(scale.category(label.label))
+        sides: tuple[list[Correction], ...] = ([], [])
+        for at in rng.permutation(len(self.items)):
+            item, mark = self.items[at], candidate.marks[self.items[at].id].score
+            people = float(np.mean(said[item.id])) / (len(scale.values) - 1)
+            wanted = people if old.weight > 0 else 1.0 - people
+            score = min(levels, key=lambda level: abs(level - wanted))
+            if mark is not None and mark != score and self.labels[at] != "disputed":
+                why = [*self.notes.get(item.id, ()), f"people: {self.labels[at]}, judge: {mark:g}"]
+                line = " ".join(why[0].split())[:MAX_WHY]
+                example = ScoredExample(item.text[:MAX_EXAMPLE], score, line)
+                sides[mark < score].append((abs(mark - score), example))
+        high, low = ([e for _, e in sorted(side, key=lambda x: -x[0])] for side in sides)
+        count = max(MAX_EXAMPLES // 2, MAX_EXAMPLES - len(low))
+        examples = [*high[:count], *low][:MAX_EXAMPLES]
+        return replace(old, examples=tuple(examples) or old.examples)
 
     def kappa(self, accepted: Bools, used: Bools) -> float:
         weight: Floats = self.rows.weight * used[self.rows.item]
@@ -269,6 +311,9 @@ async def search(
         if parent.right.all():
             break
         wordings = await propose(parent, training.pick_shown(parent, rng), pool)
+        corrected = training.correct(parent, rng)
+        if wordings is not None and corrected not in [c.criterion for c in pool]:
+            wordings = [*wordings, corrected]
         for wording in wordings or []:
             scores = await score(wording, training.items)
             stopped = stopped or scores is None
@@ -293,7 +338,7 @@ def _choose_best(
     base = pool[0]
     accepted = training.accepted(base.criterion, base.marks)
     gains = [
-        c.kappa - training.kappa(accepted, training.without_examples([c.criterion])) for c in pool
+        c.kappa - training.kappa(accepted, training.without_examples(c.criterion)) for c in pool
     ]
     at = int(np.argmax(gains))
     if gains[at] <= 0.0:

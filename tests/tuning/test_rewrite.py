@@ -17,7 +17,13 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, read_items
 from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
 from orchestrator.tuning.labels.label_files import Label, extract_labels
-from orchestrator.tuning.rewrite_search import Candidate, SearchResult, search, split_halves
+from orchestrator.tuning.rewrite_search import (
+    Candidate,
+    SearchResult,
+    _Training,
+    search,
+    split_halves,
+)
 from tests.tuning.item_models import PROVIDER, Asked, facts, judge_line, serving
 from tests.tuning.recorded_runs import says
 from tests.tuning.simulations import draws
@@ -124,6 +130,68 @@ def test_a_better_wording_is_proven_and_written_and_no_held_out_text_is_shown(
         assert not set(shown) & {i.id for i in halves.held_out}
 
 
+def polite(body: dict[str, Json]) -> Response:
+    """A wording that is no better."""
+    return says({"proposals": [wording("Is it polite?")]})
+
+
+def test_items_that_the_judge_got_wrong_become_its_examples_and_never_of_themselves(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The judge learns from examples what people go by, and not from any wording."""
+    seen: list[tuple[str, list[Any]]] = []
+
+    def scorer(text: str, criterion: dict[str, Any]) -> float:
+        seen.append((text, criterion.get("examples", [])))
+        learned = any(e["score"] == 1 and "because" in e["text"] for e in seen[-1][1])
+        return float(("because" if learned else "very end") in text)
+
+    rows = comments(60)
+    rows[0]["text"] += " x" * 900
+    script: dict[str, Any] = {
+        "rubric-writer": [polite] * 2,
+        "item-judge": [judge_line(scorer)] * 400,
+    }
+    with serving(monkeypatch, script):
+        given = ("--rounds", 2, "--max-tokens", 9_000_000)
+        assert rewrite(save(rows), *given) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("NEW WORDING PROVEN")
+    (criterion,) = read_rubric(Path("house-v2.yaml")).criteria
+    assert criterion.description == PRESENT.description
+    assert "+    why: 'people: accept, judge: 0'" in out
+    by_text = {row["text"][:600]: row for row in rows}
+    found = read_items([save(rows)])
+    halves = split_halves(HOUSE, PRESENT, found, extract_labels(found, None), None, 20260101)
+    held_out = {item.text[:600] for item in halves.held_out}
+    assert 0 < len(criterion.examples) <= 4
+    for example in criterion.examples:
+        row = by_text[example.text]
+        assert example.text not in held_out
+        assert example.score == (row["label"] == "accept") != ("very end" in row["text"])
+        assert example.why == f"people: {row['label']}, judge: {int('very end' in row['text'])}"
+    assert any(examples for _, examples in seen)
+    for text, examples in seen:
+        assert text[:600] not in [example["text"] for example in examples]
+
+
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+def test_the_marks_of_people_are_levels_on_the_scale_of_their_labels(weight: float) -> None:
+    items = [Item(f"i{n}", f"g{n}", {}, f"text {n}") for n in range(120)]
+    noted = "\n".join(["It must", "say why " * 40])
+    labels = [Label(i.id, "ana", float(1 + n % 5), note=noted) for n, i in enumerate(items)]
+    criterion = replace(PRESENT, weight=weight)
+    halves = split_halves(replace(HOUSE, criteria=(criterion,)), criterion, items, labels, None, 1)
+    training = _Training(halves)
+    marks = {i.id: CriterionMark(0.0, "") for i in training.items}
+    new = training.correct(training.measure(criterion, marks), np.random.default_rng(0))
+    given = {item.text: 1 + n % 5 for n, item in enumerate(items)}
+    assert {given[e.text] for e in new.examples} == {5 if weight > 0 else 1}
+    assert {e.score for e in new.examples} == {1.0}
+    assert new.examples[0].why.startswith("It must say why say why")
+    assert len(new.examples[0].why) == 200
+
+
 def test_on_labels_that_are_noise_nothing_is_written(
     save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +206,7 @@ def test_on_labels_that_are_noise_nothing_is_written(
 
 
 def hashed(criterion: Criterion, item: Item) -> float:
-    seed = f"{criterion.description}/{item.id}".encode()
+    seed = f"{criterion.description}/{criterion.examples}/{item.id}".encode()
     return float(hashlib.sha256(seed).digest()[0] % 2)
 
 
@@ -247,4 +315,4 @@ def test_both_wordings_are_judged_by_themselves(
         rewrite(Path("scored.jsonl"), "--rounds", 1, *given[2:])
     assert asked.criteria[:60] == [["useful", "clear"]] * 60
     assert set(map(tuple, asked.criteria[60:])) == {("useful",)}
-    assert len(asked.criteria) == 60 + 30 + 2 * 30 + 2 * 30
+    assert len(asked.criteria) == 60 + 30 + 3 * 30 + 2 * 30

@@ -26,14 +26,14 @@ from orchestrator.engine.types import (
     ScoredExample,
     ScoreLevel,
 )
-from orchestrator.tuning.rewrite_search import Candidate, ShownItem
+from orchestrator.tuning.rewrite_search import MAX_EXAMPLE, MAX_EXAMPLES, Candidate, ShownItem
 
 NAME = "rubric-writer"
 BOUNDS = Bounds(turns=4, tokens=200_000, usd=1.0, seconds=240)
-MAX_TEXT, MAX_EXAMPLE, MAX_WORDING = 1_500, 600, 1_200
-"""Characters of an item as it is shown, of an example's text, and of a description."""
+MAX_TEXT, MAX_WORDING = 1_500, 1_200
+"""Characters of an item as it is shown, and of a description."""
 
-MAX_LEVELS, MAX_EXAMPLES, SHOWN_EARLIER = 6, 4, 3
+MAX_LEVELS, SHOWN_EARLIER = 6, 3
 
 PROMPT = read_beside(__file__, "criterion_writer.md")
 

@@ -20,6 +20,7 @@ from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import AgentSpec, Bounds, Criterion, Json
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.rewrite_search import hide_example
 
 NAME = "item-judge"
 MODEL = "strong"
@@ -66,12 +67,12 @@ def judge_spec(prompt: str = PROMPT, model: str = MODEL) -> AgentSpec:
 
 
 def build_judge_brief(criteria: Sequence[Criterion], item: Item, nonce: str) -> str:
-    """The criteria, equal for all items so that providers cache them, then the item."""
+    """The criteria, equal for all items but examples so that providers cache them; the item."""
     given = {"context": item.context} if item.context else {}
     return build_brief(
         "Score this text by the criteria below, in their order.",
         nonce,
-        criteria=[show_criterion(criterion) for criterion in criteria],
+        criteria=[show_criterion(hide_example(criterion, item)) for criterion in criteria],
         **given,
         text=item.text,
     )

@@ -189,7 +189,7 @@ class _Work:
         proof = judge.estimate(own, halves.held_out, recorded=False)
         brief = self._brief_size()
         writing = judge.estimate_call(self._writer, brief, WRITER_ANSWER).times(options.rounds)
-        tried = candidate.times(options.rounds * options.proposals)
+        tried = candidate.times(options.rounds * (options.proposals + 1))
         self._search = self._keep_back(proof)
         quote = Quote(
             judge.model, len(halves.training) + len(halves.held_out), 1, 1,
