@@ -19,7 +19,7 @@ from urllib.parse import quote
 import anyio
 from msgspec import Struct, field
 
-from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.task_groups import task_group
@@ -37,7 +37,7 @@ POLL_SECONDS, CALL_SECONDS = 30.0, 600.0
 DAY_SECONDS, OVERTIME_SECONDS, CLOCK_SKEW = 24 * 3_600, 3_600, 600
 """Providers answer a batch within a day or let it expire, and keep the answers for longer."""
 
-MAX_REQUESTS, MAX_BYTES, MAX_RESULT_BYTES = 10_000, 100_000_000, 500_000_000
+MAX_REQUESTS, MAX_RESULT_BYTES = 2_000, 500_000_000
 READS = 3
 """How often results that lack answers are read: a download can be cut off."""
 
@@ -46,6 +46,8 @@ BATCH, SENT = "batch", "sent"
 
 _RESPONSES = "/v1/responses"
 _ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})
+_EXPIRED = frozenset({"expired", "batch_expired"})
+_CANCELED = frozenset({"canceled", "cancelled", "batch_cancelled"})
 _COUNTED = ("succeeded", "errored", "canceled", "expired", "completed", "failed")
 
 Answer = dict[str, Any] | Exception
@@ -53,7 +55,7 @@ T = TypeVar("T")
 
 
 class _UnknownBatchError(ModelError):
-    """The provider has no such batch."""
+    """The provider has no such batch, or no batches."""
 
 
 class _Waiting(Struct, eq=False):
@@ -121,45 +123,34 @@ class Batches:
                     group.start_soon(self._settle, number, own)
 
     def _divide(self, requests: list[_Waiting]) -> dict[int, list[_Waiting]]:
-        """The requests by number of batch; new batches, of one model each, are noted."""
+        """The requests by number of batch; new batches are noted."""
         parts: defaultdict[int, list[_Waiting]] = defaultdict(list)
-        size, model = 0, ""
-        for one in sorted(requests, key=lambda one: str(one.body["model"])):
-            number = self._batch_of.get(one.id, 0)
-            if not number:
-                size += len(canonical(one.body))
-                full = size > MAX_BYTES or len(parts[self._batches]) == MAX_REQUESTS
-                if full or model != one.body["model"]:
-                    self._batches += 1
-                    size, model = len(canonical(one.body)), one.body["model"]
-                number = self._batches
-            parts[number].append(one)
-        now = time.time()
-        for number, own in parts.items():
-            key = Key(BATCH, number=number)
-            if own and self._journal.noted(key) is None:
-                ids = [one.id for one in own]
-                name = digest([self._journal.run_id, number, now])[:32]
-                body = {"server": self._server, "at": now, "name": name, "requests": ids}
-                self._journal.note(key, body)
-                self._batch_of |= dict.fromkeys(ids, number)
-        return {number: own for number, own in parts.items() if own}
+        for one in requests:
+            parts[self._batch_of.get(one.id, 0)].append(one)
+        new = parts.pop(0, [])
+        for start in range(0, len(new), MAX_REQUESTS):
+            self._batches += 1
+            own = parts[self._batches] = new[start : start + MAX_REQUESTS]
+            ids, now = [one.id for one in own], time.time()
+            name = digest([self._journal.run_id, self._batches, now])[:32]
+            note = {"server": self._server, "at": now, "name": name, "requests": ids}
+            self._journal.note(Key(BATCH, number=self._batches), note)
+            self._batch_of |= dict.fromkeys(ids, self._batches)
+        return parts
 
     async def _settle(self, number: int, requests: list[_Waiting]) -> None:
         """Send or find a batch, wait for it, and pass on the answers."""
-        answers: Mapping[str, Answer] = {}
+        answers: Mapping[str, Answer]
         try:
-            failed: Exception = ModelError("unused")
             answers = await self._collect(number, await self._send(number, requests))
-        except ProviderRefused as error:
-            failed = error
-        except ModelError as error:
-            again = "run the same command again to go on: nothing is sent or paid for twice"
-            failed = ProviderRefused(f"{error}; {again}")
+        except (ModelError, ProviderRefused) as error:
+            again = "; run the same command again to go on: nothing is sent or paid for twice"
+            refused = ProviderRefused(f"{error}{again if isinstance(error, ModelError) else ''}")
+            answers = dict.fromkeys((one.id for one in requests), refused)
         for one in requests:
-            one.answer = answers.get(one.id, failed)
+            one.answer = answers[one.id]
             if isinstance(one.answer, Exception):
-                self._batch_of.pop(one.id, None)
+                del self._batch_of[one.id]
             one.answered.set()
 
     async def _send(self, number: int, requests: list[_Waiting]) -> str:
@@ -196,12 +187,8 @@ class Batches:
         lines = [json.dumps({"custom_id": i, **call, "body": body}) for i, body in bodies.items()]
         upload = (f"{name}.jsonl", "\n".join(lines).encode())
         file = await self._model.client.files.create(file=upload, purpose="batch")
-        return await self._api.create(
-            input_file_id=file.id,
-            endpoint=_RESPONSES,
-            completion_window="24h",
-            metadata={"diffcourt": name},
-        )
+        form = {"input_file_id": file.id, "endpoint": _RESPONSES, "completion_window": "24h"}
+        return await self._api.create(**form, metadata={"diffcourt": name})
 
     async def _find(self, note: Mapping[str, Json]) -> str:
         """The id of a batch that may have been sent before; empty if it was not."""
@@ -294,43 +281,30 @@ def _result_paths(batch: Mapping[str, Json]) -> list[str]:
 
 def _read_answer(row: Mapping[str, Json]) -> Answer:
     match row:
-        case {"result": {"type": "succeeded", "message": dict(body)}}:
+        case {"result": {"type": "succeeded", "message": dict(body)}} | {
+            "response": {"status_code": 200, "body": dict(body)}
+        }:
             return body
-        case {"response": {"status_code": 200, "body": dict(body)}}:
-            return body
-        case {"result": {"type": "errored", "error": dict(error)}}:
-            return ReportedError(error, lost=False)
         case {"response": {"status_code": int(status), "body": {"error": dict(error)}}}:
             return ReportedError({"error": {**error, "status": status}}, lost=False)
-        case {"result": {"type": str(kind)}} | {"error": {"code": str(kind)}} if kind in _WHY:
-            return _WHY[kind]()
-        case {"error": dict(error)}:
+        case {"result": {"type": str(kind)}} | {"error": {"code": str(kind)}} if kind in _EXPIRED:
+            return TransientError("its batch expired before it was answered", server_down=False)
+        case {"result": {"type": str(kind)}} | {"error": {"code": str(kind)}} if kind in _CANCELED:
+            return ModelError("its batch was canceled at the provider", billed=False)
+        case {"result": {"type": "errored", "error": dict(error)}} | {"error": dict(error)}:
             return ReportedError({"error": error}, lost=False)
     return InvalidReplyError("a result of a batch has no known type")
 
 
 def _why_missing(batch: Mapping[str, Json]) -> Exception:
     """Why an ended batch has no answer to one of its requests."""
-    if batch.get("status") in _WHY:
-        return _WHY[batch["status"]]()
-    errors = (batch.get("errors") or {}).get("data")
-    if batch.get("status") == "failed" and errors:
-        return ReportedError({"error": errors[0]}, lost=False)
+    status, errors = batch.get("status"), (batch.get("errors") or {}).get("data") or [{}]
+    if status in _EXPIRED | _CANCELED | {"failed"}:
+        failed = errors[0] if status == "failed" else {"code": status}
+        answer = _read_answer({"error": failed})
+        assert isinstance(answer, Exception)
+        return answer
     return TransientError("its answer is not in the batch's results", lost=True)
-
-
-def _expired() -> Exception:
-    return TransientError("the batch expired before it was answered", server_down=False)
-
-
-def _canceled() -> Exception:
-    return ModelError("its batch was canceled at the provider", billed=False)
-
-
-_WHY: Mapping[str, Callable[[], Exception]] = {
-    **dict.fromkeys(("expired", "batch_expired"), _expired),
-    **dict.fromkeys(("canceled", "cancelled", "batch_cancelled"), _canceled),
-}
 
 
 @asynccontextmanager

@@ -172,15 +172,11 @@ class ItemJudge:
         self._batch = options.batch
         self.observe_wait: Callable[[str], None] = lambda _: None
         self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
-        self.spec = self._unbounded(judge_spec(options.prompt, options.model))
+        self.spec = judge_spec(options.prompt, options.model)
         choice = runtime.choose_model(self.spec)
         self.model, self._effort = choice.model or runtime.model.name, choice.effort
         self.price: Price | None = None
         self.notes: tuple[str, ...] = ()
-
-    def _unbounded(self, spec: AgentSpec) -> AgentSpec:
-        """The agent; in a batch without bounds of its own, which a restart would use up."""
-        return replace(spec, bounds=Bounds(turns=spec.bounds.turns)) if self._batch else spec
 
     def name(self, criteria: Sequence[Criterion]) -> str:
         """The judge's name in scores: the model, and short digests of prompt and wording."""
@@ -370,7 +366,9 @@ class ItemJudge:
         It is recorded under a key made from everything on which the result depends. A failed
         attempt is repeated under the next key.
         """
-        runtime, spec = runtime or self.runtime, self._unbounded(spec)
+        runtime = runtime or self.runtime
+        if self._batch:  # it takes hours, and each restart would count as a lost attempt
+            spec = replace(spec, bounds=Bounds(turns=spec.bounds.turns))
         journal, choice = runtime.journal, runtime.choose_model(spec)
         asked = [spec.digest, spec.name, self.model, choice.effort, brief, number]
         request = digest([*asked, self._round] if self._round else asked)
