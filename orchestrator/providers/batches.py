@@ -41,8 +41,8 @@ MAX_REQUESTS, MAX_RESULT_BYTES = 2_000, 500_000_000
 READS = 3
 """How often results that lack answers are read: a download can be cut off."""
 
-BATCH, SENT = "batch", "sent"
-"""Topic of the notes of what a batch holds; subject of those of its id."""
+BATCH = "batch"
+"""Topic of the notes of batches: what each holds, and its id once it is sent."""
 
 _RESPONSES = "/v1/responses"
 _ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})
@@ -142,7 +142,7 @@ class Batches:
         """Send or find a batch, wait for it, and pass on the answers."""
         answers: Mapping[str, Answer]
         try:
-            answers = await self._collect(number, await self._send(number, requests))
+            answers = await self._collect(await self._send(number, requests))
         except (ModelError, ProviderRefused) as error:
             again = "; run the same command again to go on: nothing is sent or paid for twice"
             refused = ProviderRefused(f"{error}{again if isinstance(error, ModelError) else ''}")
@@ -153,31 +153,31 @@ class Batches:
                 del self._batch_of[one.id]
             one.answered.set()
 
-    async def _send(self, number: int, requests: list[_Waiting]) -> str:
-        """The id of a batch, which is sent unless the provider has it."""
-        key, sent = Key(BATCH, number=number), Key(BATCH, number=number, subject=SENT)
-        if (known := self._journal.noted(sent)) is not None:
-            return str(known["id"])
+    async def _send(self, number: int, requests: list[_Waiting]) -> Mapping[str, Json]:
+        """The note of a batch with its id; it is sent unless the provider has it."""
+        key, bodies = Key(BATCH, number=number), {one.id: one.body for one in requests}
+        note = dict(self._journal.noted(key) or {})
         # By a session that ended, or by an attempt whose reply was lost.
-        perhaps_sent, note = number <= self._earlier, self._journal.noted(key) or {}
-        bodies = {one.id: one.body for one in requests}
+        perhaps_sent = number <= self._earlier
 
         async def attempt() -> str:
             nonlocal perhaps_sent
             if perhaps_sent and (found := await self._find(note)):
                 return found
-            self._journal.renew_note(key, {**note, "requests": list(bodies)})
+            note["requests"], perhaps_sent = list(bodies), True
+            self._journal.renew_note(key, note)
             await self._journal.flush()
-            perhaps_sent = True
             return printable_name((await self._create(str(note["name"]), bodies)).id)
 
-        try:
-            batch = await self._call(attempt)
-        except _UnknownBatchError:
-            raise ProviderRefused(f"{self._server} serves no batches; leave out --batch") from None
-        self._journal.note(sent, {"id": batch})
-        await self._journal.flush()
-        return batch
+        if "id" not in note:
+            try:
+                note["id"] = await self._call(attempt)
+            except _UnknownBatchError:
+                text = f"{self._server} serves no batches; leave out --batch"
+                raise ProviderRefused(text) from None
+            self._journal.renew_note(key, note)
+            await self._journal.flush()
+        return note
 
     async def _create(self, name: str, bodies: Mapping[str, dict[str, Any]]) -> Any:
         if self._anthropic:
@@ -194,22 +194,22 @@ class Batches:
         """The id of a batch that may have been sent before; empty if it was not."""
         known = {one.get("id") for one in self._journal.notes(BATCH).values()}
         async for batch in self._api.list(limit=100):
-            created, found = batch.created_at, batch.to_dict(mode="json")
+            created, ours = batch.created_at, False
             at = created.timestamp() if isinstance(created, datetime) else created
             if at < note["at"] - CLOCK_SKEW:
                 break
             if self._anthropic:  # has no names; by a stranger's batch the answers would be missing
-                ours = sum(found["request_counts"].values()) == len(note["requests"])
-            else:
-                ours = (found.get("metadata") or {}).get("diffcourt") == note["name"]
+                counts = batch.request_counts.to_dict()
+                ours = sum(counts.values()) == len(note["requests"])
+            elif batch.metadata:
+                ours = batch.metadata.get("diffcourt") == note["name"]
             if ours and batch.id not in known:
                 return printable_name(batch.id)
         return ""
 
-    async def _collect(self, number: int, id_: str) -> Mapping[str, Answer]:
+    async def _collect(self, note: Mapping[str, Json]) -> Mapping[str, Answer]:
         """Wait until a batch has ended, and read an answer to each of its requests."""
-        note, reads = self._journal.noted(Key(BATCH, number=number)) or {}, 0
-        wanted, found = note["requests"], dict[str, Answer]()
+        id_, wanted, reads, found = str(note["id"]), note["requests"], 0, dict[str, Answer]()
         while True:
             age = time.time() - note["at"]
             try:
