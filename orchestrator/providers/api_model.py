@@ -166,8 +166,16 @@ class ApiModel(ABC):
         model, address = reply.model or request.model, f"{server.host}:{port}"
         return Response(blocks, stop, usage, model, reply.id, address, limit)
 
-    async def retry(self, attempt: Callable[[float], Awaitable[T]]) -> T:
-        """Call the API for something else than a reply, with retries."""
+    async def call(self, ask: Callable[[], Awaitable[T]], seconds: float) -> T | None:
+        """Call the API for something else than a reply, with retries; None for a status of 404."""
+
+        async def attempt(left: float) -> T | None:
+            with self.translated_errors("batches", min(left, seconds)):
+                try:
+                    return await ask()
+                except self.sdk.NotFoundError:
+                    return None
+
         caller = f"{self.name} batches"
         return await self._retrier.run(attempt, self._breaker(""), caller, lambda *_: None)
 

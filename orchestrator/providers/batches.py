@@ -10,10 +10,10 @@ nothing is sent twice. Requests without an answer are sent again, in a smaller b
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -51,11 +51,6 @@ _CANCELED = frozenset({"canceled", "cancelled", "batch_cancelled"})
 _COUNTED = ("succeeded", "errored", "canceled", "expired", "completed", "failed")
 
 Answer = dict[str, Any] | Exception
-T = TypeVar("T")
-
-
-class _UnknownBatchError(ModelError):
-    """The provider has no such batch, or no batches."""
 
 
 class _Waiting(Struct, eq=False):
@@ -100,6 +95,7 @@ class Batches:
         """
         performed = PERFORMED.get()
         assert performed is not None, "a request in a batch belongs to an effect"
+        body.pop("stream", None)
         one = _Waiting(digest([self._journal.run_id, performed[1]])[:40], body)
         self._waiting.append(one)
         self._arrived.set()
@@ -170,11 +166,9 @@ class Batches:
             return printable_name((await self._create(str(note["name"]), bodies)).id)
 
         if "id" not in note:
-            try:
-                note["id"] = await self._call(attempt)
-            except _UnknownBatchError:
-                text = f"{self._server} serves no batches; leave out --batch"
-                raise ProviderRefused(text) from None
+            note["id"] = await self._model.call(attempt, CALL_SECONDS)
+            if note["id"] is None:
+                raise ProviderRefused(f"{self._server} serves no batches; leave out --batch")
             self._journal.renew_note(key, note)
             await self._journal.flush()
         return note
@@ -209,34 +203,43 @@ class Batches:
 
     async def _collect(self, note: Mapping[str, Json]) -> Mapping[str, Answer]:
         """Wait until a batch has ended, and read an answer to each of its requests."""
-        id_, wanted, reads, found = str(note["id"]), note["requests"], 0, dict[str, Answer]()
+        id_, wanted, reads = str(note["id"]), note["requests"], 0
         while True:
             age = time.time() - note["at"]
             try:
-                batch = (await self._call(lambda: self._api.retrieve(id_))).to_dict(mode="json")
-                counts = batch.get("request_counts") or {}
-                done = sum(counts.get(name, 0) for name in _COUNTED)
-                state = f"{done:,} of {len(wanted):,} answered"
-                if batch.get("processing_status", batch.get("status")) in _ENDED:
-                    reads += 1
-                    for path in _result_paths(batch):
-                        found |= await self._call(lambda: self._read(path))  # noqa: B023
-                    if reads == READS or found.keys() >= set(wanted):
-                        return dict.fromkeys(wanted, _why_missing(batch)) | found
-            except _UnknownBatchError:
-                if age < DAY_SECONDS:
+                polled = await self._model.call(lambda: self._poll(id_), CALL_SECONDS)
+            except ModelUnavailable as error:
+                state = str(error)
+            else:
+                if polled is None and age < DAY_SECONDS:
                     raise ProviderRefused(
                         f"{self._server} does not know the batch {id_}, which was sent to it: "
                         "use a key of the same account, or pay again with another --round"
-                    ) from None
-                gone = TransientError(f"the results of the batch {id_} are gone", lost=True)
-                return dict.fromkeys(wanted, gone)
-            except ModelUnavailable as error:
-                state = str(error)
+                    )
+                if polled is None:
+                    gone = TransientError(f"the results of the batch {id_} are gone", lost=True)
+                    return dict.fromkeys(wanted, gone)
+                (batch, found), counts = polled, polled[0].get("request_counts") or {}
+                done = sum(counts.get(name, 0) for name in _COUNTED)
+                state, reads = f"{done:,} of {len(wanted):,} answered", reads + (found is not None)
+                if found is not None and (reads == READS or found.keys() >= set(wanted)):
+                    return dict.fromkeys(wanted, _why_missing(batch)) | found
             if age > DAY_SECONDS + OVERTIME_SECONDS:
                 raise ModelError(f"the batch {id_} has not ended within a day ({state})")
             self._observe(f"batch {id_}: {state}")
             await anyio.sleep(POLL_SECONDS)
+
+    async def _poll(self, id_: str) -> tuple[dict[str, Any], dict[str, Answer] | None]:
+        """A batch, and the answers by request once it has ended."""
+        batch = (await self._api.retrieve(id_)).to_dict(mode="json")
+        if batch.get("processing_status", batch.get("status")) not in _ENDED:
+            return batch, None
+        if self._anthropic:  # not its results_url, which behind a gateway is another server's
+            return batch, await self._read(f"/v1/messages/batches/{quote(id_, safe='')}/results")
+        found = dict[str, Answer]()
+        for file in filter(None, (batch.get("output_file_id"), batch.get("error_file_id"))):
+            found |= await self._read(f"/files/{quote(file, safe='')}/content")
+        return batch, found
 
     async def _read(self, path: str) -> dict[str, Answer]:
         """The answers in a file of results, by request; lines that are cut off are left out."""
@@ -253,30 +256,6 @@ class Batches:
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue
         return found
-
-    async def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Call the API, with retries.
-
-        Raises:
-            _UnknownBatchError: status 404.
-        """
-
-        async def attempt(seconds: float) -> T:
-            with self._model.translated_errors("batches", min(seconds, CALL_SECONDS)):
-                try:
-                    return await ask()
-                except self._model.sdk.NotFoundError:
-                    raise _UnknownBatchError("no such batch", billed=False) from None
-
-        return await self._model.retry(attempt)
-
-
-def _result_paths(batch: Mapping[str, Json]) -> list[str]:
-    if "processing_status" in batch:
-        # Not its results_url, which behind a gateway is another server's.
-        return [f"/v1/messages/batches/{quote(batch['id'], safe='')}/results"]
-    files = (batch.get("output_file_id"), batch.get("error_file_id"))
-    return [f"/files/{quote(file, safe='')}/content" for file in files if file]
 
 
 def _read_answer(row: Mapping[str, Json]) -> Answer:

@@ -88,14 +88,13 @@ def make_model(
         from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
         kind, client = _open_client(provider, key, url, env, config.calls.timeout)
-        own, calls = provider, config.calls
+        calls = config.calls
         if batched:  # one failed batch is many failures, and none of them a reason to wait
-            own = replace(provider, can=replace(provider.can, streams=False))
             never = BreakerPolicy(failures=sys.maxsize)
             calls = replace(calls, timeout=math.inf, deadline=math.inf, breaker=never)
         try:
             model = kind(
-                own,
+                provider,
                 client,
                 name=name,
                 prices=prices,
