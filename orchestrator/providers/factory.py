@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.catalog.model_config import BreakerPolicy, ModelsConfig, Provider
+from orchestrator.catalog.model_config import BreakerPolicy, CallPolicy, ModelsConfig, Provider
 from orchestrator.catalog.prices import Prices
 from orchestrator.engine.trace_context import current_traceparent
 from orchestrator.errors import InputError
@@ -88,17 +88,13 @@ def make_model(
         from orchestrator.providers.retry import Retrier  # noqa: PLC0415
 
         kind, client = _open_client(provider, key, url, env, config.calls.timeout)
-        calls = config.calls
-        if batched:  # one failed batch is many failures, and none of them a reason to wait
-            never = BreakerPolicy(failures=sys.maxsize)
-            calls = replace(calls, timeout=math.inf, deadline=math.inf, breaker=never)
         try:
             model = kind(
                 provider,
                 client,
                 name=name,
                 prices=prices,
-                retrier=Retrier(calls),
+                retrier=Retrier(_unlimited(config.calls) if batched else config.calls),
                 secret=key,
                 on_event=on_event or (lambda _: None),
             )
@@ -109,6 +105,12 @@ def make_model(
                 await client.close()
 
     return opened()
+
+
+def _unlimited(calls: CallPolicy) -> CallPolicy:
+    """The policy for a batch: it takes hours, and its failures come together."""
+    never = BreakerPolicy(failures=sys.maxsize)
+    return replace(calls, timeout=math.inf, deadline=math.inf, breaker=never)
 
 
 @cache
