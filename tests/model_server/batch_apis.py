@@ -132,10 +132,11 @@ class BatchApis:
     def _create(self, anthropic: bool, body: dict[str, Json]) -> Reply:
         plan = self._plan()
         if self.refused < len(plan.refusals):
-            one = plan.refusals[self.refused]
+            refusal = plan.refusals[self.refused]
             self.refused += 1
-            error = {"message": one.message, "type": "rate_limit_error"}
-            return Reply(one.status, {"type": "error", "error": error}, headers=one.headers)
+            error = {"message": refusal.message, "type": "rate_limit_error"}
+            document = {"type": "error", "error": error}
+            return Reply(refusal.status, document, headers=refusal.headers)
         items = self._read_messages(body) if anthropic else self._read_file(body)
         if len({name for name, _ in items}) < len(items):
             raise Rejected("requests: custom_id must be unique")
@@ -169,10 +170,8 @@ class BatchApis:
 
     def _upload(self, headers: Mapping[str, str], body: bytes) -> Reply:
         form = f"content-type: {headers['content-type']}\r\n\r\n".encode() + body
-        fields: dict[str, Any] = {
-            str(part.get_param("name", header="content-disposition")): part
-            for part in BytesParser().parsebytes(form).get_payload()  # type: ignore[union-attr]
-        }
+        parts: Any = BytesParser().parsebytes(form).get_payload()
+        fields = {part.get_param("name", header="content-disposition"): part for part in parts}
         if fields.keys() != {"purpose", "file"} or not fields["file"].get_filename():
             raise Rejected("file and purpose are required")
         if fields["purpose"].get_payload() != "batch":
