@@ -88,7 +88,7 @@ JUDGING: Arguments = {
 """Which model judges items, and what it may cost."""
 _MAP: Arguments = {"--map": {**_EACH, "type": _pair}}
 _FORMATS = ("csv", "jsonl")
-INTERRUPTED = "\ninterrupted; run the same command again: what is scored is kept, and a batch goes on\n"
+INTERRUPTED = "\ninterrupted; run the same command again: what is scored is kept, batches go on\n"
 
 COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
     "check": ("file_commands:check", {"rubrics": {"nargs": "+", "metavar": "RUBRIC"}}),
