@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review serve test attack torture analyzers readers hosts provers properties simulations mutants lint constraints dist bench clean
+.PHONY: help review serve test test-long attack torture analyzers readers hosts provers properties simulations mutants lint constraints dist bench clean
 
 REPO ?= .
 BASE ?=
@@ -21,11 +21,16 @@ review: $(VENV)/.installed ## review the newest commit here, or REPO=â€¦ BASE=â€
 serve: $(VENV)/.installed-dev ## server, worker and database here, and a sample request; ARGS=--once
 	@$(BIN)/python -m tests.service.sample $(ARGS)
 
-test: $(VENV)/.installed-dev ## run the whole suite
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test: $(VENV)/.installed-dev ## run the suite, without its long tests
+	@$(PYTEST) $(ARGS)
+
+test-long: $(VENV)/.installed-dev ## run the long tests: tests/long_tests.txt names them
+	@$(PYTEST) -m long $(ARGS)
 
 attack: $(VENV)/.installed-dev ## every attack that the suite holds off, a row each
-	@$(BIN)/python -m pytest -m attack --numprocesses auto --dist worksteal $(ARGS)
+	@$(PYTEST) -m attack $(ARGS)
 
 torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
 	@$(BIN)/python -m tests.torture $(ARGS)

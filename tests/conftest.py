@@ -26,6 +26,7 @@ from orchestrator.app import check_worker_startup
 from orchestrator.ci_systems import CI_SYSTEMS
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
+from tests import long_tests
 from tests.kept_workers import KeptWorkers
 from tests.ordinary_user import as_ordinary_user
 from tests.report.browser import Browser
@@ -59,6 +60,8 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 REVIEWS = TESTS / "review"
 SERVICE = TESTS / "service"
+STALE = pytest.StashKey[list[str]]()
+"""Lines of the table of long tests that no test has, where all were collected."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -89,14 +92,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = {
         pair[1 - zlib.crc32(name.encode()) % 2] for name, pair in twins.items() if len(pair) == 2
     }
+    left |= _mark_long_tests(config, [item for item in items if item not in left])
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=sorted(left, key=lambda item: item.nodeid))
+
+
+def _mark_long_tests(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
+    """Mark them, and return those to leave out: all, unless tests are chosen by place or name."""
+    table = long_tests.LongTests(long_tests.TABLE.read_text())
+    found = {item for item in items if item.nodeid in table}
+    for item in found:
+        item.add_marker("long")
+    if not _runs_everything(config):
+        return set()
+    config.stash[STALE] = table.stale(item.nodeid.partition("::")[0] for item in items)
+    is_chosen = config.option.markexpr or config.option.keyword
+    return set() if is_chosen else found
+
+
+def _runs_everything(config: pytest.Config) -> bool:
+    return config.args == config.getini("testpaths")
 
 
 def _import_share(config: pytest.Config) -> None:
     """Begin with other tests than the other workers: what one has compiled, the others only load."""
     worker = getattr(config, "workerinput", None)
-    if worker is None or config.args != config.getini("testpaths"):
+    if worker is None or not _runs_everything(config):
         return
     number = int(worker["workerid"].removeprefix("gw"))
     for path in sorted(TESTS.rglob("test_*.py"))[number :: worker["workercount"]]:

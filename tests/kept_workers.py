@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.worker_pool import ForkServer, WorkerPool, _WorkerSlot
 
-POOLS = 25
+POOLS = 200
 """Pools that a worker serves, so that what checks keep in its memory has a bound."""
 
 _Workers = list[tuple[str, bool]]
