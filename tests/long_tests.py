@@ -17,7 +17,9 @@ class LongTests:
 
     def __init__(self, text: str) -> None:
         self._table = read_table(text)
-        self._unused = {(name, word) for name, words in self._table.items() for word in ("", *words)}
+        self._unused = {
+            (name, word) for name, words in self._table.items() for word in ("", *words)
+        }
 
     def __contains__(self, id_: str) -> bool:
         """Whether the test with this id is long."""

@@ -61,7 +61,9 @@ def test_a_line_names_a_file_or_a_test_and_what_stays() -> None:
 
 
 def test_a_line_that_no_test_has_is_stale() -> None:
-    table = LongTests("test_structure.py  gone\ntest_long_tests.py::test_gone\nno.py\nconftest.py\n")
+    table = LongTests(
+        "test_structure.py  gone\ntest_long_tests.py::test_gone\nno.py\nconftest.py\n"
+    )
     assert "tests/test_structure.py::test_x" in table
     collected = ["tests/test_structure.py", "tests/test_long_tests.py"]
     assert table.stale(collected) == [

@@ -1,8 +1,8 @@
 """Everything that is too long for the suite: ``python -m tests.torture [MODULE ...] [--count N]``.
 
 A module of this folder takes part by having ``run(count) -> (passed, failed)``, perhaps with what
-was not tried (``Figures``), and ``FULL``, the count of a full run; the first line of its docstring
-says what it is. The exit code is 1 if anything failed, was not tried, or nothing was compared.
+was not tried (``Figures``), ``FULL``, the count of a full run, and ``SAMPLE``, that of the suite;
+the first line of its docstring says what it is. The exit code is 1 if anything failed, was not tried, or nothing was compared.
 """
 
 import argparse
@@ -43,13 +43,17 @@ def _imported(name: str) -> ModuleType | None:
         return None
 
 
-def measure(module: ModuleType | None, count: int | None) -> tuple[Figures, float]:
+def measure(
+    module: ModuleType | None, count: int | None, samples: int | None
+) -> tuple[Figures, float]:
     """Run one; a crash counts as one failure, and so does it that nothing was compared."""
     if module is None:
         return Figures(0, 1), 0.0
     start = time.monotonic()
     try:
-        figures = Figures(*module.run(module.FULL if count is None else count))
+        if count is None:
+            count = module.SAMPLE * samples if samples else module.FULL
+        figures = Figures(*module.run(count))
     except Exception:
         traceback.print_exc()
         figures = Figures(0, 1)
@@ -64,7 +68,9 @@ def main(argv: list[str]) -> int:
     known = modules()
     parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE}", allow_abbrev=False)
     parser.add_argument("module", nargs="*", metavar="MODULE", help=f"of {', '.join(known)}")
-    parser.add_argument("--count", type=int, help="how many cases of each; default: all")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--count", type=int, help="how many cases of each; default: all")
+    size.add_argument("--samples", type=int, help="as many times the cases that the suite runs")
     args = parser.parse_args(argv)
     if unknown := set(args.module) - known.keys():
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
@@ -73,7 +79,7 @@ def main(argv: list[str]) -> int:
     for name in args.module or known:
         print(f"{name} ...", flush=True)
         title = (getattr(known[name], "__doc__", None) or name).strip().splitlines()[0]
-        measured.append((title, *measure(known[name], args.count)))
+        measured.append((title, *measure(known[name], args.count, args.samples)))
     print(f"\n{'passed':>7} {'failed':>7} {'seconds':>8}  what")
     for title, figures, seconds in measured:
         print(f"{figures.passed:7} {figures.failed:7} {seconds:8.1f}  {title}")

@@ -33,6 +33,7 @@ from orchestrator.errors import BudgetExhausted, ModelError
 from orchestrator.stores.memory import MemoryStore
 
 FULL = 10_000
+SAMPLE = 30
 RUN = "run"
 AGENTS, CALLS = 4, 5
 

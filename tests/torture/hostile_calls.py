@@ -54,6 +54,7 @@ from tests.torture.hostile_model import HostileModel, Prey
 from tests.torture.recorder import Ledger, Listener, Watch, photograph, recording
 
 FULL = 100_000
+SAMPLE = 150
 A_SESSION = 2500
 CANARY = "c4n4ry-that-stands-outside"
 TEXT = {

@@ -25,6 +25,7 @@ from tests.torture.processes import Figures
 from tests.torture.sandbox_probes import TOGETHER
 
 FULL = 300
+SAMPLE = 5
 """Runs, each with two to five attacks."""
 
 LIMITS = ResourceLimits(seconds=20, memory=1 << 30, file_size=1 << 20, processes=80)

@@ -38,6 +38,7 @@ from orchestrator.stores.sqlite_journal import SqliteStore, place_of
 from tests.review.review_kit import change
 
 FULL = 1_000_000
+SAMPLE = 20
 """More than there are: all of them."""
 
 SECRET, ANOTHER = "a secret of at least thirty-two characters", HmacKey(b"not that one" * 4)

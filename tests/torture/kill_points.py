@@ -14,6 +14,7 @@ from tests.torture.processes import spread, tally
 from tests.torture.session import CutAt, Desk, template
 
 FULL = 100_000
+SAMPLE = 2
 """All there are."""
 
 WAL_HEADER, WAL_FRAME = 32, 24 + 4096

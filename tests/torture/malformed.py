@@ -27,6 +27,7 @@ from tests.server_replies import raw
 from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000
+SAMPLE = 16
 BATCH = 240
 GOOD = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
 ITS_OWN = ("thinking", "reasoning", "is none of")

@@ -30,6 +30,7 @@ from tests.review.review_kit import change, review
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 FULL = 20_000
+SAMPLE = 160
 REVIEW_EVERY = 1000
 BEFORE, AFTER = "Words that stay before,", "and words that stay after."
 

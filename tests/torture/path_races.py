@@ -22,6 +22,7 @@ from orchestrator.sandbox.file_rollback import FileRollback
 from tests.torture.processes import FORK
 
 FULL = 100_000
+SAMPLE = 1000
 CANARY, INSIDE = b"this stands outside", b"this stands inside"
 EXCHANGE, HERE = 2, -100
 BATCH, ROLLBACK_EVERY = 1000, 500

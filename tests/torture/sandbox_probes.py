@@ -21,6 +21,7 @@ from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from tests.torture.processes import Figures
 
 FULL = 3
+SAMPLE = 1
 """Rounds at each level."""
 
 LIMITS = ResourceLimits(seconds=60, memory=1 << 30, file_size=1 << 20, processes=60)

@@ -18,6 +18,7 @@ from tests.stores.postgres_server import NoServer, Server, server
 from tests.torture.processes import Figures
 
 FULL = 100
+SAMPLE = 1
 STALLED = 3.0
 
 _HOLD_AT = """

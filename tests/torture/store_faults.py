@@ -21,6 +21,7 @@ from tests.torture.processes import Figures, Outcome, Watched, nothing, report, 
 from tests.torture.session import Desk, template
 
 FULL = 100_000
+SAMPLE = 3
 """All there are."""
 
 STEPS = 6

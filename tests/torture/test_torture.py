@@ -5,28 +5,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from orchestrator.sandbox import bubblewrap
-from tests.torture import (
-    budget_sequences,
-    hostile_calls,
-    hostile_tests,
-    journal_edits,
-    kill_points,
-    malformed,
-    malformed_replies,
-    own_secrets,
-    path_races,
-    sandbox_probes,
-    service_database,
-    service_kills,
-    store_faults,
-    writers,
-    writing_effects,
-)
+from tests.torture import hostile_tests, malformed_replies, sandbox_probes, store_faults
 from tests.torture.__main__ import modules
 from tests.torture.faulty_disk import available
 from tests.torture.processes import Figures
@@ -35,45 +18,26 @@ ROOT = Path(__file__).resolve().parents[2]
 FIND = bubblewrap.find_bwrap  # before the suite runs without
 
 
-SAMPLES: dict[ModuleType, int] = {
-    service_kills: 1,  # the longest first
-    service_database: 2,
-    kill_points: 2,
-    store_faults: 3,
-    writing_effects: 4,
-    writers: 1,
-    budget_sequences: 30,
-    own_secrets: 160,
-    malformed: 16,
-    path_races: 1000,
-    hostile_calls: 150,
-    hostile_tests: 5,
-    journal_edits: 20,
-    sandbox_probes: 1,
-}
 PROBES = 50
 """At each level of the sandbox, at least."""
 
 
-def test_every_part_has_a_sample() -> None:
-    assert set(SAMPLES) == set(modules().values())
-
-
 @pytest.mark.attack("a sample of `make torture`")
 @pytest.mark.parametrize(
-    ("module", "count"), SAMPLES.items(), ids=lambda given: getattr(given, "__name__", "")
-)
-def test_a_sample_of_the_cases_passes(
-    module: ModuleType, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    "name", sorted(modules(), reverse=True)
+)  # those of the service take longest
+def test_a_sample_of_the_cases_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = modules()[name]
+    assert module
     if module in {hostile_tests, sandbox_probes}:
         monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     said: list[str] = []
-    figures = Figures(*module.run(count, said.append))
+    figures = Figures(*module.run(module.SAMPLE, said.append))
     assert (figures.failed, said) == (0, [])
     if figures.untried:
         pytest.skip("; ".join(figures.untried))
-    assert figures.passed == count or (module is sandbox_probes and figures.passed > 2 * PROBES)
+    many = module is sandbox_probes and figures.passed > 2 * PROBES
+    assert many or figures.passed == module.SAMPLE
 
 
 def test_malformed_replies_are_many_and_the_same_each_time() -> None:
@@ -114,8 +78,11 @@ def test_the_runner_counts_and_a_crash_is_a_failure(tmp_path: Path) -> None:
     for case, (bodies, _, _) in enumerate(CASES):
         names = [f"more{case}_{number}" for number in range(len(bodies))]
         for name, body in zip(names, bodies, strict=True):
-            (tmp_path / f"{name}.py").write_text(f'"""what {name} is"""\nFULL = 3\n{body}\n')
+            (tmp_path / f"{name}.py").write_text(
+                f'"""what {name} is"""\nFULL = 3\nSAMPLE = 1\n{body}\n'
+            )
         runs.append(names)
+    runs.append(["more0_0", "--samples", "2"])
     script = (
         "import json, sys, tests.torture; tests.torture.__path__.append(sys.argv[1])\n"
         "from tests.torture.__main__ import main\n"
@@ -126,7 +93,8 @@ def test_the_runner_counts_and_a_crash_is_a_failure(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     parts = re.split(r"(?m)^ended: (\d)\n", done.stdout)
-    assert [int(code) for code in parts[1::2]] == [code for _, code, _ in CASES]
+    assert [int(code) for code in parts[1::2]] == [*(code for _, code, _ in CASES), 0]
+    assert parts[2 * len(CASES)].splitlines()[-1] == "2 passed, 0 failed, 0 not tried"
     for case, (text, (bodies, _, last)) in enumerate(zip(parts[::2], CASES, strict=False)):
         assert text.splitlines()[-1] == last
         assert f"3       0      0.0  what more{case}_0 is" in text

@@ -19,6 +19,7 @@ from tests.torture.processes import Outcome, Watched, spread, tally
 from tests.torture.session import CutAt, Desk
 
 FULL = 100_000
+SAMPLE = 1
 """All there are."""
 
 TTL = 0.3

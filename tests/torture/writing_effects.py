@@ -19,6 +19,7 @@ from tests.torture.processes import Outcome, Watched, nothing, report, spread, t
 from tests.torture.session import CutAt
 
 FULL = 100_000
+SAMPLE = 4
 """All there are."""
 
 STEPS = 4
