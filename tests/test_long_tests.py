@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import STALE
 from tests.long_tests import TABLE, LongTests, read_table
@@ -78,3 +79,18 @@ def test_each_line_of_the_table_has_a_test(request: pytest.FixtureRequest) -> No
     assert request.config.stash.get(STALE, []) == []
     names = [name.partition("::")[0] for name in read_table(TABLE.read_text())]
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_a_release_needs_both_suites_and_each_night_runs_the_long_one() -> None:
+    release, nightly = (
+        yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+        for name in ("release", "nightly")
+    )
+    steps = "\n".join(step.get("run", "") for step in release["jobs"]["test"]["steps"])
+    assert ".ci/run\n" in steps
+    assert "make test-long" in steps
+    assert "test" in release["jobs"]["attest"]["needs"]
+    assert release["jobs"]["publish"]["needs"] == "attest"
+    assert {"schedule", "workflow_dispatch"} <= nightly[True].keys()  # YAML reads `on` so
+    targets = {case["target"] for case in nightly["jobs"]["long"]["strategy"]["matrix"]["include"]}
+    assert targets == {"test-long", "torture"}
