@@ -157,28 +157,32 @@ def no_tls(received: Received) -> str:
     return received.url.replace("http:", "https:")
 
 
+@pytest.mark.parametrize("trouble", ["down", "500", "slow", "tls"])
 def test_a_failing_collector_is_one_line_and_nothing_is_lost(
-    repo: Path, says: Says, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trouble: str,
+    repo: Path,
+    says: Says,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(export, "LAST_SECONDS", 0.5)
     untraced = reviewed(repo, says)
-    for trouble in ("down", "500", "slow", "tls"):
-        # The SDK says what is wrong with TLS when it tries again, about a second later.
-        timeout = 2.0 if trouble == "tls" else 0.5
-        monkeypatch.setattr("orchestrator.app.tracing.export.TIMEOUT", timeout)
-        capsys.readouterr()
-        hang = threading.Event() if trouble == "slow" else None
-        with collector(500 if trouble == "500" else 200, hang) as received:
-            url = {"down": refused_port(), "tls": no_tls(received)}.get(trouble, received.url)
-            traced = reviewed(repo, says, "--otel", url)
-            told = capsys.readouterr().err
-            assert command(repo, "trace", "--to", url) == 3
-            (line,) = capsys.readouterr().err.splitlines()
-        assert traced["digest"] == untraced["digest"], trouble
-        (said,) = [line for line in told.splitlines() if "trace" in line]
-        assert f"export it with: diffcourt trace {traced['run_id']} --to {url} --repo " in said
-        assert line.startswith(f"diffcourt: {url} did not take the trace: ")
-    assert "TLS cannot be trusted" in line
+    # The SDK says what is wrong with TLS when it tries again, about a second later.
+    timeout = 2.0 if trouble == "tls" else 0.5
+    monkeypatch.setattr("orchestrator.app.tracing.export.TIMEOUT", timeout)
+    capsys.readouterr()
+    hang = threading.Event() if trouble == "slow" else None
+    with collector(500 if trouble == "500" else 200, hang) as received:
+        url = {"down": refused_port(), "tls": no_tls(received)}.get(trouble, received.url)
+        traced = reviewed(repo, says, "--otel", url)
+        told = capsys.readouterr().err
+        assert command(repo, "trace", "--to", url) == 3
+        (line,) = capsys.readouterr().err.splitlines()
+    assert traced["digest"] == untraced["digest"]
+    (said,) = [line for line in told.splitlines() if "trace" in line]
+    assert f"export it with: diffcourt trace {traced['run_id']} --to {url} --repo " in said
+    assert line.startswith(f"diffcourt: {url} did not take the trace: ")
+    assert ("TLS cannot be trusted" in line) == (trouble == "tls")
     (root,) = exported(repo).named("invoke_workflow review")
     assert root["attributes"]["gen_ai.conversation.id"] == traced["run_id"]
 
