@@ -48,7 +48,6 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     return repo
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["trio"])  # the command before it ran on asyncio
 async def test_a_review_uses_the_git_and_time_servers(accepted: Repo) -> None:
     told: list[str] = []
