@@ -2,7 +2,8 @@
 
 A module of this folder takes part by having ``run(count) -> (passed, failed)``, perhaps with what
 was not tried (``Figures``), ``FULL``, the count of a full run, and ``SAMPLE``, that of the suite;
-the first line of its docstring says what it is. The exit code is 1 if anything failed, was not tried, or nothing was compared.
+the first line of its docstring says what it is. The exit code is 1 if anything failed, was not
+tried, or nothing was compared.
 """
 
 import argparse
