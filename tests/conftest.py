@@ -111,7 +111,7 @@ def _mark_long_tests(config: pytest.Config, items: list[pytest.Item]) -> set[pyt
 
 
 def _runs_everything(config: pytest.Config) -> bool:
-    return config.args == config.getini("testpaths")
+    return bool(config.args == config.getini("testpaths"))
 
 
 def _import_share(config: pytest.Config) -> None:

@@ -238,8 +238,8 @@ def test_zizmor_finds_nothing_in_our_workflows(gate: bool, tmp_path: Path) -> No
         "github", comments=others, commands=others, gate=gate, source=SOURCE
     ).items():
         (tmp_path / path).write_text(text)
-    for path in (ROOT / "action.yml", *(ROOT / ".github" / "workflows").iterdir()):
-        (tmp_path / path.relative_to(ROOT)).write_text(path.read_text())
+    for ours in (ROOT / "action.yml", *(ROOT / ".github" / "workflows").iterdir()):
+        (tmp_path / ours.relative_to(ROOT)).write_text(ours.read_text())
     done = subprocess.run(
         [Path(sys.executable).parent / "zizmor", "--offline", "--persona=auditor", "."],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
