@@ -9,17 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.cli.main import main
-from orchestrator.report.svg_shapes import WIDTH
-from orchestrator.report.tuning.charts import (
-    draw_intervals,
-    draw_learning_curve,
-    draw_reliability_diagram,
-)
+from orchestrator.report.tuning.charts import draw_intervals
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
-from orchestrator.tuning.fitting.calibration import ReliabilityBin
-from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.statistics.confidence_intervals import Interval
 from tests.report.browser import Browser, needs_axe, needs_chromium
+from tests.report.test_charts import SEEN
 from tests.tuning.labelsets import rows, rubric_of
 
 Make = Callable[[], tuple[int, Path]]
@@ -112,30 +106,13 @@ def shapes(drawing: str, name: str) -> list[dict[str, str]]:
     ]
 
 
-def test_a_negative_weight_lies_inside_of_its_chart_and_off_the_names() -> None:
+def test_a_negative_weight_lies_on_the_other_side_of_zero() -> None:
     weights = [Interval(0.4, 0.3, 0.5), Interval(-0.21, -0.3, -0.1), None]
-    drawn = draw_intervals("w", [(f"c{n}", x, 0.25) for n, x in enumerate(weights)])
-    lines, dots, bars = (shapes(drawn, name) for name in ("line", "circle", "rect"))
-    xs = [float(one[key]) for one in lines for key in ("x1", "x2")]
-    xs += [float(one["cx"]) for one in dots] + [float(one["x"]) for one in bars]
-    assert len(dots) == 2
-    assert min(xs) >= 120
-    assert max(xs) <= WIDTH
-    zero = float(lines[0]["x1"])
-    assert float(dots[1]["cx"]) < zero < float(dots[0]["cx"])
-
-
-def test_the_last_label_of_an_axis_ends_with_the_axis() -> None:
-    points = [LearningCurvePoint(n, 0.5, 0.4) for n in (100, 200, 10_000)]
-    curve = draw_learning_curve(points, 1.0)
-    reliability = draw_reliability_diagram([ReliabilityBin(0.9, 1.0, 12.0)])
-    for drawn, last in ((curve, "10000"), (reliability, "1.0")):
-        found = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="(\w+)">([^<]*)', drawn)
-        x, anchor, _ = next(one for one in found if one[2] == last and float(one[0]) > 100)
-        assert anchor == "end"
-        assert float(x) <= WIDTH
-    # Also a share of 1 has an interval.
-    assert any(float(one["y2"]) - float(one["y1"]) != 0 for one in shapes(reliability, "line")[3:])
+    drawn = draw_intervals("w", [(f"c{n}", x, 0.25) for n, x in enumerate(weights)], "Share")
+    dots = [float(one["cx"]) for one in shapes(drawn, "circle")]
+    zero = {float(one["x1"]) for one in shapes(drawn, "line") if one["stroke"] == "var(--dim)"}
+    assert len(zero) == 1
+    assert dots[1] < zero.pop() < dots[0]
 
 
 UNFOLD = "document.querySelectorAll('details').forEach((one) => one.open = true)"
@@ -149,7 +126,7 @@ SHORTEN = """(() => {
 
 @needs_chromium
 @needs_axe
-@pytest.mark.parametrize("kind", ["proven", "cannot tell", "eval"])
+@pytest.mark.parametrize("kind", ["proven", "cannot tell", "eval", "rate", "drift"])
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     kind: str, make: Callable[[str], tuple[int, Path]], browser: Browser
 ) -> None:
@@ -157,6 +134,7 @@ def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     page = browser.new_page()
     for look in page.looks(path):
         assert page.overflow() == 0
+        assert page.run(SEEN) == [], look
         page.run(UNFOLD)
         assert page.overflow() == 0
         page.run(SHORTEN)

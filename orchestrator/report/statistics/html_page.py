@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from markupsafe import Markup
 
 from orchestrator.app.statistics.document import Figures, Grouping, Statistics
+from orchestrator.report import svg_shapes as svg
 from orchestrator.report.page_templates import (
     PageSection,
     charts,
@@ -23,13 +24,13 @@ from orchestrator.report.statistics.text_and_csv import (
     table_of,
     tokens,
 )
-from orchestrator.report.svg_shapes import HEIGHT, circle, label, line, polyline, rect, svg, x, y
 
 MAX_DAYS = 90
 LISTED = 100
 
 Days = Sequence[tuple[str, Figures | None]]
 Value = Callable[[Figures], float | None]
+Show = Callable[[float | None], str]
 
 
 def render_page(statistics: Statistics) -> str:
@@ -97,21 +98,24 @@ def _every_day(statistics: Statistics) -> Days:
 def _charts(days: Days) -> Markup:
     if not days:
         return Markup()
-    times = _lines(days, duration, lambda f: f.review_seconds.p50, lambda f: f.review_seconds.p95)
+    times = _lines(days, "Time of a review", duration, ("median", lambda f: f.review_seconds.p50),
+                   ("95th percentile", lambda f: f.review_seconds.p95))  # fmt: skip
     figures = [
-        ("Reviews", "complete; above them in orange the others", _stacked(days)),
-        ("Time of a review", "median, and in orange the 95th percentile", times),
-        ("Tool calls that failed", "share of those performed",
-         _lines(days, percent, lambda f: f.tool_error_rate)),
-        ("Findings", "different ones", _bars(days, "findings", lambda f: f.findings.found)),
+        ("Reviews", "by how they ended", _stacked(days)),
+        ("Time of a review", "of the reviews of the day", times),
+        ("Tool calls that failed", "of those performed",
+         _lines(days, "Share, %", percent, ("", lambda f: f.tool_error_rate))),
+        ("Findings", "different ones", _bars(days, "Findings", lambda f: f.findings.found)),
     ]  # fmt: skip
     if any(found and found.input_tokens for _, found in days):
-        used = _bars(days, "tokens", lambda f: f.input_tokens + f.output_tokens, tokens)
+        used = _bars(days, "Tokens", lambda f: f.input_tokens + f.output_tokens, tokens)
+        cost = _lines(days, "US dollars", dollars, ("", lambda f: f.usd_per_task))
+        shares = _lines(days, "Share, %", percent, ("", lambda f: f.cache_share))
         figures += [
-            ("Cost", "of the day", _bars(days, "cost", lambda f: f.usd, dollars)),
-            ("Cost of a task", "mean of the day", _lines(days, dollars, lambda f: f.usd_per_task)),
+            ("Cost", "of the day", _bars(days, "US dollars", lambda f: f.usd, dollars)),
+            ("Cost of a task", "mean of the day", cost),
             ("Tokens", "input and output", used),
-            ("Cache share", "of the input tokens", _lines(days, percent, lambda f: f.cache_share)),
+            ("Cache share", "of the input tokens", shares),
         ]
     return charts(*figures)
 
@@ -122,63 +126,66 @@ def _count(value: float | None) -> str:
 
 def _up(share: float) -> float:
     """Where a share of the highest value is; above it, its label has room."""
-    return y(0.93 * share)
+    return svg.y(0.88 * share)
 
 
-def _frame(days: Days, top: float, show: Callable[[float], str]) -> list[Markup]:
+def _frame(
+    days: Days, top: float, what: str, show: Show, series: Sequence[tuple[int, str]] = ()
+) -> list[Markup]:
     """Axes with the highest value, and the first and last day."""
-    parts = [line(x(0), _up(share), x(1), _up(share), "line") for share in (0, 1)]
-    parts.append(label(x(0), _up(1) - 4, show(top), "start"))
-    ends = [(x(0), days[0][0], "start")]
-    if len(days) > 1:
-        ends.append((x(1), days[-1][0], "end"))
-    return parts + [label(at, HEIGHT - 8, day, anchor) for at, day, anchor in ends]
+    parts = svg.titles(what, "Day (UTC)", series)
+    parts += [svg.line(svg.x(0), _up(share), svg.x(1), _up(share), "line") for share in (0, 1)]
+    parts += [
+        svg.label(svg.x(0), _up(1) - 8, show(top), "start"),
+        svg.label(svg.x(0) - 6, _up(0) + 4, "0", "end"),
+    ]
+    ends = sorted({0, len(days) - 1})
+    return parts + svg.tick_labels((svg.x((n + 0.5) / len(days)), days[n][0]) for n in ends)
 
 
-def _bar(number: int, days: Days, bottom: float, top: float, color: str, title: str) -> Markup:
-    wide = (x(1) - x(0)) / len(days)
+def _bar(number: int, days: Days, bottom: float, top: float, kind: int, title: str) -> Markup:
+    wide = (svg.x(1) - svg.x(0)) / len(days)
     gap = min(wide * 0.2, 4)
-    left, height = x(0) + wide * number + gap / 2, _up(bottom) - _up(top)
-    return rect(left, _up(top), wide - gap, height, color, title)
+    left, height = svg.x(0) + wide * number + gap / 2, _up(bottom) - _up(top)
+    return svg.bar(kind, left, _up(top), wide - gap, height, title) if height else Markup()
 
 
 def _stacked(days: Days) -> Markup:
     most = max(figures.reviews if figures else 0 for _, figures in days) or 1
-    parts = _frame(days, most, _count)
+    parts = _frame(days, most, "Reviews", _count, [(svg.FULL, "complete"), (svg.BAR, "others")])
     for number, (day, figures) in enumerate(days):
         if figures is None:
             continue
         done, every = figures.complete / most, figures.reviews / most
         label = f"{day}: {figures.complete:,} complete of {figures.reviews:,}"
         parts += [
-            _bar(number, days, 0, done, "a", label),
-            _bar(number, days, done, every, "b", label),
+            _bar(number, days, 0, done, svg.FULL, label),
+            _bar(number, days, done, every, svg.BAR, label),
         ]
-    return svg("reviews by day", parts)
+    return svg.drawing("reviews by day", parts)
 
 
-def _bars(
-    days: Days, what: str, value: Value, show: Callable[[float | None], str] = _count
-) -> Markup:
+def _bars(days: Days, what: str, value: Value, show: Show = _count) -> Markup:
     values = [(value(figures) if figures else None) or 0.0 for _, figures in days]
     most = max(values) or 1.0
-    parts = _frame(days, most, show)
+    parts = _frame(days, most, what, show)
     for number, ((day, _), height) in enumerate(zip(days, values, strict=True)):
-        parts.append(_bar(number, days, 0, height / most, "a", f"{day}: {show(height)}"))
-    return svg(f"{what} by day", parts)
+        parts.append(_bar(number, days, 0, height / most, svg.FULL, f"{day}: {show(height)}"))
+    return svg.drawing(f"{what} by day", parts)
 
 
-def _lines(days: Days, show: Callable[[float | None], str], *values: Value) -> Markup:
+def _lines(days: Days, what: str, show: Show, *values: tuple[str, Value]) -> Markup:
     """A line for each value, with a dot for each day that has one."""
-    series = [[value(figures) if figures else None for _, figures in days] for value in values]
+    series = [[value(figures) if figures else None for _, figures in days] for _, value in values]
     most = max((one for line_ in series for one in line_ if one is not None), default=0.0) or 1.0
-    parts = _frame(days, most, show)
-    for color, known in zip(("a", "b"), series, strict=False):
+    names = [(kind, name) for kind, (name, _) in enumerate(values) if name]
+    parts = _frame(days, most, what, show, names)
+    for kind, known in enumerate(series):
         spots = [
-            (x((number + 0.5) / len(days)), _up(one / most), day, one)
+            (svg.x((number + 0.5) / len(days)), _up(one / most), day, one)
             for number, ((day, _), one) in enumerate(zip(days, known, strict=True))
             if one is not None
         ]
-        parts.append(polyline([spot[:2] for spot in spots], color, stroke_width="1.5"))
-        parts += [circle(at, up, 2.5, color, f"{day}: {show(one)}") for at, up, day, one in spots]
-    return svg("by day", parts)
+        parts.append(svg.series_line(kind, [spot[:2] for spot in spots]))
+        parts += [svg.mark(kind, at, up, 3, f"{day}: {show(one)}") for at, up, day, one in spots]
+    return svg.drawing(f"{what} by day", parts)

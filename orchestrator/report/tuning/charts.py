@@ -5,175 +5,183 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from orchestrator.report.svg_shapes import (
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    circle,
-    label,
-    line,
-    polyline,
-    rect,
-    svg,
-)
-from orchestrator.report.svg_shapes import x as to_x
-from orchestrator.report.svg_shapes import y as to_y
+from orchestrator.report import svg_shapes as svg
+from orchestrator.report.page_templates import join
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
 from orchestrator.tuning.ordinal_agreement import OrdinalAgreement
 from orchestrator.tuning.statistics.confidence_intervals import Interval, rate_interval
-from orchestrator.tuning.tune import TuningResult
+
+ROWS = 20
+"""Rows of one drawing: those of more fit a sheet of paper."""
 
 
-def _axes(low: float = 0.0, top: float = 1.0) -> list[Markup]:
-    """Both axes; the vertical one from ``low`` to ``top``."""
-    parts = [
-        line(to_x(0), to_y(0), to_x(1), to_y(0), "line"),
-        line(to_x(0), to_y(0), to_x(0), to_y(1), "line"),
-    ]
-    return parts + [
-        label(LEFT - 5, to_y(share) + 4, f"{low + share * (top - low):.2f}", "end")
-        for share in (0.0, 0.5, 1.0)
-    ]
-
-
-def _marks() -> list[Markup]:
-    """Labels of the horizontal axis from 0 to 1; the last one ends with the axis."""
-    ends = ((0.0, "middle"), (0.5, "middle"), (1.0, "end"))
-    return [label(to_x(share), HEIGHT - 8, f"{share:.1f}", side) for share, side in ends]
+def _grid(low: float, top: float) -> list[Markup]:
+    """The vertical axis from ``low`` to ``top``, with a line across for each tick."""
+    parts = []
+    for value, name in svg.nice_ticks(low, top):
+        height = svg.y((value - low) / (top - low))
+        parts.append(svg.line(svg.x(0), height, svg.x(1), height, "line"))
+        parts.append(svg.label(svg.LEFT - 6, height + 4, name, "end"))
+    return parts
 
 
 def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> Markup:
     """Predicted against observed probability; a dot's area is proportional to its items."""
-    parts = _axes()
-    parts += _marks()
-    parts.append(line(to_x(0), to_y(0), to_x(1), to_y(1), "line", stroke_dasharray="4 4"))
+    parts = svg.titles(
+        "Accepted by people, %", "Predicted, %", [(0, "items, 95%"), (svg.DASH, "as predicted")]
+    )
+    parts += _grid(0.0, 100.0)
+    parts += svg.tick_labels((svg.x(n / 100), f"{n}") for n in range(0, 101, 20))
+    parts.append(svg.series_line(svg.DASH, [(svg.x(0), svg.y(0)), (svg.x(1), svg.y(1))]))
     maximum = max((b.weight for b in curve), default=1.0)
     for b in curve:
-        x, y = to_x(b.mean_predicted), to_y(b.fraction_accepted)
-        radius = 2.5 + 6 * (b.weight / maximum) ** 0.5
+        x, y = svg.x(b.mean_predicted), svg.y(b.fraction_accepted)
+        radius = 2.5 + 5 * (b.weight / maximum) ** 0.5
         rates = f"predicted {b.mean_predicted:.2f}, accepted {b.fraction_accepted:.2f}"
-        title = f"{b.weight:g} items: {rates}"
         spread = b.fraction_accepted * (1.0 - b.fraction_accepted) / b.weight
         bounds = rate_interval(b.fraction_accepted, spread, b.weight, round(b.weight))
         if not math.isnan(bounds.low):
-            parts.append(line(x, to_y(bounds.low), x, to_y(bounds.high), "dim"))
-        parts.append(circle(x, y, radius, "a", title, fill_opacity=".75"))
-    return svg("reliability diagram", parts)
+            parts.append(svg.line(x, svg.y(bounds.low), x, svg.y(bounds.high), "dim"))
+        parts.append(
+            svg.circle(x, y, radius, "a", f"{b.weight:g} items: {rates}", fill_opacity=".75")
+        )
+    return svg.drawing("reliability diagram", parts)
 
 
-def draw_weights(result: TuningResult) -> Markup:
+def draw_weights(criteria: Sequence[CriterionAnalysis]) -> Markup:
     """Share of the total weight: a bar before, a dot with the 95% range of refits after."""
-    rows = [(c.name, c.share_after, c.share_before) for c in result.criteria]
-    return draw_intervals("weights before and after", rows)
+    rows = [(c.name, c.share_after, c.share_before) for c in criteria]
+    series = [(0, "fitted, 95% of refits"), (svg.BAR, "present")]
+    return draw_intervals("weights before and after", rows, "Share of the total weight", 0, series)
 
 
 def draw_intervals(
-    name: str, rows: Sequence[tuple[str, Interval | None, float]], top: float = 0.0
+    name: str,
+    rows: Sequence[tuple[str, Interval | None, float]],
+    axis: str,
+    top: float = 0.0,
+    series: Sequence[tuple[int, str]] = (),
 ) -> Markup:
-    """A row each: a bar from 0, and a dot with its interval.
+    """A row each: its name and value, below them a bar from 0, and a dot with its interval.
 
     Args:
         rows: what it is, the dot, and where the bar ends.
+        axis: what is measured, with its unit.
         top: the least value at which the axis may end.
+        series: kinds of marks, and what they are.
     """
-    row, start, room = 26, 120, WIDTH - 120 - RIGHT
-    ends = [0.0, top, *(bar for _, _, bar in rows)]
+    ends = [0.0, top, *(end for _, _, end in rows)]
     for _, found, _ in rows:
         ends += [] if found is None else [found.low, found.value, found.high]
     ends = [end for end in ends if not math.isnan(end)]
-    least, most = min(ends), max([*ends, 1e-9])
+    least, most = min(ends), max(ends)
+    most = most if most > least else least + 1.0
+    ticks = svg.nice_ticks(least, most)
 
     def at(value: float) -> float:
-        return start + room * (value - least) / (most - least)
+        return 10 + (svg.WIDTH - 20) * (value - least) / (most - least)
 
-    height = TOP + row * len(rows) + 24
-    parts = [line(at(0.0), TOP, at(0.0), height - 22, "line")]
-    for i, (what, found, bar) in enumerate(rows):
-        y = TOP + row * i + row / 2
-        shown = what if len(what) <= 18 else what[:17] + "…"
-        parts.append(label(start - 6, y + 4, shown, "end"))
-        parts.append(rect(min(at(0.0), at(bar)), y - 7, abs(at(bar) - at(0.0)), 14, "line"))
-        if found is not None:
-            if not math.isnan(found.low):
-                parts.append(line(at(found.low), y, at(found.high), y, "a", stroke_width="2"))
-            parts.append(circle(at(found.value), y, 4, "a", found.format()))
-    marks = sorted({least, 0.0, most})
-    parts += [
-        label(
-            at(v),
-            height - 8,
-            f"{v:.2f}",
-            "end" if v == most else "start" if v == least else "middle",
-        )
-        for v in marks
-        if v in (least, most) or min(at(v) - start, at(most) - at(v)) > 36
-    ]
-    return svg(name, parts, height)
+    drawings = []
+    for start in range(0, max(len(rows), 1), ROWS):
+        part, first = rows[start : start + ROWS], 34 if series else 8
+        height = first + 38 * len(part) + 40
+        shapes = svg.titles("", axis, series, height=height)
+        for i, (what, found, end) in enumerate(part):
+            y = first + 38 * i
+            value = "" if found is None else found.format()
+            shapes.append(svg.label(svg.WIDTH - 2, y + 8, value, "end"))
+            shapes.append(
+                svg.label(2, y + 8, svg.fit(what, svg.WIDTH - 12 - svg.text_width(value)), "start")
+            )
+            shapes += [
+                svg.line(at(v), y + 14, at(v), y + 28, "line" if v else "dim") for v, _ in ticks
+            ]
+            if end:
+                left, right = sorted((at(0.0), at(end)))
+                shapes.append(svg.bar(svg.BAR, left, y + 16, right - left, 10))
+            if found is not None and not math.isnan(found.low):
+                low, high = (at(found.low), y + 21), (at(found.high), y + 21)
+                shapes.append(svg.series_line(0, [low, high]))
+            if found is not None and not math.isnan(found.value):
+                shapes.append(svg.mark(0, at(found.value), y + 21, 4, found.format()))
+        shapes += svg.tick_labels([(at(v), tick) for v, tick in ticks], height)
+        drawings.append(svg.drawing(name, shapes, height))
+    return join(drawings)
 
 
-def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> Markup:
+def draw_learning_curve(
+    curve: Sequence[LearningCurvePoint], sign: float, measure: str = "kappa"
+) -> Markup:
     """Mean held-out value by number of labels, and its 5th percentile."""
     if not curve:
-        return svg("learning curve", [label(WIDTH / 2, HEIGHT / 2, "not enough labels")])
+        return svg.drawing(
+            "learning curve", [svg.label(svg.WIDTH / 2, 20, "not enough labels")], 40
+        )
     values = [sign * v for p in curve for v in (p.value, p.low)]
-    low, top = min([*values, 0.0]), max(values)
+    low, top = min([*values, 0.0]), max([*values, 0.0])
     top = top if top > low else low + 1.0
     maximum = curve[-1].labels
-    parts = _axes(low, top)
-    spots = [(to_x(p.labels / maximum), p) for p in curve]
-    for color, pick in (("a", 0), ("dim", 1)):
-        heights = [(sign * (p.value, p.low)[pick] - low) / (top - low) for p in curve]
-        points = [(x, to_y(share)) for (x, _), share in zip(spots, heights, strict=True)]
-        parts.append(polyline(points, color))
-    parts += [
-        label(x, HEIGHT - 8, f"{p.labels}", "end" if p is curve[-1] else "middle") for x, p in spots
-    ]
-    return svg("learning curve", parts)
+    parts = svg.titles(
+        f"Held-out {measure}", "Labeled items in training", [(0, "mean"), (1, "worst 5%")]
+    )
+    parts += _grid(low, top)
+    for kind, heights in enumerate(([p.value for p in curve], [p.low for p in curve])):
+        points = [
+            (svg.x(p.labels / maximum), svg.y((sign * value - low) / (top - low)))
+            for p, value in zip(curve, heights, strict=True)
+        ]
+        parts.append(svg.series_line(kind, points))
+        parts += [svg.mark(kind, *point, 3.5) for point in points]
+    parts += svg.tick_labels((svg.x(p.labels / maximum), f"{p.labels:,}") for p in curve)
+    return svg.drawing("learning curve", parts)
 
 
 def draw_periods(periods: Sequence[Period]) -> Markup:
     """Sensitivity and specificity by month, with their intervals."""
-    parts = _axes()
+    parts = svg.titles(
+        "Judge agrees, % of people's decisions", "Month", [(0, "accepted"), (1, "rejected, 95%")]
+    )
+    parts += _grid(0.0, 100.0)
     width = 1 / max(len(periods), 1)
-    for color, shift, rates in (
-        ("a", -0.08, [p.sensitivity for p in periods]),
-        ("b", 0.08, [p.specificity for p in periods]),
+    for kind, shift, rates in (
+        (0, -0.12, [p.sensitivity for p in periods]),
+        (1, 0.12, [p.specificity for p in periods]),
     ):
-        points = []
-        for n, rate in enumerate(rates):
-            if rate is None:
-                continue
-            x, y = to_x((n + 0.5 + shift) * width), to_y(rate.value)
-            points.append((x, y))
+        known = [
+            (svg.x((n + 0.5 + shift) * width), rate)
+            for n, rate in enumerate(rates)
+            if rate is not None
+        ]
+        for x, rate in known:
             if not math.isnan(rate.low):
-                parts.append(line(x, to_y(rate.low), x, to_y(rate.high), color, stroke_width="2"))
-            parts.append(circle(x, y, 3.5, color))
-        parts.append(polyline(points, color))
-    every = max(1, -(-len(periods) // 5))
-    parts += [
-        label(to_x((n + 0.5) * width), HEIGHT - 8, p.month)
-        for n, p in enumerate(periods)
-        if n % every == 0
-    ]
-    return svg("agreement by month", parts)
+                parts.append(svg.series_line(kind, [(x, svg.y(rate.low)), (x, svg.y(rate.high))]))
+        points = [(x, svg.y(rate.value)) for x, rate in known]
+        parts.append(svg.series_line(kind, points))
+        parts += [svg.mark(kind, *point, 3.5) for point in points]
+    parts += svg.tick_labels((svg.x((n + 0.5) * width), p.month) for n, p in enumerate(periods))
+    return svg.drawing("agreement by month", parts)
 
 
 def draw_levels(found: OrdinalAgreement) -> Markup:
     """People's level (across) and the rubric's (up); a dot's area is the number of labels."""
-    steps, most = len(found.values), max(max(row) for row in found.table)
-    parts = [line(to_x(0), to_y(0), to_x(1), to_y(0), "line"),
-             line(to_x(0), to_y(0), to_x(0), to_y(1), "line")]  # fmt: skip
-    for i, name in enumerate(found.values):
-        place = (i + 0.5) / steps
-        parts.append(label(to_x(place), HEIGHT - 8, name))
-        parts.append(label(LEFT - 5, to_y(place) + 4, name, "end"))
-        for j, count in enumerate(found.table[i]):
-            radius = 0.45 * (to_y(0) - to_y(1)) / steps * (count / most) ** 0.5
-            title = f"people {name}, rubric {found.values[j]}: {count:.3g}"
-            color = "a" if i == j else "b"
-            parts.append(circle(to_x(place), to_y((j + 0.5) / steps), radius, color, title))
-    return svg("levels of people and rubric", parts)
+    names, steps = found.values, len(found.values)
+    most = max(max(row) for row in found.table)
+    left = max(svg.LEFT, min(110.0, 8 + max(map(svg.text_width, names))))
+    wide, high = (svg.x(1) - left) / steps, (svg.y(0) - svg.y(1)) / steps
+    parts = svg.titles("Rubric's level", "People's level", [(0, "the same"), (1, "apart")])
+    spots = [(left + (i + 0.5) * wide, svg.y((i + 0.5) / steps)) for i in range(steps)]
+    for name, (_, y) in [*zip(names, spots, strict=True)][:: math.ceil(steps / 10)]:
+        parts.append(svg.line(left, y, svg.x(1), y, "line"))
+        parts.append(svg.label(left - 6, y + 4, svg.fit(name, left - 8), "end"))
+    for i, row in enumerate(found.table):
+        for j, count in enumerate(row):
+            if count:
+                radius = max(2.0, 0.45 * high * (count / most) ** 0.5)
+                title = f"people {names[i]}, rubric {names[j]}: {count:.3g}"
+                parts.append(svg.mark(int(i != j), spots[i][0], spots[j][1], radius, title))
+    ticks = zip(names, spots, strict=True)
+    parts += svg.tick_labels((x, svg.fit(name, max(wide - 6, 24))) for name, (x, _) in ticks)
+    return svg.drawing("levels of people and rubric", parts)
