@@ -2,8 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
+from statistics import median
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -28,6 +32,7 @@ from orchestrator.tuning.labels.labeling import (
     remove_label,
 )
 from orchestrator.web.site import FormAction, SitePage, SitePart, Visit
+from orchestrator.wording import count_noun
 
 if TYPE_CHECKING:
     from orchestrator.tuning.labels.label_assessment import RaterAgreement
@@ -64,13 +69,23 @@ class _RaterSession(Struct):
     Attributes:
         at: index into ``todo`` of the current item.
         given: indices of the labeled items, in order.
+        times: when they were, in seconds.
         note: of a label that was undone, to be changed.
     """
 
     todo: list[LabelQuestion]
     at: int = 0
     given: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     note: str = ""
+
+    def describe_time_left(self) -> str:
+        """By the median pace, which a break does not change; empty before it is known."""
+        gaps = [after - before for before, after in pairwise(self.times[-21:])]
+        if len(gaps) < 3:
+            return ""
+        minutes = ceil(median(gaps) * (len(self.todo) - self.at) / 60)
+        return f"about {count_noun(minutes, 'minute')} left"
 
 
 class LabelingPage:
@@ -126,6 +141,7 @@ class LabelingPage:
                 "at": session.at,
                 "total": len(session.todo),
                 "given": len(session.given),
+                "time_left": session.describe_time_left(),
                 "labels_file": str(self._task.path),
                 "labeled": len(done & self._groups.keys()),
                 "agreement": self._describe_agreement(labels, rater),
@@ -137,7 +153,8 @@ class LabelingPage:
         earlier = question.earlier
         return visit.render(
             "label.html",
-            title="Label",
+            title=f"{session.at + 1} of {len(session.todo)}",
+            adjudicates=question.adjudicates,
             item=question.item.id,
             earlier="" if earlier is None else _name_value(earlier.label),
             earlier_note="" if earlier is None else earlier.note,
@@ -171,6 +188,7 @@ class LabelingPage:
                 ),
             )  # fmt: skip
             session.given.append(session.at)
+            session.times.append(monotonic())
             session.at, session.note = session.at + 1, ""
         return visit.redirect("/")
 
