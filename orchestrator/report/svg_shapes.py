@@ -67,10 +67,10 @@ def titles(
 ) -> list[Markup]:
     """What both axes show, with the unit, and what each kind of mark is."""
     parts = [label(2, 13, up, "start"), label(WIDTH - 2, height - 5, across, "end")]
-    at, middle = 2.0, 27 if up else 9
+    at, y = 2.0, 27 if up else 9
     for kind, name in series:
-        parts += [series_line(kind, [(at, middle), (at + 20, middle)])]
-        parts += [mark(kind, at + 10, middle, 4), label(at + 25, middle + 4, name, "start")]
+        parts += [series_line(kind, [(at, y), (at + 20, y)]), mark(kind, at + 10, y, 4)]
+        parts.append(label(at + 25, y + 4, name, "start"))
         at += 33 + text_width(name)
     return parts
 
@@ -90,7 +90,7 @@ def tick_labels(places: Iterable[tuple[float, str]], height: float = HEIGHT) -> 
 def mark(kind: int, x: float, y: float, r: float, title: str = "") -> Markup:
     """A dot of the first series, a hollow diamond of the second, or a bar."""
     if kind == 0:
-        return circle(x, y, r, "a", title)
+        return _shape("circle", title, cx=x, cy=y, r=r, fill="var(--a)")
     if kind == 1:
         points = f"{x:.1f},{y - r:.1f} {x + r:.1f},{y:.1f} {x:.1f},{y + r:.1f} {x - r:.1f},{y:.1f}"
         look = {"fill": "var(--card)", "stroke": "var(--b)", "stroke_width": "1.5"}
@@ -108,19 +108,14 @@ def series_line(kind: int, points: Iterable[tuple[float, float]]) -> Markup:
     """A line through points: whole for the first series, dashed for others; none of bars."""
     color = {0: "a", 1: "b", DASH: "dim"}.get(kind)
     spots = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dashes = {"stroke_dasharray": "5 3"} if kind else {}
-    look = {"fill": "none", "stroke": f"var(--{color})", "stroke_width": "1.5", **dashes}
-    return _shape("polyline", points=spots, **look) if color else Markup()
+    look = {"stroke": f"var(--{color})", "stroke_dasharray": "5 3" if kind else "none"}
+    shape = _shape("polyline", points=spots, fill="none", stroke_width="1.5", **look)
+    return shape if color else Markup()
 
 
-def line(x1: float, y1: float, x2: float, y2: float, color: str, **more: str) -> Markup:
+def line(x1: float, y1: float, x2: float, y2: float, color: str) -> Markup:
     """A line in a color of the page."""
-    return _shape("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=f"var(--{color})", **more)
-
-
-def circle(x: float, y: float, r: float, color: str, title: str = "", **more: str) -> Markup:
-    """A dot in a color of the page."""
-    return _shape("circle", title, cx=x, cy=y, r=r, fill=f"var(--{color})", **more)
+    return _shape("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=f"var(--{color})")
 
 
 def label(x: float, y: float, text: str, anchor: str = "middle") -> Markup:

@@ -164,9 +164,19 @@ def _distances(rubric: Rubric, judged: Mapping[str, Item], rows: LabeledRows) ->
     """(items,) totals minus the threshold: what is accepted is not below 0."""
     own = [judged[item.id] for item in rows.items]
     require_scores(rubric, own)
-    cards, at = [decide_item(rubric, item) for item in own], rubric.threshold
-    # What fails a blocker, or has no total, is surely rejected.
-    return np.array([-1.0 if c.is_rejected or c.total is None else c.total - at for c in cards])
+    return np.array([_distance(rubric, item) for item in own])
+
+
+def _distance(rubric: Rubric, item: Item) -> float:
+    """The total minus the threshold; what fails a blocker, or has no total, is surely rejected."""
+    card = decide_item(rubric, item)
+    is_sure = card.is_rejected or card.total is None
+    return -1.0 if is_sure or card.total is None else card.total - rubric.threshold
+
+
+def is_unsure(rubric: Rubric, item: Item, within: float) -> bool:
+    """Whether a cascade asks the dearer judge too: the total is so close to the threshold."""
+    return abs(_distance(rubric, item)) <= within
 
 
 def _cost(items: Iterable[Item]) -> float | None:

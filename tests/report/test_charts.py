@@ -10,15 +10,14 @@ from orchestrator.app.statistics.all_runs import Collected, summarize
 from orchestrator.app.statistics.run_facts import ModelCallFact, ToolCallFact
 from orchestrator.report.page_templates import PageSection, charts, render_document
 from orchestrator.report.statistics.html_page import page_sections
+from orchestrator.report.svg_shapes import BAR
 from orchestrator.report.tuning.charts import (
     draw_intervals,
     draw_learning_curve,
     draw_levels,
     draw_periods,
     draw_reliability_diagram,
-    draw_weights,
 )
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
@@ -40,11 +39,12 @@ def at(value: float, half: float = 0.1) -> Interval:
 
 
 def weights(count: int) -> Markup:
-    return draw_weights([
-        CriterionAnalysis(NAMES[n % len(NAMES)], None, None, None, 1 / count,
-                          at(0.3 - n % 7 / 10, 0.05 * (n % 5)) if n % 6 else None, ())
+    rows = [
+        (NAMES[n % 6], at(0.3 - n % 7 / 10, 0.05 * (n % 5)) if n % 6 else None, 1 / count)
         for n in range(count)
-    ])  # fmt: skip
+    ]
+    series = [(0, "fitted, 95% of refits"), (BAR, "present")]
+    return draw_intervals("w", rows, "Share of the total weight", 0.0, series)
 
 
 def curve(*points: tuple[int, float, float]) -> list[LearningCurvePoint]:
@@ -123,7 +123,7 @@ SEEN = """[...document.querySelectorAll('figure svg')].map((svg) => {
   const size = Math.min(...[...svg.querySelectorAll('text')].map((one) => parseFloat(getComputedStyle(one).fontSize) * svg.clientWidth / svg.viewBox.baseVal.width));
   if (size < 11) wrong.push(`letters of ${size} pixels`);
   const kinds = (color) => [...svg.querySelectorAll(`[stroke="var(--${color})"], [fill="var(--${color})"]`)]
-    .map((one) => one.tagName + !!one.getAttribute('stroke-dasharray') + one.getAttribute('fill')?.includes('card'));
+    .map((one) => one.tagName + one.getAttribute('stroke-dasharray') + one.getAttribute('fill')?.includes('card'));
   const first = new Set(kinds('a'));
   for (const kind of kinds('b')) if (first.has(kind)) wrong.push(`only a color tells: ${kind}`);
   return [name, wrong];

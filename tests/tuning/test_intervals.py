@@ -87,6 +87,26 @@ def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("n", "accepted", "wrong"),
+    [(20, 0.9, 0.05), (20, 0.95, 0.03), (20, 0.5, 0.03), (20, 0.8, 0.5), (30, 0.95, 0.1), (60, 0.95, 0.05)],
+)  # fmt: skip
+def test_intervals_of_kappa_cover_a_few_items_and_rare_rejections(
+    n: int, accepted: float, wrong: float
+) -> None:
+    rng, times = np.random.default_rng(6), draws(60, 2_000)
+    share = (1 - wrong) * accepted + wrong * (1 - accepted)
+    true = 1 - wrong / (1 - share * accepted - (1 - share) * (1 - accepted))
+    pairs = [near_perfect(rng, n, 1, accepted, wrong) for _ in range(times)]
+    found = [measure_kappa(people, judge, np.ones(n), group) for people, judge, group in pairs]
+    known = [one for one in found if one is not None]
+    covered = sum(one.low <= true <= one.high for one in known) / len(known)
+    assert (0.93 if times == 2_000 else 0.87) <= covered
+    assert np.mean([one.high - one.low for one in known]) < (1.0 if n == 20 else 0.9)
+    assert all(one.low <= one.value <= one.high <= 1.0 for one in known)
+
+
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n", "auc"), [(20, 0.98), (60, 0.99), (60, 0.9)])
 def test_intervals_of_auc_cover_where_it_is_nearly_perfect(n: int, auc: float) -> None:
     from scipy.stats import norm  # it takes a second

@@ -152,6 +152,76 @@ def test_it_stops_at_its_limit_and_goes_on_with_a_higher_one(
         assert len(server.requests) == 8
 
 
+CASCADE = ("--model", "cheap", "--model", "dear", "--within", 0.15, "--out", "scored.jsonl")
+
+
+def sure_or_not(text: str, criterion: dict[str, Any]) -> float:
+    """Items 0, 3, ... have a total of .5, .1 below the threshold; the others of 0 or 1."""
+    number = int(text.rsplit(maxsplit=1)[-1])
+    return (0.5, 0.0, 1.0)[number % 3]
+
+
+def is_by(model: str) -> Callable[[dict[str, Any]], Response]:
+    """A judge who is unsure, and one who accepts; each answers only as the model it is."""
+
+    def reply(body: dict[str, Any]) -> Response:
+        assert body["model"] == model
+        return judge_line(sure_or_not if model == "cheap" else lambda *_: 1.0)(body)
+
+    return reply
+
+
+def test_a_cascade_asks_the_second_judge_where_the_first_is_unsure_and_says_who_scored(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(texts(6))
+    replies = [*map(is_by, ["cheap"] * 6 + ["dear"] * 2)]
+    with serving(monkeypatch, {"item-judge": replies}) as server:
+        assert score(items, *CASCADE, "--estimate") == 0
+        assert capsys.readouterr().out.count("estimate: 6 calls") == 2
+        assert score(items, *CASCADE) == 0
+        shown = capsys.readouterr()
+        assert "second judge: asked for 2 of 6 items; price unknown per item" in shown.err
+        assert "6 items scored: 4 accepted, 2 rejected; 8 asked for" in shown.out
+        assert score(items, *CASCADE) == 0
+        assert "none asked for: all scores are on record" in capsys.readouterr().out
+        assert len(server.requests) == 8
+    found = read_items([Path("scored.jsonl")])
+    assert [i.judge.split(",")[0] for i in found] == ["dear", "cheap", "cheap"] * 2
+    assert [i.scores["right"] for i in found] == [1.0, 0.0, 1.0] * 2
+    # No command reads such a file as if one judge had scored all of it.
+    with pytest.raises(InputError, match="--judge"):
+        run("lint", "two.yaml", "scored.jsonl")
+
+
+def test_an_item_of_which_the_second_judge_fails_has_no_score_until_it_is_asked_again(
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(texts(3))
+    first = [*map(is_by, ["cheap"] * 3)]
+    with serving(monkeypatch, {"item-judge": [*first, Refuse(400, "no")]}):
+        assert score(items, *CASCADE) == 3
+        assert "not scored: i0" in capsys.readouterr().out
+        assert [i.id for i in read_items([Path("scored.jsonl")])] == ["i1", "i2"]
+    with serving(monkeypatch, {"item-judge": [is_by("dear")]}):
+        assert score(items, *CASCADE) == 0
+        assert len(read_items([Path("scored.jsonl")])) == 3
+
+
+def test_a_cascade_has_two_judges_one_limit_and_a_width(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = save(texts(3))
+    for wrong in (("--within", 0.1), ("--model", "a", "--model", "b"), (*CASCADE, "--repeat", 2)):
+        with pytest.raises(InputError, match="--within takes two --model"):
+            score(items, *wrong)
+    with pytest.raises(InputError, match="--within needs a model"):
+        run("score", "two.yaml", items, "--within", 0.1)
+    with serving(monkeypatch, {"item-judge": [*map(is_by, ["cheap"] * 3)]}) as server:
+        assert score(items, *CASCADE, "--max-tokens", 5_200, "--concurrency", 1) == 3
+        assert len(server.requests) == 3  # what the first judge used is no longer there
+
+
 def test_an_interrupted_scoring_goes_on_where_it_stopped(
     save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from orchestrator.report import svg_shapes as svg
 from orchestrator.report.page_templates import join
-from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.fitting.calibration import ReliabilityBin
 from orchestrator.tuning.fitting.cross_validation import LearningCurvePoint
 from orchestrator.tuning.labels.drift import Period
@@ -45,17 +44,8 @@ def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> Markup:
         bounds = rate_interval(b.fraction_accepted, spread, b.weight, round(b.weight))
         if not math.isnan(bounds.low):
             parts.append(svg.line(x, svg.y(bounds.low), x, svg.y(bounds.high), "dim"))
-        parts.append(
-            svg.circle(x, y, radius, "a", f"{b.weight:g} items: {rates}", fill_opacity=".75")
-        )
+        parts.append(svg.mark(0, x, y, radius, f"{b.weight:g} items: {rates}"))
     return svg.drawing("reliability diagram", parts)
-
-
-def draw_weights(criteria: Sequence[CriterionAnalysis]) -> Markup:
-    """Share of the total weight: a bar before, a dot with the 95% range of refits after."""
-    rows = [(c.name, c.share_after, c.share_before) for c in criteria]
-    series = [(0, "fitted, 95% of refits"), (svg.BAR, "present")]
-    return draw_intervals("weights before and after", rows, "Share of the total weight", 0, series)
 
 
 def draw_intervals(
@@ -73,10 +63,9 @@ def draw_intervals(
         top: the least value at which the axis may end.
         series: kinds of marks, and what they are.
     """
+    known = [found for _, found, _ in rows if found is not None]
     ends = [0.0, top, *(end for _, _, end in rows)]
-    for _, found, _ in rows:
-        ends += [] if found is None else [found.low, found.value, found.high]
-    ends = [end for end in ends if not math.isnan(end)]
+    ends += [v for one in known for v in (one.low, one.value, one.high) if not math.isnan(v)]
     least, most = min(ends), max(ends)
     most = most if most > least else least + 1.0
     ticks = svg.nice_ticks(least, most)
@@ -146,15 +135,11 @@ def draw_periods(periods: Sequence[Period]) -> Markup:
     )
     parts += _grid(0.0, 100.0)
     width = 1 / max(len(periods), 1)
-    for kind, shift, rates in (
-        (0, -0.12, [p.sensitivity for p in periods]),
-        (1, 0.12, [p.specificity for p in periods]),
+    for kind, rates in enumerate(
+        zip(*((p.sensitivity, p.specificity) for p in periods), strict=True)
     ):
-        known = [
-            (svg.x((n + 0.5 + shift) * width), rate)
-            for n, rate in enumerate(rates)
-            if rate is not None
-        ]
+        places = [svg.x((n + 0.38 + 0.24 * kind) * width) for n in range(len(periods))]
+        known = [(x, rate) for x, rate in zip(places, rates, strict=True) if rate is not None]
         for x, rate in known:
             if not math.isnan(rate.low):
                 parts.append(svg.series_line(kind, [(x, svg.y(rate.low)), (x, svg.y(rate.high))]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -147,7 +148,8 @@ def describe_cascade(one: Cascade) -> str:
         f"{one.cheap}, and {one.dear} where the total is within {one.within:.3g} of the threshold: "
         f"asks for {one.asked:.0%} of items, {_price(one.usd)} per item, saves {one.saved:.0%} of "
         f"{one.dear}; kappa {format_interval(one.comparison.after)}, minus that of {one.dear} "
-        f"{one.comparison.change.format()}: {proof} by {MARGIN:g}"
+        f"{one.comparison.change.format()}: {proof} by {MARGIN:g}; "
+        f"rubric score --within {math.ceil(one.within * 1000) / 1000:g}"
     )
 
 

@@ -18,7 +18,7 @@ noise. ``bench/tuning.py`` prints the coverage.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -114,6 +114,10 @@ def sum_without_groups(values: Floats, group: Ints) -> Floats:
     return np.concatenate([total, total - parts], axis=-1)
 
 
+def _cells(accept: Bools, y: Bools) -> tuple[Bools, Bools, Bools, Bools]:
+    return accept & y, accept & ~y, ~accept & y, ~accept & ~y
+
+
 def score_without_groups(
     objective: Objective, accept: Bools, y: Bools, weight: Floats, group: Ints
 ) -> tuple[Floats, Floats]:
@@ -122,8 +126,7 @@ def score_without_groups(
     Returns:
         (s,) and (s, groups).
     """
-    cells = (accept & y, accept & ~y, ~accept & y, ~accept & ~y)
-    sums = [sum_without_groups(cell * weight, group) for cell in cells]
+    sums = [sum_without_groups(cell * weight, group) for cell in _cells(accept, y)]
     values = objective.score_counts(*sums)
     return values[:, 0], values[:, 1:]
 
@@ -145,6 +148,40 @@ def scaled_interval(
     found = rate_interval(rate, variance / width**2, rows, groups)
     low, high = (top - (1.0 - bound) * width for bound in (found.low, found.high))
     return Interval(value, min(max(low, -abs(top)), value) if top else low, max(high, value))
+
+
+def table_interval(
+    statistic: Callable[[Floats, Floats, Floats, Floats], Floats],
+    counts: Sequence[float],
+    value: float,
+    variance: float,
+    groups: int,
+    rows: float,
+) -> Interval:
+    """The interval of a coefficient of agreement, from draws of the 2 by 2 table of decisions.
+
+    A Dirichlet prior of 3/4 for each cell of agreement and 1/4 for the others covers best of those
+    that were tried. The table has as many items as would have the variance that the groups show.
+
+    Args:
+        statistic: of the counts both accept, two that differ, both reject; (n,) each.
+        variance: by the jackknife.
+        rows: the most items that it can be worth.
+    """
+    if groups < 3:
+        return Interval(value, math.nan, math.nan)
+    share = np.array(counts) / np.sum(counts)
+    step = 1e-5
+    near = statistic(*np.stack([share, *((1.0 - step) * share + step * np.eye(4))], axis=1))
+    spread = float(share @ ((near[1:] - near[0]) / step) ** 2)
+    alike = min(spread, variance) <= 1e-12  # how alike groups are is then unknown
+    worth = min(float(groups) if alike else spread / variance * groups / (groups - 1), rows)
+    if groups < rows:
+        worth *= (NormalDist().inv_cdf(0.975) / t_quantile(groups - 1)) ** 2
+    shape = worth * share + np.array([0.75, 0.25, 0.25, 0.75])
+    drawn = statistic(*np.random.default_rng(0).standard_gamma(shape, (4_000, 4)).T)
+    low, high = np.quantile(drawn, (0.025, 0.975)) + value - near[0]
+    return Interval(value, min(float(low), value), min(max(float(high), value), 1.0))
 
 
 def expected_disagreement(ratings: Floats, levels: int) -> float:
@@ -205,12 +242,20 @@ def compare_decisions(
     old_omitted, new_omitted = omitted[:k], omitted[k:]
     groups = omitted.shape[1]
     widths = [_scale_width(objective, rows, y, weight) for rows in (old_rows, after)]
-    top = 0.0 if objective.uses_costs else 1.0
     one_more = max(widths) / (groups + 2)
     variance = max(split_variance(new_omitted - old_omitted), one_more**2)
+
+    def side(value: float, omitted: Floats, rows: Bools, width: float) -> Interval:
+        spread = split_variance(omitted)
+        if objective.uses_costs:
+            return scaled_interval(value, spread, groups, 0.0, width)
+        cells = [(cell * weight).sum() / len(rows) for cell in _cells(rows, y)]
+        worth = float(weight.sum() ** 2 / (weight**2).sum())
+        return table_interval(objective.score_counts, cells, value, spread, groups, worth)
+
     return PairedComparison(
-        before=scaled_interval(old, split_variance(old_omitted), groups, top, widths[0]),
-        after=scaled_interval(new, split_variance(new_omitted), groups, top, widths[1]),
+        before=side(old, old_omitted, old_rows, widths[0]),
+        after=side(new, new_omitted, after, widths[1]),
         change=t_interval(new - old, variance, groups),
         standard_error=math.sqrt(variance),
         groups=groups,

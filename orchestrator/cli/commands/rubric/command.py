@@ -104,7 +104,7 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
     "score": (
         "scoring:score",
         _RUBRIC | _ANY_ITEMS | {"--runs": {"nargs": "*"}} | _REPO | _PROVIDER
-        | {"--repeat": {"type": count, "default": 0}} | JUDGING | _OUT
+        | {"--repeat": {"type": count, "default": 0}, "--within": {"type": amount}} | JUDGING | _OUT
         | {"--probes": _FLAG, "--json": _FLAG},
     ),
     "compare": (

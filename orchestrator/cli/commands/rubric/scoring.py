@@ -34,7 +34,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 from orchestrator.report.text_layout import TextLayout
-from orchestrator.report.tuning.scoring_text import ScoringProgress, diff_rubrics
+from orchestrator.report.tuning.scoring_text import ScoringProgress, describe_usd, diff_rubrics
 from orchestrator.report.tuning.text_report import render_report
 from orchestrator.tuning.file_formats.item_files import (
     Item,
@@ -46,13 +46,15 @@ from orchestrator.tuning.file_formats.item_files import (
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.file_formats.text_files import read_text
 from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
+from orchestrator.tuning.jury import is_unsure
 from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.text_measures import add_measures
 from orchestrator.tuning.training_data import require_scores
+from orchestrator.wording import count_noun
 
 MIN_REPEATS_FOR_PROBES = 2
 T = TypeVar("T")
-_MODEL_OPTIONS = [name for name in JUDGING if name != "--allow-spending"]
+_MODEL_OPTIONS = ["--within", *(name for name in JUDGING if name != "--allow-spending")]
 
 
 def score(args: argparse.Namespace, out: TextIO) -> int:
@@ -215,7 +217,7 @@ def refuse_without_provider(args: argparse.Namespace) -> None:
 
 def _find_model_option(args: argparse.Namespace) -> str:
     """The first option that is given of how a model judges; empty without one."""
-    given = (name for name in _MODEL_OPTIONS if getattr(args, name[2:].replace("-", "_")))
+    given = (name for name in _MODEL_OPTIONS if getattr(args, name[2:].replace("-", "_"), None))
     return next(given, "")
 
 
@@ -256,8 +258,7 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError("--probes perturbs the evidence of runs; it requires --runs")
     rubric = load_rubric(args.rubric)
     items = read_items(args.items, args.scale)
-    options = read_judging_options(args)
-    found = ask_model(rubric, items, options, max(args.repeat, 1), args.estimate, out)
+    found = _ask_models(args, rubric, items, out)
     if found is None:
         return EXIT_OK
     if args.out:
@@ -274,6 +275,46 @@ def score_by_model(args: argparse.Namespace, out: TextIO) -> int:
     lines += [f"wrote {args.out}"] if args.out else []
     print_lines(lines, sys.stderr if args.json else out)
     return EXIT_INCOMPLETE if found.unscored else EXIT_OK
+
+
+def _ask_models(
+    args: argparse.Namespace, rubric: Rubric, items: list[Item], out: TextIO
+) -> ScoredItems | None:
+    """Ask the model, and a second one where the total of the first is ``--within`` the threshold.
+
+    An item of which the second judge fails has no score: that of the first is not its.
+    """
+    options, repeat, within = read_judging_options(args), max(args.repeat, 1), args.within
+    if (within is None) != (len(args.model) < 2) or (within is not None and repeat > 1):
+        raise InputError("--within takes two --model, the cheaper one first, and no --repeat")
+    second = read_judging_options(args, 1)
+    if within is not None:  # also finds out whether that judge can be asked at all
+        shown = out if args.estimate else sys.stderr
+        ask_model(rubric, items, second, 1, True, shown, "second judge, at most: ")
+    first = ask_model(rubric, items, options, repeat, args.estimate, out)
+    if within is None or first is None:
+        return first
+    unsure = {i.id: i for i in first.rows if is_unsure(rubric, i, within)}
+    if options.max_usd is not None:
+        second = replace(second, max_usd=max(options.max_usd - (first.usd or 0.0), 0.0))
+    if options.max_tokens is not None:
+        second = replace(second, max_tokens=max(options.max_tokens - first.tokens, 1))
+    asked = [item for item in items if item.id in unsure]
+    again = ask_model(rubric, asked, second, 1, False, out, "second judge: ") if asked else None
+    again = again or ScoredItems((), {}, "", 0, 0.0, 0)
+    new = {i.id: replace(i, usd=i.usd + unsure[i.id].usd) for i in again.rows}
+    rows = [new.get(i.id, i) for i in first.rows if i.id in new or i.id not in unsure]
+    paid = None if None in {first.usd, again.usd} else sum(i.usd for i in rows) / max(len(rows), 1)
+    asked_for = f"asked for {len(unsure)} of {count_noun(len(first.rows), 'item')}"
+    emit_line(f"second judge: {asked_for}; {describe_usd(paid)} per item", sys.stderr)
+    return ScoredItems(
+        tuple(rows),
+        first.unscored | again.unscored,
+        first.stopped or again.stopped,
+        first.calls + again.calls,
+        None if paid is None else (first.usd or 0.0) + (again.usd or 0.0),
+        first.tokens + again.tokens,
+    )
 
 
 def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is shown
