@@ -1,6 +1,7 @@
 """``rubric score ITEMS``: a model judges texts through the journal, and nothing is paid for twice."""
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -209,7 +210,7 @@ def test_an_item_of_which_the_second_judge_fails_has_no_score_until_it_is_asked_
 
 
 def test_a_cascade_has_two_judges_one_limit_and_a_width(
-    save: Save, monkeypatch: pytest.MonkeyPatch
+    save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = save(texts(3))
     for wrong in (("--within", 0.1), ("--model", "a", "--model", "b"), (*CASCADE, "--repeat", 2)):
@@ -217,9 +218,14 @@ def test_a_cascade_has_two_judges_one_limit_and_a_width(
             score(items, *wrong)
     with pytest.raises(InputError, match="--within needs a model"):
         run("score", "two.yaml", items, "--within", 0.1)
-    with serving(monkeypatch, {"item-judge": [*map(is_by, ["cheap"] * 3)]}) as server:
-        assert score(items, *CASCADE, "--max-tokens", 5_200, "--concurrency", 1) == 3
-        assert len(server.requests) == 3  # what the first judge used is no longer there
+    replies = [*map(is_by, ["cheap"] * 3), is_by("dear")]
+    with serving(monkeypatch, {"item-judge": replies}):
+        assert score(items, *CASCADE, "--max-tokens", 9_000) == 0
+    limits = re.findall(r"USD and\s+([\d,]+)\s+tokens", capsys.readouterr().err)
+    # What the first judge used is no longer there for the second.
+    assert limits[:2] == ["9,000", "9,000"]
+    assert len(limits) == 3
+    assert int(limits[2].replace(",", "")) < 9_000
 
 
 def test_an_interrupted_scoring_goes_on_where_it_stopped(
