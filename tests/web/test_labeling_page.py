@@ -16,7 +16,13 @@ from msgspec import to_builtins
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.tuning.file_formats.item_files import Item, item_from_verdict
 from orchestrator.tuning.labels.label_files import Label, read_labels
-from orchestrator.tuning.labels.labeling import ANSWERS, add_label, list_questions
+from orchestrator.tuning.labels.labeling import (
+    ANSWERS,
+    LabelQuestion,
+    add_label,
+    list_disputes,
+    list_questions,
+)
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask
 from orchestrator.web.site import Site, running
@@ -53,11 +59,12 @@ class Room:
 
     def sit(
         self, rater: str, items: Sequence[Item], answers: str = "accept", *,
-        reviews: Mapping[str, Verdict] | None = None, repo: Path | None = None, **more: Any,
+        reviews: Mapping[str, Verdict] | None = None, repo: Path | None = None,
+        ask: Callable[..., list[LabelQuestion]] = list_questions, **more: Any,
     ) -> Page:  # fmt: skip
         task = LabelingTask(
             items, reviews or {}, repo, self.path,
-            lambda labels, who: list_questions(items, labels, who), ANSWERS[answers], **more,
+            lambda labels, who: ask(items, labels, who), ANSWERS[answers], **more,
         )  # fmt: skip
         site = self._ends.enter_context(running(Site(Access(rater), [LabelingPage(task).part()])))
         page = self._browser.new_page()
@@ -134,6 +141,50 @@ def test_a_person_undoes_skips_and_gives_a_reason_by_keys(room: Room) -> None:
     ]  # fmt: skip
     page.follow(lambda: page.press("<"))
     assert asked(page) == order[1]
+
+
+def test_progress_and_the_time_left_are_seen_and_the_last_page_says_that_all_is_saved(
+    room: Room,
+) -> None:
+    page = room.sit("ana", make_items(6))
+    shown = "document.querySelector('.item progress').parentElement.innerText.trim()"
+    assert page.run(shown) == "1 of 6"
+    type_keys(page, "aaaa")
+    assert re.fullmatch(r"5 of 6 · about \d+ minutes? left", page.run(shown))
+    assert page.run("document.querySelector('progress').value") == 4
+    assert page.run("document.title").startswith("5 of 6")
+    type_keys(page, "aa")
+    assert "You may close this page. Every label is saved in" in text_of(page)
+
+
+def test_an_adjudicator_is_told_why_and_not_what_the_others_said(room: Room) -> None:
+    items = make_items(2)
+    for rater, label in (("bo", "accept"), ("cy", "reject")):
+        add_label(room.path, Label("i0", rater, label, note="SECRET"))
+    page = room.sit("dan", items, ask=list_disputes)
+    assert (asked(page), "1 of 1" in text_of(page)) == ("i0", True)
+    assert "Two people disagree on this item." in text_of(page)
+    assert "SECRET" not in page.run("document.documentElement.outerHTML")
+    type_keys(page, "r")
+    assert [(x.rater, x.label) for x in room.labels if x.adjudicates] == [("dan", "reject")]
+
+
+def test_right_to_left_text_begins_at_its_side_and_five_levels_fit_a_row_of_a_phone(
+    room: Room,
+) -> None:
+    page = room.sit("ana", [Item("i0", "g", {}, "זה בסדר\nIn English.")], "1-5")
+    page.open(page.run("location.href"), 360)
+    lines = page.run("""(() => {
+      const text = document.querySelector('blockquote').firstChild, range = document.createRange();
+      return [[0, 7], [8, 19]].map(([from, to]) => {
+        range.setStart(text, from); range.setEnd(text, to);
+        return Math.round(range.getBoundingClientRect().left);
+      });
+    })()""")
+    assert lines[0] > lines[1] + 100
+    tops = "new Set([...document.querySelectorAll('.answers button')].map((one) => one.offsetTop))"
+    assert page.run(f"{tops}.size") == 1
+    assert "worst" in page.text(".ends")
 
 
 def send(page: Page, form: str, action: str) -> None:
