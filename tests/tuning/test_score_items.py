@@ -220,12 +220,12 @@ def test_a_cascade_has_two_judges_one_limit_and_a_width(
         run("score", "two.yaml", items, "--within", 0.1)
     replies = [*map(is_by, ["cheap"] * 3), is_by("dear")]
     with serving(monkeypatch, {"item-judge": replies}):
-        assert score(items, *CASCADE, "--max-tokens", 9_000) == 0
+        assert score(items, *CASCADE, "--max-tokens", 50_000) == 0
     limits = re.findall(r"USD and\s+([\d,]+)\s+tokens", capsys.readouterr().err)
     # What the first judge used is no longer there for the second.
-    assert limits[:2] == ["9,000", "9,000"]
+    assert limits[:2] == ["50,000", "50,000"]
     assert len(limits) == 3
-    assert int(limits[2].replace(",", "")) < 9_000
+    assert int(limits[2].replace(",", "")) < 50_000
 
 
 def test_an_interrupted_scoring_goes_on_where_it_stopped(
