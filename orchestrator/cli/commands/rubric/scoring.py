@@ -307,14 +307,11 @@ def _ask_models(
     paid = None if None in {first.usd, again.usd} else sum(i.usd for i in rows) / max(len(rows), 1)
     asked_for = f"asked for {len(unsure)} of {count_noun(len(first.rows), 'item')}"
     emit_line(f"second judge: {asked_for}; {describe_usd(paid)} per item", sys.stderr)
+    usd = None if paid is None else (first.usd or 0.0) + (again.usd or 0.0)
     return ScoredItems(
-        tuple(rows),
-        first.unscored | again.unscored,
-        first.stopped or again.stopped,
-        first.calls + again.calls,
-        None if paid is None else (first.usd or 0.0) + (again.usd or 0.0),
-        first.tokens + again.tokens,
-    )
+        tuple(rows), first.unscored | again.unscored, first.stopped or again.stopped,
+        first.calls + again.calls, usd, first.tokens + again.tokens,
+    )  # fmt: skip
 
 
 def ask_model(  # noqa: PLR0917 - what is scored, by whom, and where that is shown
