@@ -15,7 +15,6 @@ from msgspec.json import encode as json_encode
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.app import apply_fixes as module
 from orchestrator.app.apply_fixes import _write, apply_fixes, choose_fixes
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.stored_runs import load_verdict
@@ -175,7 +174,7 @@ def test_a_test_from_elsewhere_that_cannot_run_here_is_not_added_and_says_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     place, file = shown_by("assert 're' not in vars(a)"), tmp_path / "verdict.json"
-    file.write_bytes(json_encode(module.load_verdict(place, "latest")))
+    file.write_bytes(json_encode(load_verdict(place, "latest")))
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "0")
     given = [str(file), "F1", "--with-test", "--yes", "--base", "HEAD~1", "--repo", str(place)]
     assert main(["fix", *given]) == 2
@@ -395,8 +394,8 @@ def test_patches_of_a_review_by_a_model_are_proven_again_without_one(
     repo = change(tmp_path, whole_kit.POLICY, {"app.py": code}).path
     script = {"generalist": [whole_kit.reports(checked=["app.py"])], "judge": [whole_kit.judges()]}
     with whole_kit.serving(portal, monkeypatch, "anthropic", script):
-        named = {"pattern": "single", "models": ("generalist=anthropic:strong",)}
-        whole_kit.review(repo, "anthropic", **named)
+        models = ("generalist=anthropic:strong",)
+        whole_kit.review(repo, "anthropic", pattern="single", models=models)
     # The server is gone, and so is the key.
     assert main(["fix", "--check", "--repo", str(repo)]) == 0
     assert "F1 verified\n" in capsys.readouterr().out
