@@ -280,10 +280,12 @@ class AutoPattern(Strict, frozen=True):
     Attributes:
         tokens_per_agent: of numbered diff and analyzers' findings that one agent reads at once.
         max_agents: the most agents that share a larger change; at least one for each specialist.
+        beside: specialists that also read a risky change that the single agent reads at once.
     """
 
     tokens_per_agent: PositiveInt
     max_agents: Annotated[int, Meta(ge=1, le=256)]
+    beside: tuple[str, ...] = ()
 
 
 class EffortSettings(Strict, frozen=True):

@@ -198,6 +198,7 @@ class WrittenTest(Strict, frozen=True):
     exception: Annotated[Filled, Meta(max_length=100)]
     value: Annotated[Filled, Meta(max_length=300)]
     oracle: Literal["base", "same"] = "base"
+    not_shown: Annotated[str, Meta(max_length=300)] = ""
 
 
 class ProofReport(Strict, frozen=True, kw_only=True):

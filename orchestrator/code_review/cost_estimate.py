@@ -150,8 +150,8 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
     if not state.given.workspace.change.files:
         return
     state.rounds.append(Round(1))
-    if state.pattern == "single":
-        state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
+    if not state.is_led:
+        state.round.plan = planning.plan_by_code(state)
     else:
         task = planning.lead_task(state)
         state.round.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))

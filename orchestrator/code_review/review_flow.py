@@ -84,8 +84,8 @@ async def plan(state: ReviewState) -> str:
     """Have the lead plan; code adds each file that the plan neither assigns nor skips."""
     state.focus.number += 1
     state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
-    if state.pattern == "single":
-        state.round.plan = planning.plan_for_one_agent(state, state.given.settings.single)
+    if not state.is_led:
+        state.round.plan = planning.plan_by_code(state)
         return "Triage"
     task = planning.lead_task(state)
     state.round.planned = await run_task(task, state.runtime, state.given.budget)

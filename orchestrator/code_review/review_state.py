@@ -215,6 +215,11 @@ class ReviewState:
         return "team" if chosen == "auto" and self.given.settings.provider == OFFLINE else chosen
 
     @property
+    def is_led(self) -> bool:
+        """Whether a lead plans: of a team that reads beside the single agent, code does."""
+        return self.pattern == "team" and self.given.settings.single not in self.focus.shares
+
+    @property
     def is_trivial(self) -> bool:
         """Whether one agent reviews a change of the tier ``trivial`` in one short call."""
         return self.assignment is not None and self.assignment.tier == "trivial"
@@ -231,9 +236,17 @@ class ReviewState:
         return (*self.given.workspace.change.notes, *self.tool_notes, *optional)
 
     def agent(self, name: str) -> AgentSpec:
-        """An agent of the catalog, or one of several that share its role."""
+        """An agent of the catalog, or one of several that share its role.
+
+        The single agent of a team leaves their playbooks to those beside it.
+        """
         role = next((share.role for share in self.shares if share.agent == name), name)
-        spec = self.given.catalog.agents[role]
+        agents = self.given.catalog.agents
+        spec = agents[role]
+        if name == self.given.settings.single:
+            beside = [agents[one.role] for one in self.shares if one.agent != name]
+            theirs = {skill.name for one in beside for skill in one.skills}
+            return replace(spec, skills=tuple(s for s in spec.skills if s.name not in theirs))
         return spec if role == name else replace(spec, name=name, role=role)
 
     def calls(self) -> list[AnalyzerCall]:

@@ -25,6 +25,7 @@ from orchestrator.engine.untrusted_text import map_strings
 from orchestrator.errors import EXIT_OK
 from orchestrator.mcp_server.reviews import ServedReview
 from orchestrator.providers.host import Question
+from orchestrator.report.ranking import rank_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
 
 Document = dict[str, Any]
@@ -112,18 +113,18 @@ def describe_verdict(verdict: Verdict) -> Document:
 
 
 def list_findings(verdict: Verdict, offset: int) -> Document:
-    """A page of the open findings, the most severe first, and what was not examined."""
-    found = sorted((f for f in verdict.findings if f.state == "open"), key=lambda one: one.rank)
-    page, more = found[offset : offset + PAGE], offset + PAGE
+    """A page of the open findings, those told at length first, and what was not examined."""
+    ranked = rank_findings(verdict)
+    found, first = ranked.in_order, sum(map(len, ranked.at_length))
+    rows = [_describe_row(one) | ({"also_noticed": True} if at >= first else {})
+            for at, one in enumerate(found)]  # fmt: skip
+    page, more = rows[offset : offset + PAGE], offset + PAGE
     gaps = [cut(f"{one.path}: {one.why}", MAX_TITLE) for one in verdict.skipped if one.gap]
     return {
         "open": len(found),
         "not_examined": len(gaps),
         **({"next_offset": more} if more < len(found) else {}),
-        "untrusted": {
-            "findings": [_describe_row(finding) for finding in page],
-            **({"gaps": gaps[:MAX_GAPS]} if gaps else {}),
-        },
+        "untrusted": {"findings": page, **({"gaps": gaps[:MAX_GAPS]} if gaps else {})},
     }
 
 

@@ -8,7 +8,7 @@ from textwrap import dedent
 from rich.cells import cell_len, chop_cells
 
 from orchestrator.catalog.shared_literals import SEVERITIES
-from orchestrator.code_review.verdict.document_parts import TEMPLATE
+from orchestrator.code_review.verdict.document_parts import BASE_FAILS, TEMPLATE
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict, severity_counts
 from orchestrator.report.ranking import Cause, group_by, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, quote_path
@@ -81,11 +81,15 @@ def _describe_source(finding: Finding) -> str:
     return escape_line(source)
 
 
-def describe_support(finding: Finding) -> str:
+def describe_support(finding: Finding, *, short: bool = False) -> str:
     """Why to believe a finding, and whose word a claim is; empty for a proven one; unescaped."""
-    if finding.support == "claimed":
-        return f"claimed: the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
-    return "" if finding.support == "proven" else finding.support
+    if finding.support == "proven":
+        return ""
+    told = finding.support
+    if told == "claimed" and not short:
+        told += f": the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
+    older = any(proof.state == "not_introduced" for proof in finding.proofs)
+    return f"{told}, and {BASE_FAILS}" if older else told
 
 
 def _render_title(page: TextLayout, finding: Finding, limit: int) -> list[str]:
@@ -136,7 +140,7 @@ def _render_proofs(page: TextLayout, finding: Finding) -> list[str]:
     for proof in finding.proofs:
         if proof.is_reproduced:
             how = "two ways disagree" if proof.oracle == "same" else "base passes, head fails"
-            text = f"{proof.claim} ({how}: {proof.exception}: {proof.value})"
+            text = f"{proof.told} ({how}: {proof.exception}: {proof.value})"
             lines += _render_text(page, "shown by a test", text, page.cut(3))
             text = f"{proof.path}, run by: {shlex.join(proof.command)}"
             lines += _render_text(page, "add this test", text, page.cut(3))

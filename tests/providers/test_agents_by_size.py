@@ -273,7 +273,7 @@ def test_an_estimate_counts_the_agents_that_the_size_needs(tmp_path: Path) -> No
     assert names[0] == "lead"
     assert len(names) <= 6
     assert {name.partition("-")[0] for name in names[1:]} == {*TEAM}
-    assert any("specialists read it" in note for note in many.notes)
+    assert any("agents read it" in note for note in many.notes)
     assert any("more than that, by page" in note for note in many.notes)
 
 

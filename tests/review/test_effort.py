@@ -186,7 +186,7 @@ async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> Non
     assert [reason for reason in reasons if reason not in told] == [], told
     readers = {request.agent for request in model.requests}
     assert (readers == {"generalist"}) == (tier == "trivial")
-    assert ("lead" in readers) == (tier == "risky")
+    assert ("security" in readers) == (tier == "risky")
     schemas = [str(one.output_schema) for one in model.requests if one.agent == "generalist"]
     assert [one for one in schemas if ("duplicate_of" in one) == (tier == "trivial")] == []
     text = " ".join(render_verdict(verdict).split())
@@ -315,11 +315,46 @@ async def test_an_ordinary_change_takes_at_most_five_requests(tmp_path: Path) ->
     assert {request.agent for request in model.requests} == {"generalist", "judge"}
 
 
-async def test_specialists_of_a_risky_change_read_all_that_concerns_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("beside", "more", "readers"),
+    [
+        (["security"], [], ["generalist", "security"]),
+        ([], [], ["generalist"]),
+        ([], ["crowds"], ["generalist", "crowds"]),  # whose prompt nobody else has
+        (TEAM, [], ["security", "qa", "architecture"]),
+    ],
+)
+async def test_of_a_risky_change_each_playbook_has_one_reader(
+    beside: list[str], more: list[str], readers: list[str], tmp_path: Path
+) -> None:
+    crowds = "---\nname: crowds\ndescription: Finds crowds.\ntools: [search]\nmetadata: {contract: report}\n---\nFind them.\n"
+    base = {**BASE, ".diffcourt/agents/crowds.md": crowds}
     head = {f"shop/auth{n}.py": SUMS for n in range(6)}
-    verdict = await reviewed(tmp_path, {}, head)
-    shares = {share.agent: set(share.paths) for share in assigned(verdict).shares}
-    assert shares["security"] == shares["qa"] == set(head)
+    model = script(crowds=[reports(summary="Read.")])
+
+    def adjust(settings: ReviewSettings) -> ReviewSettings:
+        auto = replace(settings.auto, beside=tuple(beside))
+        return effort(replace(settings, auto=auto, specialists=(*TEAM, *more)))
+
+    verdict = await review(change(tmp_path, base, head), model, adjust=adjust)
+    found, asked = assigned(verdict), {one.agent: one.messages[0].blocks for one in model.requests}
+    assert {share.agent: set(share.paths) for share in found.shares} == dict.fromkeys(
+        readers, {*head}
+    )
+    assert found.pattern == ("team" if len(readers) > 1 else "single")
+    assert ("lead" in asked) == ("generalist" not in readers)
+    assert len({asked[name][0] for name in readers}) == 1
+    told = [
+        skill for name in readers for skill in re.findall(r"# Skill: ([\w-]+)", str(asked[name][1]))
+    ]
+    assert sorted(told) == [
+        "api-compatibility",
+        "regression-risk",
+        "secret-hygiene",
+        "security-triangulation",
+        "test-strength",
+    ]
+    assert verdict.status == "complete", verdict.stop
 
 
 async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -> None:
@@ -370,4 +405,4 @@ def test_an_estimate_follows_the_tier(tmp_path: Path) -> None:
     many = estimate_cost(
         options(repo, provider="anthropic", allow_spending=True, effort="thorough")
     )
-    assert next(share.agent for share in many.shares) == "lead"
+    assert [share.agent for share in many.shares] == ["generalist", "security", "verifier", "judge"]

@@ -83,7 +83,7 @@ def has_verifier(settings: ReviewSettings) -> bool:
 
 def has_model_lead(state: ReviewState) -> bool:
     """Whether a model leads the review and can write its summary."""
-    return state.pattern == "team" and has_model(state.given.settings)
+    return state.is_led and has_model(state.given.settings)
 
 
 SHOWN_FINDINGS = 60
@@ -274,5 +274,5 @@ def _proof_shown(proof: Proof) -> dict[str, str]:
     telling = [line for line in output if proof.value in line or proof.exception in line] or output
     came = "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:])
     shown = {"predicted": f"{proof.exception}: {proof.value}", "came": came, "reason": proof.reason}
-    shown |= {"state": proof.state, "claim": proof.claim}
+    shown |= {"state": proof.state, "claim": proof.told}
     return {name: text for name, text in shown.items() if text}

@@ -64,10 +64,12 @@ def reviewable_paths(state: ReviewState) -> list[str]:
     return [file.path for file in workspace.change.files if workspace.reviewable(file)]
 
 
-def plan_for_one_agent(state: ReviewState, agent: str) -> ReviewPlan:
-    """The plan of the pattern ``single``: one agent, every file."""
-    paths = reviewable_paths(state)
-    return ReviewPlan(tasks=[PlannedTask(agent=agent, paths=paths)])
+def plan_by_code(state: ReviewState) -> ReviewPlan:
+    """The plan without a lead: the single agent and every file, or what code has assigned."""
+    scopes: Mapping[str, Iterable[str]] = {state.given.settings.single: reviewable_paths(state)}
+    if state.pattern == "team":
+        scopes = state.focus.retry or state.focus.shares
+    return ReviewPlan(tasks=[PlannedTask(agent, list(paths)) for agent, paths in scopes.items()])
 
 
 def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:

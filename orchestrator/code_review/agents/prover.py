@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, LACKS, PROVE_FINDING
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
-from orchestrator.code_review.verdict.document_parts import Proof
+from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
@@ -171,11 +171,12 @@ async def _ask(
 
 
 def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
-    """The test with what the first attempt predicted for its claim before it was run."""
+    """The test with what the first attempt said of its claim before it was run."""
     first = next((proof for proof in before if proof.claim == test.claim), None)
     if first is None or not (first.head or first.base):
         return test
-    return replace(test, exception=first.exception, value=first.value, oracle=first.oracle)
+    same = {name: getattr(first, name) for name in ("exception", "value", "oracle")}
+    return replace(test, **same, not_shown=first.not_shown or test.not_shown)
 
 
 async def _prove(state: ReviewState, finding: Finding, test: WrittenTest) -> Proof:
@@ -226,7 +227,12 @@ def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:
 def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synthesis:
     """The synthesis with what tests show: a finding is proven, or its earlier test passes now."""
     findings: list[Finding] = []
-    rejected = list(found.rejected)
+    rejected = [
+        replace(one, reason=f"{one.reason}; {BASE_FAILS}")
+        if one.cause == "older" and _is_older(proofs.get(one.finding.fingerprint, ()))
+        else one
+        for one in found.rejected
+    ]
     for finding in found.findings:
         own = tuple(proofs.get(finding.fingerprint, ()))
         shown = replace(finding, proofs=own)
@@ -242,6 +248,10 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
             shown = replace(shown, support="claimed")
         findings.append(shown)
     return replace(found, findings=tuple(findings), rejected=tuple(rejected))
+
+
+def _is_older(proofs: Iterable[Proof]) -> bool:
+    return any(one.state == "not_introduced" for one in proofs)
 
 
 def _head_passes(proofs: Sequence[Proof]) -> bool:

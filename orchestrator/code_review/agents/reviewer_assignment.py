@@ -143,7 +143,9 @@ async def _decide(
         alone = (AgentShare(settings.single, settings.single, tokens, tuple(reviewed)),)
         return Assignment("single", True, tokens, bound, reason, tier, tuple(reasons), alone)
     shares = await _share_out(state, diffs, sizes)
-    reason += f"; {count_noun(len(shares), 'specialist')} read it"
+    if [share.agent for share in shares] == [settings.single]:
+        return Assignment("single", True, tokens, bound, reason, tier, tuple(reasons), shares)
+    reason += f"; {count_noun(len(shares), 'agent')} read it"
     if large := sum(share.tokens > bound for share in shares):
         reason += f", {large} of them more than that, by page"
     return Assignment("team", True, tokens, bound, reason, tier, tuple(reasons), shares)
@@ -159,9 +161,11 @@ def _reviewed(state: ReviewState) -> list[str]:
 async def _share_out(
     state: ReviewState, diffs: Mapping[str, NumberedFileDiff], sizes: Mapping[str, int]
 ) -> tuple[AgentShare, ...]:
-    """Each specialist's files, in shards if one agent cannot read them at once."""
+    """Each agent's files, in shards of a role if one agent cannot read them at once."""
     auto, neighbors = state.given.settings.auto, await find_neighbors_of(state, sizes)
     concerned, room = _concerns(state, diffs, sizes), auto.tokens_per_agent
+    if sum(sizes.values()) <= room * SLACK:
+        concerned = _join(state, concerned, sizes)
     while True:
         shards = {
             role: split({path: sizes[path] for path in paths}, neighbors, room)
@@ -199,6 +203,24 @@ def _concerns(
         for name in concerned or specialists:
             found[name].append(path)
     return {name: files for name, files in found.items() if files}
+
+
+def _join(
+    state: ReviewState, concerned: dict[str, list[str]], paths: Iterable[str]
+) -> dict[str, list[str]]:
+    """Give the files to the single agent, and to specialists beside it or with other playbooks.
+
+    Each further reader reads the opening again, looks around and reports.
+    """
+    settings, agents = state.given.settings, state.given.catalog.agents
+    known = {skill.name for skill in agents[settings.single].skills}
+    own = {name: {skill.name for skill in agents[name].skills} for name in concerned}
+    apart = {
+        name: files
+        for name, files in concerned.items()
+        if name in settings.auto.beside or not own[name] or not own[name] <= known
+    }
+    return apart if apart == concerned else {settings.single: [*paths], **apart}
 
 
 def _member_name(state: ReviewState, role: str, number: int, parts: int) -> str:

@@ -113,7 +113,7 @@ def _contracts(state: ReviewState) -> dict[str, Json]:
 
 def _readers(state: ReviewState) -> list[AgentSpec]:
     """The agents that read the whole change."""
-    lead = [state.given.settings.lead] if state.pattern == "team" else []
+    lead = [state.given.settings.lead] if state.is_led else []
     return [state.agent(name) for name in (*lead, *state.examiners)]
 
 

@@ -17,6 +17,7 @@ TEMPLATE = "template"
 
 FixState = Literal["verified", "applies", "refused"]
 ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
+BASE_FAILS = "base fails its test too"
 
 
 class Reported(Strict, frozen=True):
@@ -87,7 +88,11 @@ class Fix(Strict, frozen=True, kw_only=True):
 
 
 class Proof(Strict, frozen=True, kw_only=True):
-    """A test of one claim of a finding, run on base and on head. Code decides its state."""
+    """A test of one claim of a finding, run on base and on head. Code decides its state.
+
+    Attributes:
+        not_shown: what of the finding the test does not show, as its author said beforehand.
+    """
 
     state: ProofState
     claim: str
@@ -101,11 +106,17 @@ class Proof(Strict, frozen=True, kw_only=True):
     head: str = ""
     versions: str = ""
     reason: str = ""
+    not_shown: str = ""
 
     @property
     def is_reproduced(self) -> bool:
         """Whether it proves its claim."""
         return self.state == "reproduced"
+
+    @property
+    def told(self) -> str:
+        """Its claim, and what it does not show."""
+        return f"{self.claim}; it does not show: {self.not_shown}" if self.not_shown else self.claim
 
 
 class AgentShare(Strict, frozen=True):

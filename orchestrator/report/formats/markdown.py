@@ -160,8 +160,8 @@ def _describe_outcome(verdict: Verdict) -> list[str]:
 def _describe_title(finding: Finding, *, bold: str = "", support: str | None = None) -> str:
     title, place = _prose(finding.title, MAX_CELLS), _place(finding)
     names = " ".join(map(code, filter(None, (finding.rule, finding.identity))))
-    support = finding.support if support is None else support
-    mark = "" if support in {"", "proven"} else f", {support}"
+    support = describe_support(finding, short=True) if support is None else support
+    mark = f", {support}" if support else ""
     return f"{bold}{finding.severity}: {title}{bold} {place} ({names}){mark}"
 
 
@@ -227,7 +227,7 @@ def describe_tests(finding: Finding) -> str:
     for proof in finding.proofs:
         if proof.is_reproduced:
             how = {"base": "that base passes and head fails", "same": "in which two ways disagree"}
-            summary = f"Add this test, {how[proof.oracle]}: {_prose(proof.claim)}"
+            summary = f"Add this test, {how[proof.oracle]}: {_prose(proof.told)}"
             test = code_block(escape_code_lines(proof.test), PurePosixPath(proof.path).suffix[1:])
             run = code(truncate(shlex.join(proof.command), MAX_CELLS))
             add = f"Its file is {code(proof.path)}; {run} runs it."
