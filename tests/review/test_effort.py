@@ -1,6 +1,7 @@
 """How much effort a review makes: the tier of a change, what raises it, and what each tier costs."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -321,7 +322,7 @@ async def test_an_ordinary_change_takes_at_most_five_requests(tmp_path: Path) ->
         (["security"], [], ["generalist", "security"]),
         ([], [], ["generalist"]),
         ([], ["crowds"], ["generalist", "crowds"]),  # whose prompt nobody else has
-        (TEAM, [], ["security", "qa", "architecture"]),
+        (TEAM, [], TEAM),
     ],
 )
 async def test_of_a_risky_change_each_playbook_has_one_reader(
@@ -338,23 +339,18 @@ async def test_of_a_risky_change_each_playbook_has_one_reader(
 
     verdict = await review(change(tmp_path, base, head), model, adjust=adjust)
     found, asked = assigned(verdict), {one.agent: one.messages[0].blocks for one in model.requests}
-    assert {share.agent: set(share.paths) for share in found.shares} == dict.fromkeys(
-        readers, {*head}
-    )
+    assert {share.agent: set(share.paths) for share in found.shares} == {
+        name: {*head} for name in readers
+    }
     assert found.pattern == ("team" if len(readers) > 1 else "single")
     assert ("lead" in asked) == ("generalist" not in readers)
     assert len({asked[name][0] for name in readers}) == 1
-    told = [
-        skill for name in readers for skill in re.findall(r"# Skill: ([\w-]+)", str(asked[name][1]))
-    ]
-    assert sorted(told) == [
-        "api-compatibility",
-        "regression-risk",
-        "secret-hygiene",
-        "security-triangulation",
-        "test-strength",
-    ]
-    assert verdict.status == "complete", verdict.stop
+    shown = "".join(str(asked[name][1]) for name in readers)
+    told = Counter(re.findall(r"# Skill: ([\w-]+)", shown))
+    assert max(told.values()) == 1
+    needed = "security-triangulation regression-risk test-strength api-compatibility dependency-structure"
+    assert set(told) >= set(needed.split())
+    assert verdict.stop.uncertain == ()
 
 
 async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -> None:
