@@ -324,7 +324,7 @@ def format_line(cause: Cause, width: int) -> str:
     """A cause on one line: the title gives way to the width; place, severity and ID are whole."""
     finding = cause[0]
     start = f"{format_location(finding)}: {finding.severity}: "
-    end = "" if finding.support == "proven" else f", {finding.support}"
+    end = f", {support}" if (support := describe_support(finding, short=True)) else ""
     end += f" (and {count_noun(len(cause) - 1, 'more place')})" if len(cause) > 1 else ""
     end += f" [{escape_line(finding.id)}]"
     room = max(width - cell_len(start + end), MIN_TITLE)

@@ -28,6 +28,7 @@ from orchestrator.code_review.verdict.model import (
     Verdict,
     VerdictStop,
 )
+from orchestrator.mcp_server.answers import list_findings
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.verdict_text import DETAILS, Detail, render_verdict
 from tests.report.verdict_samples import finding, fixed, rich_verdict, verdict
@@ -236,7 +237,14 @@ def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() 
             (("low", "claimed"), ("info", "verified"), ("low", "agreed")), 1
         )
     ]
-    text = render_verdict(verdict(findings=tuple(found)))
+    told = verdict(findings=tuple(found))
+    text = render_verdict(told)
+    for name in ("html", "markdown"):
+        assert "Also noticed (3)" in render_format(name, told, FormatInputs())
+    rows = list_findings(told, 0)["untrusted"]["findings"]
+    assert [(row["id"], row["also_noticed"]) for row in rows] == [
+        ("F3", True), ("F1", True), ("F2", True),
+    ]  # fmt: skip
     assert text.startswith("ONLY MINOR FINDINGS by analyzers · nobody read it for logic\n")
     assert "Low (" not in text
     assert block(text, "Also noticed (3)").splitlines()[1:] == [

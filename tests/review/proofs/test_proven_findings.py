@@ -20,6 +20,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.formats.markdown import describe_tests
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import PYTEST_ALONE, change, review
@@ -79,7 +80,7 @@ def only(verdict: Verdict) -> Finding:
 async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_finding(
     namespaces: None, tmp_path: Path
 ) -> None:
-    verdict = await reviewed(tmp_path, writes(written()))
+    verdict = await reviewed(tmp_path, writes(written(not_shown="what carts do")))
     finding = only(verdict)
     (proof,) = finding.proofs
     assert (proof.state, proof.reason) == ("reproduced", "")
@@ -91,6 +92,48 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     for shown in (describe_tests(finding), render_format("html", verdict, FormatInputs())):
         assert "Add this test, that base passes and head fails: total(" in shown
         assert "tests/test_claim.py" in shown
+    for shown in (
+        describe_tests(finding),
+        render_format("html", verdict, FormatInputs()),
+        render_verdict(verdict),
+    ):
+        assert "is 3; it does not show: what carts do" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("says", ["cannot_tell", "older"])
+async def test_a_finding_whose_test_base_fails_too_stays_open_and_says_so(
+    says: str, namespaces: None, tmp_path: Path
+) -> None:
+    base = {"shop.py": HEAD, "old.py": HEAD.replace("total", "total_of")}
+    head = {"shop.py": HEAD.replace("[1:])", "[1:], 0)")}
+    repo = change(tmp_path, {**settings(), **base}, head)
+    quoted = {"file": "shop.py", "quote": QUOTE.strip()}
+    answer = {
+        "finding": "F1",
+        "verdict": says,
+        "reason": "As quoted.",
+        "quotes": [quoted] * (says == "older"),
+    }
+    told = claim(quote=QUOTE.replace(")", ", 0)"))
+    lines = {"generalist": [said(told)], "prover": [writes(written())] * 2,
+             "verifier": [text_reply(json.dumps({"verdicts": [answer]}))]}  # fmt: skip
+    verdict = await review(
+        repo, ScriptedModel(lines), adjust=alone, run_tests=True, prover=True, verifier=True
+    )
+    if says == "older":
+        (entry,) = verdict.rejected
+        assert (entry.cause, entry.reason.partition("; ")[2]) == (
+            "older",
+            "base fails its test too",
+        )
+        return
+    assert [proof.state for proof in only(verdict).proofs] == ["not_introduced"]
+    brief = (render_verdict(verdict, detail=how) for how in ("brief", "short"))
+    for shown in (
+        *brief,
+        *(render_format(n, verdict, FormatInputs()) for n in ("html", "markdown")),
+    ):
+        assert ", and base fails its test too" in " ".join(shown.split())
 
 
 async def test_the_judge_sees_what_a_test_predicted_and_what_came(
@@ -128,10 +171,10 @@ async def test_a_test_that_proves_nothing_is_corrected_once_and_keeps_its_predic
         other_claim = written(claim="label() shouts", value="X")
         return writes(written(value="4 == 5"), other_claim)
 
-    first = writes(written(TEST.replace("[2, 3]", "[0, 5]"), value="3 == 5"))
+    first = writes(written(TEST.replace("[2, 3]", "[0, 5]"), value="3 == 5", not_shown="floats"))
     verdict = await reviewed(tmp_path, first, second)
     (proof,) = only(verdict).proofs
-    assert (proof.state, proof.value) == ("reproduced", "3 == 5")
+    assert (proof.state, proof.value, proof.not_shown) == ("reproduced", "3 == 5", "floats")
     assert "head passes the test" in shown[0]
     assert [agent.agent for agent in verdict.agents] == ["generalist", "prover", "prover"]
 
