@@ -32,6 +32,7 @@ def check_settings(
     yield from _check_known(node, "agent", [settings.lead], agents, "lead")
     yield from _check_known(node, "agent", [settings.single], agents, "single")
     yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
+    yield from _check_known(node, "agent", settings.auto.beside, agents, "auto", "beside")
     yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
     for name in settings.agents:
         yield from _check_known(node, "agent", [name], agents, "agents", name)

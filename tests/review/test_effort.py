@@ -17,7 +17,7 @@ from orchestrator.code_review.verdict.document_parts import Assignment
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, ModelError
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import render_markdown
 from orchestrator.report.verdict_text import render_verdict
@@ -353,6 +353,19 @@ async def test_of_a_risky_change_each_playbook_has_one_reader(
     assert verdict.stop.uncertain == ()
 
 
+async def test_who_fails_beside_the_single_agent_is_asked_again_alone(tmp_path: Path) -> None:
+    model = script(
+        security=[ModelError("out of order"), reports(summary="Read.")], judge=[judges(None)] * 2
+    )
+
+    def adjust(settings: ReviewSettings) -> ReviewSettings:
+        return replace(effort(settings), bounds=replace(settings.bounds, iterations=2))
+
+    verdict = await review(change(tmp_path, BASE, {"auth.py": SUMS}), model, adjust=adjust)
+    readers = [(one.agent, one.status) for one in verdict.agents if one.agent != "judge"]
+    assert readers == [("generalist", "ok"), ("security", "failed"), ("security", "ok")]
+
+
 async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -> None:
     repo, clock = change(tmp_path, BASE, SMALL), SystemClock()
     whole = await review(repo, script(), adjust=effort)
@@ -380,6 +393,7 @@ async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -
         ("effort", "measures: {words: {risky: 3}}", "'public names'"),
         ("defaults", "effort: {paths: {'!a': thorough}}", "effort.paths: the pattern '!a'"),
         ("defaults", "effort: {minimum: risky}", "minimum"),
+        ("defaults", "auto: {beside: [securty]}", "securty"),
     ],
 )
 def test_an_error_in_the_table_of_effort_is_named(

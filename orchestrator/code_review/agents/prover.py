@@ -227,12 +227,11 @@ def _shown(finding: Finding, earlier: Sequence[Proof]) -> Mapping[str, object]:
 def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synthesis:
     """The synthesis with what tests show: a finding is proven, or its earlier test passes now."""
     findings: list[Finding] = []
-    rejected = [
-        replace(one, reason=f"{one.reason}; {BASE_FAILS}")
-        if one.cause == "older" and _is_older(proofs.get(one.finding.fingerprint, ()))
-        else one
-        for one in found.rejected
-    ]
+    rejected = list(found.rejected)
+    for at, one in enumerate(rejected):
+        tried = proofs.get(one.finding.fingerprint, ())
+        if one.cause == "older" and any(proof.state == "not_introduced" for proof in tried):
+            rejected[at] = replace(one, reason=f"{one.reason}; {BASE_FAILS}")
     for finding in found.findings:
         own = tuple(proofs.get(finding.fingerprint, ()))
         shown = replace(finding, proofs=own)
@@ -248,10 +247,6 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
             shown = replace(shown, support="claimed")
         findings.append(shown)
     return replace(found, findings=tuple(findings), rejected=tuple(rejected))
-
-
-def _is_older(proofs: Iterable[Proof]) -> bool:
-    return any(one.state == "not_introduced" for one in proofs)
 
 
 def _head_passes(proofs: Sequence[Proof]) -> bool:

@@ -208,10 +208,7 @@ def _concerns(
 def _join(
     state: ReviewState, concerned: dict[str, list[str]], paths: Iterable[str]
 ) -> dict[str, list[str]]:
-    """Give the files to the single agent, and to specialists beside it or with other playbooks.
-
-    Each further reader reads the opening again, looks around and reports.
-    """
+    """Give the files to the single agent, and to specialists beside it or with other playbooks."""
     settings, agents = state.given.settings, state.given.catalog.agents
     known = {skill.name for skill in agents[settings.single].skills}
     own = {name: {skill.name for skill in agents[name].skills} for name in concerned}
