@@ -85,11 +85,11 @@ def describe_support(finding: Finding, *, short: bool = False) -> str:
     """Why to believe a finding, and whose word a claim is; empty for a proven one; unescaped."""
     if finding.support == "proven":
         return ""
-    told = finding.support
-    if told == "claimed" and not short:
-        told += f": the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
+    support: str = finding.support
+    if support == "claimed" and not short:
+        support += f": the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
     older = any(proof.state == "not_introduced" for proof in finding.proofs)
-    return f"{told}, and {BASE_FAILS}" if older else told
+    return f"{support}, and {BASE_FAILS}" if older else support
 
 
 def _render_title(page: TextLayout, finding: Finding, limit: int) -> list[str]:
@@ -140,7 +140,7 @@ def _render_proofs(page: TextLayout, finding: Finding) -> list[str]:
     for proof in finding.proofs:
         if proof.is_reproduced:
             how = "two ways disagree" if proof.oracle == "same" else "base passes, head fails"
-            text = f"{proof.told} ({how}: {proof.exception}: {proof.value})"
+            text = f"{proof.whole_claim} ({how}: {proof.exception}: {proof.value})"
             lines += _render_text(page, "shown by a test", text, page.cut(3))
             text = f"{proof.path}, run by: {shlex.join(proof.command)}"
             lines += _render_text(page, "add this test", text, page.cut(3))

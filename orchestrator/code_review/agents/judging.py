@@ -274,5 +274,5 @@ def _proof_shown(proof: Proof) -> dict[str, str]:
     telling = [line for line in output if proof.value in line or proof.exception in line] or output
     came = "\n".join(line[:MAX_LINE] for line in telling[-PROOF_LINES:])
     shown = {"predicted": f"{proof.exception}: {proof.value}", "came": came, "reason": proof.reason}
-    shown |= {"state": proof.state, "claim": proof.told}
+    shown |= {"state": proof.state, "claim": proof.whole_claim}
     return {name: text for name, text in shown.items() if text}

@@ -114,7 +114,7 @@ class Proof(Strict, frozen=True, kw_only=True):
         return self.state == "reproduced"
 
     @property
-    def told(self) -> str:
+    def whole_claim(self) -> str:
         """Its claim, and what it does not show."""
         return f"{self.claim}; it does not show: {self.not_shown}" if self.not_shown else self.claim
 

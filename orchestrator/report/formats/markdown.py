@@ -227,7 +227,7 @@ def describe_tests(finding: Finding) -> str:
     for proof in finding.proofs:
         if proof.is_reproduced:
             how = {"base": "that base passes and head fails", "same": "in which two ways disagree"}
-            summary = f"Add this test, {how[proof.oracle]}: {_prose(proof.told)}"
+            summary = f"Add this test, {how[proof.oracle]}: {_prose(proof.whole_claim)}"
             test = code_block(escape_code_lines(proof.test), PurePosixPath(proof.path).suffix[1:])
             run = code(truncate(shlex.join(proof.command), MAX_CELLS))
             add = f"Its file is {code(proof.path)}; {run} runs it."
