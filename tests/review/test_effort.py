@@ -393,7 +393,7 @@ async def test_a_resumed_run_keeps_the_tier_that_it_began_with(tmp_path: Path) -
         ("effort", "measures: {words: {risky: 3}}", "'public names'"),
         ("defaults", "effort: {paths: {'!a': thorough}}", "effort.paths: the pattern '!a'"),
         ("defaults", "effort: {minimum: risky}", "minimum"),
-        ("defaults", "auto: {beside: [securty]}", "securty"),
+        ("defaults", "auto: {beside: [nobody]}", "nobody"),
     ],
 )
 def test_an_error_in_the_table_of_effort_is_named(
