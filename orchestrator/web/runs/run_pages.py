@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -29,7 +30,7 @@ from orchestrator.report.formats.html_page.run_sections import (
     render_timeline,
     whole_window,
 )
-from orchestrator.report.ranking import headline, open_findings, rank_findings
+from orchestrator.report.ranking import AT_LENGTH, headline, open_findings, rank_findings
 from orchestrator.web.runs.decisions import RunProcesses
 from orchestrator.web.runs.run_list import chosen_page
 from orchestrator.web.site import Visit
@@ -153,7 +154,7 @@ class RunPages:
             grants=_raisable(found),
             sections=render_coverage(verdict) if verdict else "",
             headline=headline(verdict) if verdict else "",
-            top=[cause[0] for cause in rank_findings(verdict).at_length] if verdict else [],
+            top=[*chain(*rank_findings(verdict).at_length)][:AT_LENGTH] if verdict else [],
         )
 
     def findings(self, visit: Visit) -> Response:
