@@ -115,7 +115,7 @@ async def test_a_finding_whose_test_base_fails_too_stays_open_and_says_so(
         "quotes": [quoted] * (says == "older"),
     }
     told = claim(quote=QUOTE.replace(")", ", 0)"))
-    lines = {"generalist": [said(told)], "prover": [writes(written())] * 2,
+    lines: dict[str, list[ScriptedReply]] = {"generalist": [said(told)], "prover": [writes(written()), writes(written())],
              "verifier": [text_reply(json.dumps({"verdicts": [answer]}))]}  # fmt: skip
     verdict = await review(
         repo, ScriptedModel(lines), adjust=alone, run_tests=True, prover=True, verifier=True
