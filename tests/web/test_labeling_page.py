@@ -323,7 +323,7 @@ def test_the_command_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> 
         with httpx2.Client(follow_redirects=True, verify=PLAIN) as client:
             shown = press_sign_in(client, link)
         assert "Reads well." in shown.text
-        assert "<title>Label · " in shown.text
+        assert "<title>1 of 1 · " in shown.text
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from diffchecks.declarations import CHECKS, Check
-from diffchecks.programs import TABLES, find_linter
+from diffchecks.programs import find_linter
 from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.program_execution import Program
@@ -41,7 +41,9 @@ class Make:
 
 
 MAKES = {check.program: Make(check) for check in CHECKS if check.program}
-Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos = map(MAKES.__getitem__, TABLES)
+Ruff, Oxlint, ShellCheck, Hadolint, Zizmor, Typos = (
+    MAKES[name] for name in ("ruff", "oxlint", "shellcheck", "hadolint", "zizmor", "typos")
+)
 
 
 @dataclass(frozen=True)
