@@ -65,11 +65,8 @@ STALE = pytest.StashKey[list[str]]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a quarter of the time tests wait for what they started.
-
-    With one more still, heartbeats and leases of the service's tests run out now and then.
-    """
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: a third of the time tests wait for what they started."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
