@@ -21,7 +21,7 @@ from orchestrator.code_review.fixes.patch_files import patch_artifacts
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import StopDecision
 from orchestrator.code_review.tools.prove_fixes import PROVE_FIXES
-from orchestrator.code_review.verdict.decision import decide, exit_code, outcome_of
+from orchestrator.code_review.verdict.decision import decide_outcome, exit_code, outcome_of
 from orchestrator.code_review.verdict.document_parts import AgentReport, VerdictIteration
 from orchestrator.code_review.verdict.model import (
     Artifact,
@@ -74,7 +74,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
     status: Literal["complete", "incomplete"] = "complete" if complete else "incomplete"
-    outcome, reasons = decide(synthesis.findings, policy, complete=complete)
+    outcome, reasons = decide_outcome(synthesis.findings, policy, complete=complete)
     change = state.given.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
@@ -100,7 +100,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         ),
         score=_score(state.scorecard, state.rubric.threshold),
         counts=SeverityCounts(**severity_counts(synthesis.findings)),
-        findings=tuple(replace(f, outcome=outcome_of(f, policy)) for f in synthesis.findings),
+        findings=tuple(replace(f, outcome=outcome_of(f, policy)[0]) for f in synthesis.findings),
         rejected=synthesis.rejected,
         checked=synthesis.checked,
         depth=count_depths(change.files, synthesis.checked),
@@ -430,7 +430,7 @@ def _stopped_action(
     made = state.synthesis
     gaps = (made.skipped, made.findings, state.checks, state.given.workspace)
     steps = [] if complete else close_gaps(*gaps)
-    decides = first and outcome_of(first, state.given.catalog.verdict_policy) != "merge"
+    decides = first and outcome_of(first, state.given.catalog.verdict_policy)[0] != "merge"
     if first is not None and (decides or not steps):
         where = f"{first.path}:{first.start_line}"
         wrong = f" If it is wrong: diffcourt dismiss {first.id} --reason TEXT." if decides else ""

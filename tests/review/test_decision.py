@@ -20,7 +20,7 @@ from orchestrator.code_review.verdict.decision import (
     ToolHealth,
     check,
     concerned,
-    decide,
+    decide_outcome,
     excluded,
     exit_code,
     matches,
@@ -277,7 +277,7 @@ def test_severity_and_confidence_decide_what_a_finding_does(
 def test_the_most_severe_open_finding_decides_and_incomplete_is_never_merge(
     findings: list[Finding], complete: bool, outcome: str, reasons: tuple[str, ...]
 ) -> None:
-    assert decide(findings, POLICY, complete=complete) == (outcome, reasons)
+    assert decide_outcome(findings, POLICY, complete=complete) == (outcome, reasons)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_outcome_to_which_one_finding_leads(
     severity: Severity, confidence: float, more: dict[str, str], outcome: Outcome
 ) -> None:
     alone = replace(finding(1, severity, confidence), **more)
-    assert outcome_of(alone, POLICY) == outcome
+    assert outcome_of(alone, POLICY)[0] == outcome
 
 
 @pytest.mark.parametrize(
@@ -310,10 +310,10 @@ def test_the_outcome_to_which_one_finding_leads(
 def test_support_and_severity_decide_together(support: Support, outcomes: str) -> None:
     for severity, outcome in zip(SEVERITIES, outcomes.split(), strict=True):
         alone = replace(finding(1, severity, 0.9), support=support)
-        assert (outcome_of(alone, POLICY), decide([alone], POLICY, complete=True)[0]) == (
-            outcome,
-            outcome,
-        )
+        assert (
+            outcome_of(alone, POLICY)[0],
+            decide_outcome([alone], POLICY, complete=True)[0],
+        ) == (outcome, outcome)
 
 
 def test_weaker_support_never_makes_an_outcome_worse_and_only_proof_blocks_below_critical() -> None:
@@ -322,7 +322,7 @@ def test_weaker_support_never_makes_an_outcome_worse_and_only_proof_blocks_below
     for (block_at, needs_changes_at), severity, confidence in cases:
         policy = replace(POLICY, block_at=block_at, needs_changes_at=needs_changes_at)
         found = [
-            outcome_of(replace(finding(1, severity, confidence), support=support), policy)
+            outcome_of(replace(finding(1, severity, confidence), support=support), policy)[0]
             for support in SUPPORTS
         ]
         assert found == sorted(found, key=OUTCOMES.index, reverse=True)

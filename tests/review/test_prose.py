@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
-from orchestrator.code_review.verdict.decision import decide
+from orchestrator.code_review.verdict.decision import decide_outcome
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_loop import LoopResult
 from tests.review.review_kit import change, workspace_of
@@ -56,7 +56,11 @@ def essence(found: Synthesis) -> tuple[list[object], list[object], tuple[str, ob
         return one.id, one.fingerprint, one.severity, one.confidence, one.state, one.reported_by
 
     rejected: list[object] = [(of(entry.finding), entry.cause) for entry in found.rejected]
-    return [*map(of, found.findings)], rejected, decide(found.findings, POLICY, complete=True)
+    return (
+        [*map(of, found.findings)],
+        rejected,
+        decide_outcome(found.findings, POLICY, complete=True),
+    )
 
 
 async def test_prose_changes_no_finding_and_no_outcome(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from orchestrator.code_review.findings.located_findings import (
 )
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_workspace import ReviewWorkspace
-from orchestrator.code_review.verdict.decision import decide
+from orchestrator.code_review.verdict.decision import decide_outcome
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.types import Request, Response, Text
 from tests.review.review_kit import change, review, workspace_of
@@ -82,7 +82,7 @@ async def test_an_invented_critical_that_one_colleague_refutes_never_blocks(tmp_
             )  # fmt: skip
             (one,) = found.findings
             assert one.support == "claimed"
-            outcome, reasons = decide(found.findings, POLICY, complete=True)
+            outcome, reasons = decide_outcome(found.findings, POLICY, complete=True)
             assert outcome == "needs_changes"
             assert reasons[0] == "1 finding (F1) at or above critical, disputed and so not blocking"
 
@@ -113,7 +113,7 @@ async def test_a_colleague_of_the_same_family_confirms_with_evidence_and_the_cla
     assert one.confirmed_by == confirmed_by
     if said.get("action") == "refine" or confirmed_by:
         assert [each.reason for each in one.reports if each.by == "qa"] == [said["reason"]]
-    assert decide(found.findings, POLICY, complete=True)[0] == "needs_changes"
+    assert decide_outcome(found.findings, POLICY, complete=True)[0] == "needs_changes"
 
 
 async def test_an_agent_withdraws_refines_and_joins_findings(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_no_response_takes_weight_from_what_an_analyzer_reports(tmp_path: 
             )
             first = found.findings[0]
             assert (first.severity, first.confidence, first.support) == ("critical", 0.9, "proven")
-            assert decide(found.findings, POLICY, complete=True)[0] == "block"
+            assert decide_outcome(found.findings, POLICY, complete=True)[0] == "block"
 
 
 async def test_an_agent_that_takes_up_an_analyzers_finding_keeps_its_own_place(

@@ -60,7 +60,8 @@ def build_finding(
 
     def counts(rating: tuple[Severity, float, MergedFinding]) -> tuple[int, int, int, float]:
         severity, confidence, part = rating
-        outcome = outcome_for(severity, confidence, supported(severity, part)[0], policy)
+        support, _ = supported(severity, part)
+        outcome, _ = outcome_for(severity, confidence, support, policy)
         level = weight(severity, confidence, policy)
         return OUTCOMES.index(outcome), level, -SEVERITIES.index(severity), confidence
 

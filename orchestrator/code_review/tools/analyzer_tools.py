@@ -14,7 +14,7 @@ from diffchecks.check_io import BASE_DOES_NOT_PARSE, NOTHING_TO_COMPARE, RawFind
 from diffchecks.file_patterns import TEMPLATE_DIRECTORY
 from diffchecks.jobs import ChangedFile
 from diffchecks.template_marks import describe_template
-from orchestrator.catalog.shared_literals import Severity
+from orchestrator.catalog.shared_literals import SEVERE
 from orchestrator.code_review.analyzer_types import (
     Analyzer,
     AnalyzerReport,
@@ -48,7 +48,6 @@ AROUND_PROGRAMS = 120.0
 """Seconds for what is around programs of base: exporting both sides, and the check."""
 SHOWN_FINDINGS = 60
 MAX_LEADS = 100
-SEVERE: frozenset[Severity] = frozenset({"critical", "high"})
 LEAST_NEEDED_FIRST = ("checked", "unreadable_in_base", "gaps", "findings")
 RESERVED_FOR_REDACTION = 200  # characters; what stands for a secret may be longer than it
 SHOWN_FIELDS = (

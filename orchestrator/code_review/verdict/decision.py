@@ -14,7 +14,6 @@ from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 from diffchecks import name_some
 from orchestrator.catalog.shared_literals import (
     OUTCOMES,
-    SEVERE,
     SEVERITIES,
     Outcome,
     Severity,
@@ -28,6 +27,14 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
+
+CLAIM_DECIDES_AT: Severity = "high"
+"""The least severity at which a finding decides that one model only claims; it never blocks."""
+
+CLAIMED = f"only claimed, below {CLAIM_DECIDES_AT}"
+REFUTED = "refuted by the verifier"
+UNSURE = "less sure than the policy demands"
+"""Why an open finding does not decide."""
 
 
 class Weight(IntEnum):
@@ -140,80 +147,83 @@ def _missed(path: str, tools: Sequence[str]) -> str:
     return f"{path} did not do all of its work" if path in tools else f"did not look at {path}"
 
 
-def decide(
+def decide_outcome(
     findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
-    open_findings = [f for f in findings if f.state == "open"]
-    outcomes: dict[Outcome, list[Finding]] = {outcome: [] for outcome in OUTCOMES}
-    for finding in open_findings:
-        outcomes[outcome_of(finding, policy)].append(finding)
-    if blocking := outcomes["block"]:
-        return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
-    by_reason: dict[str, list[Finding]] = {}
-    for finding in outcomes["needs_changes"]:
-        by_reason.setdefault(_why_changes(finding, policy), []).append(finding)
-    reasons = [f"{_count(found)} at or above {reason}" for reason, found in by_reason.items()]
+    found: dict[Outcome, dict[str, list[Finding]]] = {outcome: {} for outcome in OUTCOMES}
+    for finding in findings:
+        outcome, why = outcome_of(finding, policy)
+        found[outcome].setdefault(why, []).append(finding)
+    if found["block"]:
+        return "block", tuple(_reasons(found["block"]))
+    reasons = _reasons(found["needs_changes"])
     if not complete:
         reasons.append("the review is incomplete, and incomplete is never merge")
     if reasons:
         return "needs_changes", tuple(reasons)
-    reason = f"no open finding at or above {policy.needs_changes_at}"
-    severe = [f for f in open_findings if is_as_severe(f.severity, policy.needs_changes_at)]
-    heavy = [f for f in severe if weight(f.severity, f.confidence, policy)]
-    refuted = [f for f in heavy if f.support == "refuted"]
-    claimed = [f for f in heavy if f.support == "claimed"]
-    if heavy:
-        whys = ((claimed, "only claimed, below high"), (refuted, "refuted by the verifier"))
-        reason += " decides: " + "; ".join(f"{_count(f)} {why}" for f, why in whys if f)
-    elif severe:
+    reason, light = f"no open finding at or above {policy.needs_changes_at}", found["merge"]
+    if whys := [why for why in (CLAIMED, REFUTED) if why in light]:
+        reason += " decides: " + "; ".join(f"{_count(light[why])} {why}" for why in whys)
+    elif UNSURE in light:
         reason += f" with a confidence of at least {policy.needs_changes_confidence:.2f}"
     return "merge", (reason,)
 
 
-def _why_changes(finding: Finding, policy: VerdictPolicy) -> str:
-    """The severity that a finding reaches, and what its support does not suffice for."""
-    severe = weight(finding.severity, finding.confidence, policy) is Weight.BLOCKS
-    bar = policy.block_at if severe else policy.needs_changes_at
-    support: str = finding.support
-    if support == "claimed":
-        bar = min(bar, "high", key=SEVERITIES.index)
-        disputed = any(objection.refutes for objection in finding.objections)
-        support = f"claimed by {name_some(finding.reported_by, 5)} only"
-        support = "disputed" if disputed else support
-    if severe:
-        return f"{bar}, {support} and so not blocking"
-    return f"{bar}, {support}" if finding.support == "claimed" else bar
+def _reasons(found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    return [f"{_count(same)} at or above {bar}" for bar, same in found.items()]
 
 
-def outcome_of(finding: Finding, policy: VerdictPolicy) -> Outcome:
-    """The outcome to which a finding leads on its own; none if it is not open."""
+def outcome_of(finding: Finding, policy: VerdictPolicy) -> tuple[Outcome, str]:
+    """The outcome to which a finding leads on its own, and why; none if it is not open."""
     if finding.state != "open":
-        return "merge"
-    return outcome_for(finding.severity, finding.confidence, finding.support, policy)
+        return "merge", ""
+    told: str = finding.support
+    if told == "claimed":
+        disputed = any(objection.refutes for objection in finding.objections)
+        told = "disputed" if disputed else f"claimed by {name_some(finding.reported_by, 5)} only"
+    return outcome_for(finding.severity, finding.confidence, finding.support, policy, told)
 
 
 def outcome_for(
-    severity: Severity, confidence: float, support: Support, policy: VerdictPolicy
-) -> Outcome:
-    """The outcome to which an open finding leads on its own."""
-    weighs = weight(severity, confidence, policy)
-    verified = (support, severity) == ("verified", "critical")
-    if weighs is Weight.BLOCKS and (support == "proven" or verified):
-        return "block"
-    return "needs_changes" if weighs and _can_decide(severity, support) else "merge"
+    severity: Severity, confidence: float, support: Support, policy: VerdictPolicy, told: str = ""
+) -> tuple[Outcome, str]:
+    """The outcome to which an open finding leads on its own, and why.
+
+    Args:
+        told: how the reason tells the support.
+
+    Returns:
+        For a merge, why it does not decide, or empty. Otherwise the severity that it reaches, and
+        what its support does not suffice for.
+    """
+    effect = weight(severity, confidence, policy)
+    if effect is Weight.SHOWN:
+        return "merge", UNSURE if is_as_severe(severity, policy.needs_changes_at) else ""
+    if not _can_decide(severity, support):
+        return "merge", REFUTED if support == "refuted" else CLAIMED
+    blocks = effect is Weight.BLOCKS
+    if blocks and (support == "proven" or (support, severity) == ("verified", "critical")):
+        return "block", policy.block_at
+    bar = policy.block_at if blocks else policy.needs_changes_at
+    if support == "claimed":
+        bar = min(bar, CLAIM_DECIDES_AT, key=SEVERITIES.index)
+    if blocks:
+        return "needs_changes", f"{bar}, {told} and so not blocking"
+    return "needs_changes", f"{bar}, {told}" if support == "claimed" else bar
 
 
 def _can_decide(severity: Severity, support: Support) -> bool:
-    return support != "refuted" and (support != "claimed" or severity in SEVERE)
+    claimed = support == "claimed"
+    return is_as_severe(severity, CLAIM_DECIDES_AT) if claimed else support != "refuted"
 
 
 def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> Weight:
     """The effect of an open finding by the policy."""
     if is_as_severe(severity, policy.block_at) and confidence >= policy.block_confidence:
         return Weight.BLOCKS
-    severe = is_as_severe(severity, policy.needs_changes_at)
-    if severe and confidence >= policy.needs_changes_confidence:
+    reached = is_as_severe(severity, policy.needs_changes_at)
+    if reached and confidence >= policy.needs_changes_confidence:
         return Weight.NEEDS_CHANGES
     return Weight.SHOWN
 
