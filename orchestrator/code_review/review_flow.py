@@ -41,13 +41,13 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis, build_
 from orchestrator.code_review.findings.waivers import describe_memory
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide
-from orchestrator.code_review.verdict.decision import check
+from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide_stop
+from orchestrator.code_review.verdict.decision import check_required
 from orchestrator.code_review.verdict.model import LIMIT_RAISED
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
-from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
@@ -180,7 +180,7 @@ async def evaluate(state: ReviewState) -> str:
     asked = judging.needs_judge(state.given.settings, state.rubric)
     if asked:
         marks |= await judging.run_judge(state)
-    scored = judge(state.rubric, marks, asked=asked)
+    scored = score_rubric(state.rubric, marks, asked=asked)
     state.scorecard = scored
     state.round.stage_changes = escalation_stages.below_min_score(state, scored)
     state.history.append(_iteration(state, scored))
@@ -188,7 +188,7 @@ async def evaluate(state: ReviewState) -> str:
     cut = {done.number for done in state.rounds if done.decision.endswith(LIMIT_RAISED)}
     history = [facts for n, facts in enumerate(state.history, 1) if n not in cut]
     bounds = state.given.budget.bounds
-    stop = decide(history, state.given.settings.stagnation, bounds.iterations)
+    stop = decide_stop(history, state.given.settings.stagnation, bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
     at_limit = stop is not None and stop.reason == "budget"
@@ -293,7 +293,9 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     tools = health(calls)
     state.tool_notes = tool_notes(calls)
     off = {skip.tool: skip.why for skip in state.synthesis.skipped if skip.tool}
-    state.checks = [check(rule, planning.due_paths(state, rule), tools, off) for rule in rules]
+    state.checks = [
+        check_required(rule, planning.due_paths(state, rule), tools, off) for rule in rules
+    ]
     everything = [file.path for file in state.given.workspace.change.files]
     named = skill_requirements(state)
     return dict(
@@ -304,7 +306,7 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
 def _score_unjudged(state: ReviewState) -> None:
     """Score a review that ends before the judge is asked."""
     asked = judging.needs_judge(state.given.settings, state.rubric)
-    state.scorecard = judge(state.rubric, _measure(state), asked=asked)
+    state.scorecard = score_rubric(state.rubric, _measure(state), asked=asked)
     state.history.append(_iteration(state, state.scorecard))
 
 

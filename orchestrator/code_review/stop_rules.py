@@ -59,7 +59,7 @@ class StopDecision(Struct, frozen=True):
     detail: str
 
 
-def decide(
+def decide_stop(
     history: Sequence[IterationFacts], policy: StagnationPolicy, max_iterations: float
 ) -> StopDecision | None:
     """Whether to stop after the last of these iterations; None means iterate."""

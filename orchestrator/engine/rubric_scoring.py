@@ -176,7 +176,9 @@ class Scorecard(Struct, frozen=True):
         return tuple(dict.fromkeys(chain.from_iterable(own)))
 
 
-def judge(rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False) -> Scorecard:
+def score_rubric(
+    rubric: Rubric, marks: Mapping[str, CriterionMark], *, asked: bool = False
+) -> Scorecard:
     """Score a rubric. A criterion without a mark counts as not scored.
 
     Args:

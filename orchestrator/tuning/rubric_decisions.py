@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
@@ -116,7 +116,7 @@ def decide_item(rubric: Rubric, item: Item) -> Scorecard:
         for name, given in item.scores.items()
     }
     asked = bool(item.judge) and any(c.kind == "judged" for c in rubric.criteria)
-    return judge(rubric, marks, asked=asked)
+    return score_rubric(rubric, marks, asked=asked)
 
 
 class Flip(Struct, frozen=True):

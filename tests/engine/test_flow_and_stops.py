@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.catalog.settings import StagnationPolicy
-from orchestrator.code_review.stop_rules import IterationFacts, decide
+from orchestrator.code_review.stop_rules import IterationFacts, decide_stop
 from orchestrator.engine import state_machine
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.engine.rubric_scoring import CriterionMark, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, score_rubric
 from orchestrator.engine.state_machine import Flow, State, check, diagram
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import AnswerPending, FlowError
@@ -161,7 +161,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
     ],
 )
 def test_every_reason_to_stop(history: list[IterationFacts], reason: str, detail: str) -> None:
-    stop = decide(history, POLICY, 5)
+    stop = decide_stop(history, POLICY, 5)
     assert stop is not None
     assert (stop.reason, stop.detail) == (reason, detail)
 
@@ -170,26 +170,26 @@ def test_of_long_outputs_the_first_two_thousand_lines_are_compared() -> None:
     policy = replace(POLICY, similarity=1.0)
     outputs = ["\n".join(["same"] * 2000 + [last]) for last in ("one", "other")]
     history = [replace(WANTING, score=n / 2, output=text) for n, text in enumerate(outputs)]
-    stop = decide(history, policy, 5)
+    stop = decide_stop(history, policy, 5)
     assert stop is not None
     assert stop.detail == "the last two iterations say nearly the same"
 
 
 def test_an_iteration_that_gains_is_followed_by_another() -> None:
     first = replace(WANTING, score=0.3)
-    assert decide([first], POLICY, 5) is None
-    assert decide([first, replace(WANTING, score=0.6)], POLICY, 5) is None
-    assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY, 5) is None
-    assert decide([replace(first, gaps=2), replace(first, gaps=1)], POLICY, 5) is None
-    assert decide([replace(first, uncertain=("x",)), first], POLICY, 5) is None
-    assert decide([replace(first, score=None), first], POLICY, 5) is None
+    assert decide_stop([first], POLICY, 5) is None
+    assert decide_stop([first, replace(WANTING, score=0.6)], POLICY, 5) is None
+    assert decide_stop([first, replace(first, touched=frozenset({"a"}))], POLICY, 5) is None
+    assert decide_stop([replace(first, gaps=2), replace(first, gaps=1)], POLICY, 5) is None
+    assert decide_stop([replace(first, uncertain=("x",)), first], POLICY, 5) is None
+    assert decide_stop([replace(first, score=None), first], POLICY, 5) is None
 
 
 def test_a_gain_of_exactly_the_threshold_is_a_gain() -> None:
     policy = StagnationPolicy(same_failure=2, epsilon=0.25, flat_rounds=2)  # exact as floats
     rounds = [replace(WANTING, score=score) for score in (0.25, 0.5, 0.75)]
-    assert decide(rounds[:2], policy, 5) is None
-    assert decide(rounds, policy, 5) is None
+    assert decide_stop(rounds[:2], policy, 5) is None
+    assert decide_stop(rounds, policy, 5) is None
 
 
 RUBRIC = Rubric(
@@ -203,7 +203,7 @@ RUBRIC = Rubric(
 
 
 def test_the_judge_leaves_out_what_was_not_scored() -> None:
-    card = judge(
+    card = score_rubric(
         RUBRIC, {"a": CriterionMark(1.0, "all"), "b": CriterionMark(0.0, "none", ("more of b",))}
     )
     assert card.total == 0.75
@@ -214,7 +214,7 @@ def test_the_judge_leaves_out_what_was_not_scored() -> None:
 
 def test_a_blocker_at_zero_is_not_accepted_whatever_the_total() -> None:
     high = replace(RUBRIC, threshold=0.1)
-    card = judge(
+    card = score_rubric(
         high,
         {
             "a": CriterionMark(0.0, "none"),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge, node_scores
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, node_scores, score_rubric
 from orchestrator.engine.types import Criterion, Group, Rubric
 
 SHIPPED = read_policy([read_shipped_layer()], environment="local").catalog.rubrics["pr-review"]
@@ -62,7 +62,7 @@ def rubrics(draw: st.DrawFn) -> Rubric:
 
 def scored(rubric: Rubric, scores: dict[str, float | None]) -> Scorecard:
     marks = {name: CriterionMark(score, "w") for name, score in scores.items()}
-    return judge(rubric, marks, asked=True)
+    return score_rubric(rubric, marks, asked=True)
 
 
 @given(st.data(), st.one_of(st.just(SHIPPED), rubrics()))
@@ -95,18 +95,20 @@ def test_a_blocker_that_an_asked_judge_left_out_blocks(weight: float) -> None:
 def test_a_judge_that_was_asked_and_scored_nothing_accepts_nothing() -> None:
     lenient = replace(SHIPPED, threshold=0.1)
     full = {c.id: CriterionMark(1.0, "w") for c in lenient.criteria if c.kind == "measured"}
-    assert judge(lenient, full).accepted
-    assert not judge(lenient, full, asked=True).accepted
+    assert score_rubric(lenient, full).accepted
+    assert not score_rubric(lenient, full, asked=True).accepted
 
 
 def test_a_judge_that_scored_only_a_penalty_accepts_nothing_unless_it_is_asked_no_more() -> None:
     lenient = replace(SHIPPED, threshold=0.1)
     full = {c.id: CriterionMark(1.0, "w") for c in lenient.criteria if c.kind == "measured"}
     marks = {**full, "unbacked-claims": CriterionMark(0.0, "w")}
-    assert not judge(lenient, marks, asked=True).accepted
-    assert judge(lenient, marks | {"risk-focus": CriterionMark(0.0, "w")}, asked=True).accepted
+    assert not score_rubric(lenient, marks, asked=True).accepted
+    assert score_rubric(
+        lenient, marks | {"risk-focus": CriterionMark(0.0, "w")}, asked=True
+    ).accepted
     only = tuple(c for c in lenient.criteria if c.kind == "measured" or c.weight < 0)
-    assert judge(replace(lenient, criteria=only), marks, asked=True).accepted
+    assert score_rubric(replace(lenient, criteria=only), marks, asked=True).accepted
 
 
 def criterion(name: str, kind: Literal["judged", "measured"] = "judged", **more: Any) -> Criterion:
@@ -123,7 +125,7 @@ def test_a_card_names_what_was_not_scored_what_blocks_and_what_is_missing() -> N
         "m": CriterionMark(1.0, "good", missing=("c", "a")),
         "n": CriterionMark(None, "none", missing=("b", "d"), not_applicable=True),
     }
-    card = judge(rubric, marks)
+    card = score_rubric(rubric, marks)
     assert card.marks == {
         **marks,
         "left": CriterionMark(None, "not scored: no model judged this review"),
@@ -133,7 +135,7 @@ def test_a_card_names_what_was_not_scored_what_blocks_and_what_is_missing() -> N
     assert card.missing_of("judged") == ("a", "b", "d")
     assert card.missing_of("measured") == ("c", "a")
     assert (card.is_judged, card.accepted) == (True, False)  # the total is enough
-    assert judge(rubric, marks, asked=True).asked
+    assert score_rubric(rubric, marks, asked=True).asked
 
 
 @pytest.mark.parametrize(("weight", "worst"), [(1.0, 0.5), (-0.5, 0.5), (3.0, 0.25)])
@@ -143,11 +145,11 @@ def test_only_what_an_asked_judge_left_out_counts_as_its_worst(weight: float, wo
         criterion("j", weight=weight),
     ))  # fmt: skip
     marks = {"m": CriterionMark(1.0, "w")}
-    assert judge(rubric, marks).total == 1.0
-    assert judge(rubric, marks, asked=True).total == worst
+    assert score_rubric(rubric, marks).total == 1.0
+    assert score_rubric(rubric, marks, asked=True).total == worst
     away = {**marks, "j": CriterionMark(None, "w", not_applicable=True)}
-    assert judge(rubric, away, asked=True).total == 1.0
-    assert judge(rubric, {}).total is None
+    assert score_rubric(rubric, away, asked=True).total == 1.0
+    assert score_rubric(rubric, {}).total is None
 
 
 def test_a_group_counts_in_its_parent_wherever_the_rubric_names_it() -> None:
@@ -184,6 +186,6 @@ def test_what_does_not_apply_has_the_score_that_the_rubric_gives_it(
 def test_the_threshold_itself_is_enough() -> None:
     rubric = Rubric("r", 1, "d", 0.5, (criterion("j"), criterion("k")))
     half = {"j": CriterionMark(1.0, "w"), "k": CriterionMark(0.0, "w")}
-    assert judge(rubric, half, asked=True).accepted
-    assert not judge(replace(rubric, threshold=0.51), half, asked=True).accepted
-    assert not judge(rubric, {}).accepted
+    assert score_rubric(rubric, half, asked=True).accepted
+    assert not score_rubric(replace(rubric, threshold=0.51), half, asked=True).accepted
+    assert not score_rubric(rubric, {}).accepted

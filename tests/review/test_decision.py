@@ -18,7 +18,7 @@ from orchestrator.catalog.verdict_policy import CheckRule, Exclusion
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.decision import (
     ToolHealth,
-    check,
+    check_required,
     concerned,
     decide_outcome,
     excluded,
@@ -144,12 +144,12 @@ def test_a_required_check_passes_when_each_tool_looked_at_each_file(
 ) -> None:
     # What taint has to look at, and nothing that ruff has.
     due = {"taint": frozenset({"a", "b"})}
-    result = check(PYTHON, due, tools, {"taint": "taint is off in local"})
+    result = check_required(PYTHON, due, tools, {"taint": "taint is off in local"})
     assert (result.name, result.status, result.detail) == ("python", status, detail)
 
 
 def test_a_check_without_files_does_not_apply() -> None:
-    result = check(PYTHON, None, {}, {})
+    result = check_required(PYTHON, None, {}, {})
     assert result == RequiredCheck(name="python", status="not_applicable")
 
 

@@ -10,8 +10,8 @@ from orchestrator.engine.rubric_scoring import (
     CriterionMark,
     Given,
     blocked_by,
-    judge,
     node_scores,
+    score_rubric,
     total,
 )
 from orchestrator.engine.types import Criterion, Group, Rubric
@@ -119,7 +119,7 @@ def test_an_item_is_decided_as_a_review_where_its_judge_abstained(left: str) -> 
     abstained = given | {name: None for name in ("a", "b", "bad") if name in left}
     marks = {n: CriterionMark(s if s != "na" else None, "") for n, s in abstained.items()}
     item = Item("i", "g", abstained, judge="model x")
-    review, full = judge(r, marks, asked=True), decide_item(r, replace(item, scores=given))
+    review, full = score_rubric(r, marks, asked=True), decide_item(r, replace(item, scores=given))
     card = decide_item(r, item)
     assert (card.total, card.accepted) == (review.total, review.accepted)
     assert card.total is not None

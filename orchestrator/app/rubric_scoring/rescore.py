@@ -44,7 +44,7 @@ from orchestrator.engine.journal_keys import INTAKE, Key
 from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, judge
+from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
@@ -194,7 +194,9 @@ async def _score_run(
     name, old = noted_change_name(state.journal), _name_recorded_judge(state)
     async with open_judge(state, options.provider, directory) as judge_:
         if judge_ is None or not criteria:
-            card = judge(rubric, marks, asked=bool(state.scorecard and state.scorecard.asked))
+            card = score_rubric(
+                rubric, marks, asked=bool(state.scorecard and state.scorecard.asked)
+            )
             return Rescored(verdict, card, tuple(recorded), old, "", name)
         if missing:
             marks |= await judge_.score(missing)
@@ -203,7 +205,7 @@ async def _score_run(
         probes = {name: await judge_.score(criteria, name) for name in names}
         other = digest_criteria(rubric) if missing else ""
         asked = judge_.model and name_judge([judge_.model], state.policy_digests, other)
-    card = judge(rubric, marks, asked=True)
+    card = score_rubric(rubric, marks, asked=True)
     return Rescored(verdict, card, tuple(recorded), old, asked, name, tuple(repeats), probes)
 
 

@@ -20,7 +20,7 @@ from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.rubric_scoring import Scorecard, judge
+from orchestrator.engine.rubric_scoring import Scorecard, score_rubric
 from orchestrator.engine.types import AgentSpec
 
 
@@ -63,7 +63,7 @@ def _judged(
         for c in scored.rubric.criteria
         if c.kind == "judged" and (agent in c.tags or (not tagged_only and team.isdisjoint(c.tags)))
     )
-    card = judge(replace(scored.rubric, criteria=criteria), scored.marks, asked=True)
+    card = score_rubric(replace(scored.rubric, criteria=criteria), scored.marks, asked=True)
     return card.total if card.is_judged else None
 
 

@@ -99,7 +99,7 @@ class ToolHealth(Struct, frozen=True):
     found: int = 0
 
 
-def check(
+def check_required(
     rule: CheckRule,
     due: Mapping[str, frozenset[str]] | None,
     tools: Mapping[str, ToolHealth],
