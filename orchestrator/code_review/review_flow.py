@@ -8,7 +8,6 @@ answer, the flow stops in StopHuman; once the answer is recorded, a resumed run 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -58,7 +57,6 @@ ENDS = {
     "stagnation": "StopStagnation",
     "human": "StopHuman",
 }
-NO_IDS: Mapping[str, str] = {}
 
 
 async def intake(state: ReviewState) -> str:
@@ -114,25 +112,26 @@ async def act(state: ReviewState) -> str:
 
 async def synthesize(state: ReviewState) -> str:
     """Build the findings of all iterations so far; prove them, and patches for them."""
-    await _synthesize(state)
+    await rebuild_findings(state)
     await prover.prove_findings(state)
     await prove_fixes(state)
     return "Evaluate"
 
 
-async def _synthesize(
-    state: ReviewState, ids: Mapping[str, str] = NO_IDS, *, drop: bool = False
+async def rebuild_findings(
+    state: ReviewState, *, keep_ids: bool = False, as_of_iteration: int = 0
 ) -> None:
     """Build the findings from all reports and verifications so far.
 
     Args:
-        ids: fingerprint → the id that a finding keeps.
-        drop: without those that a person drops, though these still counted in this iteration.
+        keep_ids: findings that were built before keep their ids.
+        as_of_iteration: without those that a person drops by then; 0: by the present iteration.
     """
     calls, team = state.calls(), state.team()
     reported = reported_paths(calls, team, state.carried)
-    policy, number = state.given.catalog.verdict_policy, state.round.number + drop
+    policy, number = state.given.catalog.verdict_policy, as_of_iteration or state.round.number
     dropped = [one for each in state.dropped if each.iteration <= number for one in each.waivers]
+    ids = {one.fingerprint: one.id for one in state.synthesis.findings if keep_ids}
     policy = replace(policy, waivers=(*policy.waivers, *dropped))
     policy = await place_dismissals(state.given.workspace, policy, reported)
     found = await build_findings(
@@ -175,7 +174,7 @@ async def evaluate(state: ReviewState) -> str:
     state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     await verifier.verify_findings(state)
     if state.round.verified:
-        await _synthesize(state, _ids(state))
+        await rebuild_findings(state, keep_ids=True)
     marks = _measure(state)
     asked = judging.needs_judge(state.given.settings, state.rubric)
     if asked:
@@ -208,11 +207,7 @@ async def _drop_findings(state: ReviewState) -> None:
     """Build the findings again without the dropped ones, once all that is on record is replayed."""
     following = state.round.number + 1
     if any(drop.again and drop.iteration == following for drop in state.dropped):
-        await _synthesize(state, _ids(state), drop=True)
-
-
-def _ids(state: ReviewState) -> Mapping[str, str]:
-    return {finding.fingerprint: finding.id for finding in state.synthesis.findings}
+        await rebuild_findings(state, keep_ids=True, as_of_iteration=following)
 
 
 async def iterate(state: ReviewState) -> str:
@@ -239,7 +234,7 @@ async def stop_for_person(state: ReviewState) -> str:
         waiting[call.agent].append(f"{call.tool} needs approval")
     for question in questions:
         waiting[question.agent].append(question.question)
-    state.waiting_agents = [
+    state.unfinished_agents = [
         Work(state.round.number, LoopResult(agent, "waiting", detail="; ".join(why)))
         for agent, why in waiting.items()
     ]
@@ -276,12 +271,12 @@ async def end_cancelled(state: ReviewState, detail: str) -> None:
     if not state.rounds:
         state.rounds.append(Round(1))
     ended = {result.agent for result in state.round.results}
-    state.waiting_agents = [
+    state.unfinished_agents = [
         Work(state.round.number, LoopResult(task.spec.name, "cancelled", detail=detail))
         for task in state.round.tasks
         if task.spec.name not in ended
     ]
-    await _synthesize(state)
+    await rebuild_findings(state)
     if len(state.history) < len(state.rounds):
         _score_unjudged(state)
     state.round.decision = f"cancelled: {detail}"

@@ -134,7 +134,7 @@ class ReviewState:
         focus: what the present iteration looks at; shared with tools.
         tool_notes: what analyzers tell a person besides findings and gaps.
         approvals: calls that wait for a person's approval and stopped the run.
-        waiting_agents: agents that wait for a person and so have no result yet.
+        unfinished_agents: agents that wait for a person or were cancelled, without a result.
         lead_summary: the lead's summary at the end; may be empty.
         summary_note: why the lead has given none, or what of it was left out; may be empty.
         assignment: which agent reviews which files; None offline.
@@ -164,7 +164,7 @@ class ReviewState:
     scorecard: Scorecard | None = None
     stop: StopDecision | None = None
     approvals: tuple[PendingApproval, ...] = ()
-    waiting_agents: list[Work] = field(default_factory=list)
+    unfinished_agents: list[Work] = field(default_factory=list)
     lead_summary: str = ""
     summary_note: str = ""
     assignment: Assignment | None = None
@@ -339,4 +339,4 @@ class ReviewState:
             for done in self.rounds
             for result in sorted(done.results, key=lambda result: result.agent)
         ]
-        return [*ended, *self.waiting_agents]
+        return [*ended, *self.unfinished_agents]

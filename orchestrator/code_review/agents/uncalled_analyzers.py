@@ -47,8 +47,8 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
 def _agents_without_result(state: ReviewState) -> Collection[str]:
     """The examining agents without a report; all of them if the lead waits."""
     if not state.round.tasks:
-        return state.examiners if state.waiting_agents else ()
-    ended = [*state.round.results, *(work.result for work in state.waiting_agents)]
+        return state.examiners if state.unfinished_agents else ()
+    ended = [*state.round.results, *(work.result for work in state.unfinished_agents)]
     without = {result.agent for result in ended if result.status != "ok"}
     return [agent for agent in state.examiners if agent in without]
 
