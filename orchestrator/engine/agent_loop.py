@@ -104,17 +104,15 @@ async def run_agent(
     Raises:
         ReplayMismatch, StoreError: the run itself cannot continue.
     """
-    work = _Work(spec, Context(spec, brief, runtime), runtime, key, account)
-    result = await work.run()
-    if result.status == "ok" or work.sent_back is None:
-        return _apply_output_guards(result, runtime)
-    # No other report followed, so the one that was sent back for its contents counts.
-    return _apply_output_guards(
-        replace(result, status="ok", report=work.sent_back, detail=""), runtime
-    )
+    attempt = _Attempt(spec, Context(spec, brief, runtime), runtime, key, account)
+    result = await attempt.run()
+    if result.status != "ok" and attempt.sent_back is not None:
+        # No other report followed, so the one that was sent back for its contents counts.
+        result = replace(result, status="ok", report=attempt.sent_back, detail="")
+    return _apply_output_guards(result, runtime)
 
 
-class _Work:
+class _Attempt:
     """One attempt of an agent, turn by turn."""
 
     def __init__(
@@ -146,7 +144,7 @@ class _Work:
             self._context.add_answer(response.blocks)
             tool_calls = [block for block in response.blocks if isinstance(block, ToolCall)]
             if tool_calls:
-                await self._observe(response, tool_calls)
+                await self._run_tools(response, tool_calls)
             elif response.stop == "paused":
                 watch.observe(response.blocks)
             else:
@@ -173,10 +171,10 @@ class _Work:
         self._last_usage = response.usage
         return response
 
-    async def _observe(self, response: Response, tool_calls: list[ToolCall]) -> None:
+    async def _run_tools(self, response: Response, tool_calls: list[ToolCall]) -> None:
         self._calls += len(tool_calls)
         turn = self._key.in_turn(self._turn)
-        results = await _act(self._spec, tool_calls, self._runtime, turn, self._account)
+        results = await _call_tools(self._spec, tool_calls, self._runtime, turn, self._account)
         self._context.observed(tool_calls, results, self._why_last())
         self._watch.observe(response.blocks, results)
 
@@ -294,7 +292,7 @@ def _response_to_json(response: Response) -> Json:
     return value
 
 
-async def _act(
+async def _call_tools(
     spec: AgentSpec, calls: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
 ) -> list[ToolResult]:
     """Run a turn's calls concurrently; results in the order of the calls.
