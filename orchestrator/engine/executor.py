@@ -7,9 +7,10 @@
 A refusal is an observation for the model and an event in the journal; the tool never starts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import anyio
 from msgspec import to_builtins
@@ -45,7 +46,6 @@ from orchestrator.engine.types import (
     Refusal,
     ToolCall,
     ToolResult,
-    ToolSpec,
 )
 from orchestrator.engine.untrusted_text import escape_markers, frame
 from orchestrator.errors import ApprovalRequired, InputError, NotOffered, NotPermitted, Refused
@@ -163,10 +163,11 @@ class Executor:
     def asks_person(self, agent: AgentSpec, call: ToolCall) -> Mapping[str, Json] | None:
         """What a person would approve: the call's arguments as guards leave them; None: no wait."""
         try:
-            made, _ = self._guard(agent, call)
+            fitting, _ = self._permit(agent, call)
+            _, made, _ = self._guard(agent, fitting)
         except Refused:
             return None
-        asks = not self._observe_only and (made.confirm or made.tool.level > Level.WRITE)
+        asks = not self._observe_only and self._obstacle(made)[0] == "approval"
         return made.arguments if asks else None
 
     # --- admission ------------------------------------------------------------------------------
@@ -174,23 +175,14 @@ class Executor:
     async def _admit(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
     ) -> tuple[_Admitted, Reservation]:
-        tool = self.registry.get(call.name)
-        denied = self.policy.refusal(agent, tool.spec)
-        if denied and not self._observe_only:
-            raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
-        proposed, call = dict(call.arguments), self.registry.fit(call)
-        self.registry.check(call.name, call.arguments)
+        fitting, denied = self._permit(agent, call)
         self._breaker.check(call.name)
-        guarded, warnings = self._guard(agent, call)
-        effective = to_builtins(dict((call if self._observe_only else guarded).arguments))
-        performed = replace(guarded, arguments=effective)
+        guarded, performed, warnings = self._guard(agent, fitting)
         if denied:
             warnings.insert(0, GuardWarning("permission", denied, observed=True))
-        if effective != proposed:
-            self.registry.check(call.name, effective)
-        reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
-        if effective != proposed:
-            reservation.effective = to_builtins(effective)
+        reservation = account.reserve(Cost(tool_calls=1, usd=performed.tool.usd))
+        if performed.arguments != dict(call.arguments):
+            reservation.effective = to_builtins(performed.arguments)
         # Before the first await, or an equal concurrent call would pass the guards too.
         self._breaker.begin(call.name)
         counted: list[SafeGuard] = []
@@ -198,41 +190,57 @@ class Executor:
             for guard in self._guards:
                 guard.admitted(guarded)
                 counted.append(guard)
-            if self._observe_only:
-                warnings += self._unapproved(tool.spec)
-            else:
-                await self._approve(performed, key)
+            warnings += await self._approve(performed, key)
         except BaseException:
             reservation.refund()
             self._breaker.abandon(call.name)
             for guard in counted:
                 guard.withdrawn(guarded)
             raise
-        return _Admitted(tool, performed, warnings), reservation
+        return _Admitted(self.registry.get(call.name), performed, warnings), reservation
 
-    def _guard(self, agent: AgentSpec, call: ToolCall) -> tuple[GuardedCall, list[GuardWarning]]:
-        """The call as guards modify it, with arguments of their own, and their warnings."""
+    def _permit(self, agent: AgentSpec, call: ToolCall) -> tuple[ToolCall, str | None]:
+        """A call as its schema types it, and why an observe-only run lets it pass nevertheless."""
+        denied = self.policy.refusal(agent, self.registry.get(call.name).spec)
+        if denied and not self._observe_only:
+            raise NotPermitted(denied) if call.name in agent.tools else NotOffered(denied)
+        fitting = self.registry.fit(call)
+        self.registry.check(call.name, fitting.arguments)
+        return fitting, denied
+
+    def _guard(
+        self, agent: AgentSpec, call: ToolCall
+    ) -> tuple[GuardedCall, GuardedCall, list[GuardWarning]]:
+        """The call as guards modify it, as it is performed, and their warnings."""
         own = to_builtins(dict(call.arguments))  # a guard may change them in place, now or later
         made = GuardedCall(agent.name, self.registry.get(call.name).spec, own, fingerprint(call))
-        return apply_guards(self._guards, made, observe_only=self._observe_only)
+        guarded, warnings = apply_guards(self._guards, made, observe_only=self._observe_only)
+        effective = to_builtins(dict((call if self._observe_only else guarded).arguments))
+        if effective != dict(call.arguments):
+            self.registry.check(call.name, effective)
+        return guarded, replace(guarded, arguments=effective), warnings
 
-    async def _approve(self, call: GuardedCall, key: str) -> None:
-        level = call.tool.level
-        if level is Level.WRITE and self._rollback is None:
-            raise NotPermitted(f"{call.tool.name} writes, and nothing here can undo it")
-        if level > Level.WRITE or call.confirm:
+    def _obstacle(self, call: GuardedCall) -> tuple[Literal["permission", "approval", ""], str]:
+        """What a call that guards let pass is denied, or waits for; and why."""
+        tool = call.tool
+        if tool.level is Level.WRITE and self._rollback is None:
+            return "permission", f"{tool.name} writes, and nothing here can undo it"
+        if tool.level > Level.WRITE or call.confirm:
+            return "approval", call.confirm or f"{tool.name} cannot be undone"
+        return "", ""
+
+    async def _approve(self, call: GuardedCall, key: str) -> Sequence[GuardWarning]:
+        """Ask a person if one must approve; an observe-only run warns instead."""
+        step, why = self._obstacle(call)
+        if step and self._observe_only:
+            return [GuardWarning(step, why, observed=True)]
+        if step == "permission":
+            raise NotPermitted(why)
+        if step == "approval":
             if self._approver is None:
-                why = call.confirm or f"{call.tool.name} cannot be undone"
                 raise ApprovalRequired(f"{why} (call {key}); no person can be asked here")
             await self._approver.approve(call, key)
-
-    def _unapproved(self, tool: ToolSpec) -> Iterator[GuardWarning]:
-        """Warnings for what ``_approve`` would refuse or ask a person, in an observe-only run."""
-        if tool.level > Level.WRITE:
-            yield GuardWarning("approval", f"{tool.name} cannot be undone", observed=True)
-        elif tool.level is Level.WRITE and self._rollback is None:
-            why = f"{tool.name} writes, and nothing here can undo it"
-            yield GuardWarning("permission", why, observed=True)
+        return ()
 
     # --- execution ------------------------------------------------------------------------------
 

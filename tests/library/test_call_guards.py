@@ -15,6 +15,8 @@ from orchestrator import (
     GuardRefused,
     Harness,
     InputError,
+    Level,
+    Refused,
     Ruling,
     SensitiveGuard,
     tool,
@@ -22,7 +24,7 @@ from orchestrator import (
 from orchestrator.app.audit.verification import load_trail
 from orchestrator.app.runs.run_details import describe_calls, load_details
 from orchestrator.cli.main import main
-from orchestrator.engine.tool_registry import ToolPolicy
+from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 DONE: list[str] = []
@@ -271,6 +273,37 @@ async def test_a_sensitive_tool_waits_for_a_person(given: Mapping[str, object]) 
         with pytest.raises(GuardRefused):
             await harness.execute("fetch", {"url": "x"})
     assert DONE == ["x"]
+
+
+async def test_a_person_is_shown_the_arguments_that_are_approved_and_only_what_waits() -> None:
+    @tool(tags=["network"])
+    async def list_pages(count: int) -> str:
+        """List."""
+        return f"{count} pages"
+
+    @tool(level="write", tags=["network"])
+    async def write(count: int) -> str:
+        """Write."""
+        return f"{count} written"
+
+    tools = [list_pages, write]
+    policy = ToolPolicy(max_level=Level.WRITE, everyone=ToolAccess(deny=("fetch",)))
+    async with Harness.open(
+        None, "r", tools=[*tools, fetch], guards=[SensitiveGuard({"network"})], policy=policy
+    ) as harness:
+        with pytest.raises(ApprovalPending) as waits:
+            await harness.execute("list_pages", {"count": "3"})
+        asked = harness.asks_person("list_pages", {"count": "3"})
+        assert asked == waits.value.arguments == {"count": 3}
+        # Refused, whatever a person says: it is off, its arguments do not fit, nothing undoes it.
+        for name, refused in (
+            ("fetch", {"url": "x"}),
+            ("list_pages", {"n": 1}),
+            ("write", {"count": 1}),
+        ):
+            assert harness.asks_person(name, refused) is None
+            with pytest.raises(Refused):
+                await harness.execute(name, refused)
 
 
 async def test_the_audit_names_who_approved_a_reading_tool(tmp_path: Path) -> None:
