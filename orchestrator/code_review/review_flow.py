@@ -36,12 +36,12 @@ from orchestrator.code_review.findings.evidence_from_journal import (
 )
 from orchestrator.code_review.findings.finding_context import add_contexts
 from orchestrator.code_review.findings.measured_criteria import score_measured
+from orchestrator.code_review.findings.required_checks import check_required
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.findings.waivers import describe_memory
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide_stop
-from orchestrator.code_review.verdict.decision import check_required
 from orchestrator.code_review.verdict.model import LIMIT_RAISED
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.guard_placement import Guards
@@ -18,6 +19,7 @@ from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.correction_requests import ReportCheck, ReportCorrections
 from orchestrator.code_review.findings.located_findings import ProposedFix, shared_fields
+from orchestrator.code_review.findings.required_checks import required
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.repository_guidance import Guidance, read_guidance
 from orchestrator.code_review.review_state import ReviewInputs, ReviewState
@@ -26,10 +28,10 @@ from orchestrator.code_review.review_workspace import (
     ReviewWorkspace,
     open_review_workspace,
 )
+from orchestrator.code_review.tools.path_globs import matches_any
 from orchestrator.code_review.tools.program_output_files import ProgramOutputs
 from orchestrator.code_review.tools.registry import build
 from orchestrator.code_review.tools.tool_inputs import NO_FILES, GivenFiles, ToolInputs
-from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent_context import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
@@ -192,3 +194,13 @@ def _tool_inputs(
         given=given,
         cache=cache,
     )
+
+
+def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
+    """The changed files that the policy excludes: path → why."""
+    return {
+        file.path: exclusion.why
+        for file in change.files
+        for exclusion in reversed(policy.exclude)
+        if matches_any(file.path, exclusion.paths)
+    }

@@ -40,6 +40,7 @@ MODULES = {
         "review/test_quote_search.py",
         "review/test_verifier.py",
     ],
+    "code_review/findings/required_checks.py": ["review/test_decision.py"],
     "code_review/findings/verification.py": ["review/test_verifier.py"],
     "code_review/findings/waivers.py": ["review/test_waivers.py"],
     "code_review/stop_rules.py": ["engine/test_flow_and_stops.py"],

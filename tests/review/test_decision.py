@@ -16,17 +16,15 @@ from orchestrator.catalog.shared_literals import (
 )
 from orchestrator.catalog.verdict_policy import CheckRule, Exclusion
 from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.findings.evidence_from_journal import ToolHealth
+from orchestrator.code_review.findings.required_checks import check_required, concerned, required
+from orchestrator.code_review.review_setup import excluded
+from orchestrator.code_review.tools.path_globs import matches_any
 from orchestrator.code_review.verdict.decision import (
-    ToolHealth,
-    check_required,
-    concerned,
     decide_outcome,
-    excluded,
     exit_code,
-    matches,
     outcome_of,
     parse_bars,
-    required,
     weight,
 )
 from orchestrator.code_review.verdict.model import Evidence, Finding, RequiredCheck
@@ -71,7 +69,7 @@ def health(
 def test_a_pattern_matches_as_in_gitignore_and_a_negated_one_matches_nothing(
     path: str, pattern: str, fits: bool
 ) -> None:
-    assert matches(path, pattern) is fits
+    assert matches_any(path, [pattern]) is fits
 
 
 def test_files_that_the_policy_excludes_have_the_reason_of_the_first_exclusion_that_fits() -> None:
@@ -89,7 +87,7 @@ def test_files_that_the_policy_excludes_have_the_reason_of_the_first_exclusion_t
 
 def test_a_check_is_required_of_the_files_that_one_of_its_patterns_fits() -> None:
     paths = ["b.js", "a.py", "setup.cfg"]
-    assert concerned(PYTHON, paths) == ["a.py", "setup.cfg"]
+    assert list(concerned(PYTHON, paths)) == ["a.py", "setup.cfg"]
     assert required([CHANGELOG, PYTHON], paths) == [PYTHON]
 
 

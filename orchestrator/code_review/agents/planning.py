@@ -13,9 +13,9 @@ from orchestrator.code_review.agents import (
     reviewer_assignment,
 )
 from orchestrator.code_review.agents.briefs import PROMPTS, build_brief
+from orchestrator.code_review.findings.required_checks import concerned
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
-from orchestrator.code_review.verdict.decision import concerned
 from orchestrator.code_review.verdict.model import OPEN_QUESTION
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import Task

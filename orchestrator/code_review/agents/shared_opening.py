@@ -27,12 +27,12 @@ from orchestrator.code_review.findings.evidence_from_journal import (
 from orchestrator.code_review.findings.located_findings import LocatedFinding
 from orchestrator.code_review.findings.merging import report_order
 from orchestrator.code_review.findings.reading_depth import list_checked
+from orchestrator.code_review.findings.required_checks import required
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.code_review.verdict.decision import required
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.engine.untrusted_text import frame

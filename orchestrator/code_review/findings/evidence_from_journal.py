@@ -10,7 +10,6 @@ from msgspec import Struct
 from diffchecks.check_io import NOT_PARSED, NOTE, NOTHING_TO_COMPARE
 from orchestrator.code_review.findings.located_findings import AnalysisResult
 from orchestrator.code_review.tools.run_snippet import RUN_SNIPPET, citable_part
-from orchestrator.code_review.verdict.decision import ToolHealth
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
@@ -57,6 +56,24 @@ class Work(Struct, frozen=True):
 
     iteration: int
     result: LoopResult
+
+
+class ToolHealth(Struct, frozen=True):
+    """The health of a tool, over all its calls.
+
+    Attributes:
+        error: its last error; empty if the last call succeeded.
+        own_tests: why only the change's own tests passed; empty if others passed too.
+        nothing: why it had nothing to compare; empty if it had.
+        found: the number of its findings.
+    """
+
+    error: str
+    gaps: frozenset[str]
+    given: frozenset[str] = frozenset()
+    own_tests: str = ""
+    nothing: str = ""
+    found: int = 0
 
 
 class Failure(Struct, frozen=True):

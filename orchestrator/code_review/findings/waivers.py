@@ -17,7 +17,7 @@ from orchestrator.catalog.shared_literals import SEVERITIES, is_as_severe
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.finding_context import ContextBlock, leads_to
 from orchestrator.code_review.findings.located_findings import LocatedFinding
-from orchestrator.code_review.verdict.decision import matches
+from orchestrator.code_review.tools.path_globs import matches_any
 from orchestrator.code_review.verdict.document_parts import (
     FindingContext,
     MemoryEffect,
@@ -153,7 +153,7 @@ def matches_finding(waiver: Waiver, finding: LocatedFinding | Finding) -> bool:
     if least is not None and finding.confidence >= least:
         return False
     named = waiver.rule == finding.rule or waiver.fingerprint == finding.fingerprint
-    return named and any(matches(finding.path, pattern) for pattern in waiver.paths)
+    return named and matches_any(finding.path, waiver.paths)
 
 
 def has_expired(waiver: Waiver, day: str) -> bool:
@@ -204,7 +204,7 @@ def describe_waivers(
 
 def applies_to_any(waiver: Waiver, paths: Iterable[str]) -> bool:
     """Whether a waiver can apply to any of these files."""
-    return any(matches(path, pattern) for path in paths for pattern in waiver.paths)
+    return any(matches_any(path, waiver.paths) for path in paths)
 
 
 def apply_waivers(

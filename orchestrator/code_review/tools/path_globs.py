@@ -1,7 +1,8 @@
-"""Globs that a model writes, read as ``.gitignore`` does, with alternatives in braces."""
+"""Globs of a policy or a model, read as ``.gitignore`` does; a model's may have braces."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
@@ -10,6 +11,17 @@ from orchestrator.errors import InputError
 ALTERNATIVES_AT_MOST = 200
 
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+@lru_cache(maxsize=512)
+def _glob(pattern: str) -> GitIgnoreBasicPattern:
+    return GitIgnoreBasicPattern(pattern)
+
+
+def matches_any(path: str, patterns: Iterable[str]) -> bool:
+    """Whether one of a policy's globs matches a path; a negated one matches nothing."""
+    globs = map(_glob, patterns)
+    return any(glob.include and glob.match_file(path) is not None for glob in globs)
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
@@ -21,7 +33,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     Raises:
         InputError: it can match nothing.
     """
-    globs = [GitIgnoreBasicPattern(alternative) for alternative in _expand_braces(pattern)]
+    globs = [_glob(alternative) for alternative in _expand_braces(pattern)]
     if not all(glob.include for glob in globs):
         raise InputError(f"the pattern {pattern!r} cannot match a path; an example is src/**/*.py")
     return lambda path: any(glob.match_file(path) is not None for glob in globs)

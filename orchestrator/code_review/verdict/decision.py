@@ -1,15 +1,11 @@
-"""Computes the outcome, with its reasons, from verified findings, gaps and required checks.
+"""Decides the outcome, with its reasons, and the exit code, from verified findings.
 
 No text of a model reaches this module; its inputs are verified by code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from typing import Literal
-
-from msgspec import Struct
-from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
 from diffchecks import name_some
 from orchestrator.catalog.shared_literals import (
@@ -20,11 +16,9 @@ from orchestrator.catalog.shared_literals import (
     Support,
     is_as_severe,
 )
-from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
-from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.verdict.model import Finding, RequiredCheck
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.code_review.verdict.model import Finding
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
-from orchestrator.wording import count_noun
 
 CATEGORIES = ("security", "qa", "docs", "architecture")
 
@@ -43,108 +37,6 @@ class Weight(IntEnum):
     SHOWN = 0
     NEEDS_CHANGES = 1
     BLOCKS = 2
-
-
-def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
-    """The changed files that the policy excludes: path → why."""
-    return {
-        file.path: exclusion.why
-        for file in change.files
-        for exclusion in reversed(policy.exclude)
-        if any(matches(file.path, pattern) for pattern in exclusion.paths)
-    }
-
-
-@lru_cache(maxsize=512)
-def _glob(pattern: str) -> GitIgnoreBasicPattern:
-    return GitIgnoreBasicPattern(pattern)
-
-
-def matches(path: str, pattern: str) -> bool:
-    """Whether a glob of the policy matches a path, by the rules of ``.gitignore``."""
-    glob = _glob(pattern)
-    return bool(glob.include) and glob.match_file(path) is not None
-
-
-def concerned(rule: CheckRule, paths: Iterable[str]) -> list[str]:
-    """Those of the files for which a check is required."""
-    return list(_matching(tuple(rule.when), tuple(paths)))
-
-
-@lru_cache(maxsize=64)  # planning asks for each check again and again, of all files of the change
-def _matching(patterns: tuple[str, ...], paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path for path in paths if any(matches(path, pattern) for pattern in patterns))
-
-
-def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
-    """The checks that the policy requires for these files."""
-    return [rule for rule in rules if concerned(rule, paths)]
-
-
-class ToolHealth(Struct, frozen=True):
-    """The health of a tool, over all its calls.
-
-    Attributes:
-        error: its last error; empty if the last call succeeded.
-        own_tests: why only the change's own tests passed; empty if others passed too.
-        nothing: why it had nothing to compare; empty if it had.
-        found: the number of its findings.
-    """
-
-    error: str
-    gaps: frozenset[str]
-    given: frozenset[str] = frozenset()
-    own_tests: str = ""
-    nothing: str = ""
-    found: int = 0
-
-
-def check_required(
-    rule: CheckRule,
-    due: Mapping[str, frozenset[str]] | None,
-    tools: Mapping[str, ToolHealth],
-    off: Mapping[str, str],
-) -> RequiredCheck:
-    """Whether a required check has run.
-
-    Args:
-        due: tool → the paths that it must examine; None: the check does not apply.
-        off: tool → why no agent was given it.
-    """
-    if due is None:
-        return RequiredCheck(name=rule.name, status="not_applicable")
-    silent = [name for name in rule.tools if name not in tools]
-    if silent:
-        whys = "; ".join(dict.fromkeys(off[name] for name in silent if name in off))
-        detail = f"{', '.join(silent)} did not run{f': {whys}' if whys else ''}"
-        return RequiredCheck(name=rule.name, status="not_run", detail=detail)
-    broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
-    missed = sorted(
-        frozenset[str]().union(
-            *(
-                tools[name].gaps | (due.get(name, frozenset()) - tools[name].given)
-                for name in rule.tools
-            )
-        )
-    )
-    if broken or missed:
-        seen = "; ".join([*broken, *(_missed(path, rule.tools) for path in missed[:3])])
-        more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
-        return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
-    if all(tools[name].nothing for name in rule.tools):
-        why = "; ".join(f"{name}: {tools[name].nothing}" for name in rule.tools)
-        return RequiredCheck(name=rule.name, status="not_applicable", detail=why)
-    own = "; ".join(tools[name].own_tests for name in rule.tools if tools[name].own_tests)
-    if own:
-        return RequiredCheck(name=rule.name, status="passed_by_own_tests", detail=own)
-    found = sum(tools[name].found for name in rule.tools)
-    what = count_noun(found, "finding") if found else "found nothing"
-    return RequiredCheck(name=rule.name, status="ran", detail=f"{', '.join(rule.tools)}: {what}")
-
-
-def _missed(path: str, tools: Sequence[str]) -> str:
-    """What a check has not examined; a gap under its tool's name concerns no single file."""
-    return f"{path} did not do all of its work" if path in tools else f"did not look at {path}"
 
 
 def decide_outcome(
