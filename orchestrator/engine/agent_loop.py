@@ -217,19 +217,17 @@ class _Attempt:
                 self._malformed = MAX_REPORT_CORRECTIONS + 1
             self._last_malformed = text
             return None, errors
-        earlier, noted = self.sent_back, self._runtime.journal.noted(self._key.at("report"))
-        if noted is not None and earlier is None:
-            # A resumed run must send back the same errors, whatever was recorded later.
-            self.sent_back = noted["report"]
-            return self.sent_back, list(noted["errors"])
-        report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
-        if errors and earlier is None and self._turn < self._spec.bounds.turns:
-            self._runtime.journal.note(self._key.at("report"), {"report": report, "errors": errors})
-            # Redacted as in the journal: the errors show lines of files, which may hold a secret.
-            noted = self._runtime.journal.noted(self._key.at("report")) or {}
-            self.sent_back = noted["report"]
-            return self.sent_back, list(noted["errors"])
-        return report, []
+        journal, earlier, key = self._runtime.journal, self.sent_back, self._key.at("report")
+        if earlier is not None or journal.noted(key) is None:
+            report, errors = await self._runtime.check_report(self._spec.name, report, earlier)
+            if not errors or earlier is not None or self._turn >= self._spec.bounds.turns:
+                return report, []
+            journal.note(key, {"report": report, "errors": errors})
+        # As recorded: redacted, since the errors show lines of files, which may hold a secret; and
+        # a resumed run must send back the same errors, whatever was recorded later.
+        noted = journal.noted(key) or {}
+        self.sent_back = noted["report"]
+        return self.sent_back, list(noted["errors"])
 
 
 def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResult:

@@ -13,26 +13,14 @@ Given = float | Literal["na"] | None
 """A criterion's score 0..1, ``"na"`` where it does not apply, None where it was not scored."""
 
 
-def total(rubric: Rubric, scores: Mapping[str, Given]) -> float | None:
-    """The rubric's score, 0 to 1.
+def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None, float | None]:
+    """The score, 0 to 1, of every criterion, of every group, and under None of the whole.
 
     A node's score is the weighted mean of those children that count: sum of weight times score
     over the sum of the positive weights, at least 0; or what its group's ``combine`` says.
 
     Args:
         scores: by criterion id; a criterion that is not there was not scored.
-
-    Returns:
-        None where nothing with a positive weight counts.
-
-    Raises:
-        ValueError: a score that is not a number from 0 to 1.
-    """
-    return node_scores(rubric, scores)[None]
-
-
-def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None, float | None]:
-    """The score of every criterion, of every group, and under None of the whole.
 
     Returns:
         None for a node that does not count: left out by ``na`` or ``abstain``, or a group in which
@@ -189,7 +177,7 @@ def score_rubric(
     scores = {name: mark.given for name, mark in whole.items()}
     left = worst_of_unscored(rubric, scores) if asked else {}
     blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
-    return Scorecard(rubric, whole, total(rubric, scores | left), blockers, asked)
+    return Scorecard(rubric, whole, node_scores(rubric, scores | left)[None], blockers, asked)
 
 
 def worst_of_unscored(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str, float]:

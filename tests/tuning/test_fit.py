@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.criterion_analysis import analyze_criteria
@@ -173,7 +173,7 @@ def test_totals_of_arrays_are_those_of_the_engine(rubric: Rubric) -> None:
     )
     for given, w in ((rubric, w0), (new, fitted)):
         found = rubric_decisions.compute_totals(tree, x, w[None, :], np.zeros(60, dtype=bool))[0]
-        assert found == pytest.approx([total(given, r) or 0.0 for r in items], abs=1e-5)
+        assert found == pytest.approx([node_scores(given, r)[None] or 0.0 for r in items], abs=1e-5)
 
 
 def test_a_criterion_is_shrunk_to_its_group_and_a_group_to_the_whole() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Group, Rubric
 from orchestrator.optional_dependencies import install_command
 from orchestrator.tuning.evaluation import evaluate_rubric
@@ -144,7 +144,7 @@ def test_tuning_scores_a_group_of_two_as_the_engine_does(save: Save) -> None:
         if at % 3 < 2:
             item["scores"]["a" if at % 2 else "b"] = None if at % 3 else "na"
     data, read_back = read(save(items), grouped())
-    expected = [total(grouped(), item.scores) for item in read_back]
+    expected = [node_scores(grouped(), item.scores)[None] for item in read_back]
     assert data.totals[np.argsort(data.sample.item)] == pytest.approx(expected)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.rubric_file import read_rubric
@@ -241,7 +241,7 @@ def test_the_script_of_the_page_converts_a_rubric(tmp_path: Path) -> None:
     path = tmp_path / "house.yaml"
     path.write_text(converted("from_healthbench.py", json.dumps(doc)))
     rubric = read_rubric(path)
-    assert total(rubric, {"c1": 1.0, "c2": 1.0, "c3": 1.0}) == pytest.approx(1 / 8)
+    assert node_scores(rubric, {"c1": 1.0, "c2": 1.0, "c3": 1.0})[None] == pytest.approx(1 / 8)
     assert [(c.description, c.weight, list(c.tags)) for c in rubric.criteria] == [
         (row["criterion"], row["points"], row["tags"]) for row in doc["rubrics"]
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench
@@ -58,7 +58,7 @@ def test_a_graded_tree_comes_back_with_its_grades_and_its_root(tmp_path: Path) -
     rubric = through_a_file(found.rubric, tmp_path)
     (item,) = found.items
     assert found.unmapped == ()
-    assert total(rubric, item["scores"]) == pytest.approx(tree["score"], abs=1e-9)
+    assert node_scores(rubric, item["scores"])[None] == pytest.approx(tree["score"], abs=1e-9)
     assert to_paperbench(rubric, item).document == tree
 
 
@@ -99,7 +99,7 @@ def test_real_paperbench_trees_are_lossless(name: str, tmp_path: Path) -> None:
     item = found.items[0] if found.items else None
     assert to_paperbench(rubric, item).document == tree
     if item:
-        assert total(rubric, item["scores"]) == pytest.approx(tree["score"], abs=1e-9)
+        assert node_scores(rubric, item["scores"])[None] == pytest.approx(tree["score"], abs=1e-9)
 
 
 def test_an_export_says_what_it_cannot_hold() -> None:

@@ -12,7 +12,6 @@ from orchestrator.engine.rubric_scoring import (
     blocked_by,
     node_scores,
     score_rubric,
-    total,
 )
 from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning.file_formats.item_files import Item
@@ -30,14 +29,14 @@ def line(name: str, weight: float = 1.0, **more: Any) -> Criterion:
 
 
 def test_a_total_is_the_weighted_mean() -> None:
-    assert total(rubric(line("a", 3), line("b")), {"a": 1.0, "b": 0.0}) == 0.75
+    assert node_scores(rubric(line("a", 3), line("b")), {"a": 1.0, "b": 0.0})[None] == 0.75
 
 
 def test_a_penalty_takes_from_the_sum_and_not_from_what_can_be_reached() -> None:
     r = rubric(line("a", 2), line("bad", -1))
-    assert total(r, {"a": 1.0, "bad": 0.5}) == 0.75
-    assert total(r, {"a": 0.0, "bad": 1.0}) == 0.0
-    assert total(r, {"a": 1.0, "bad": 0.0}) == 1.0
+    assert node_scores(r, {"a": 1.0, "bad": 0.5})[None] == 0.75
+    assert node_scores(r, {"a": 0.0, "bad": 1.0})[None] == 0.0
+    assert node_scores(r, {"a": 1.0, "bad": 0.0})[None] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,15 @@ def test_a_penalty_takes_from_the_sum_and_not_from_what_can_be_reached() -> None
 def test_scores_that_do_not_count_follow_the_policy(
     policy: dict[str, Any], given: Given, expected: float
 ) -> None:
-    assert total(rubric(line("a"), line("b", **policy)), {"a": 1.0, "b": given}) == expected
+    assert (
+        node_scores(rubric(line("a"), line("b", **policy)), {"a": 1.0, "b": given})[None]
+        == expected
+    )
 
 
 def test_nothing_scored_is_no_total_and_a_penalty_alone_is_none_either() -> None:
-    assert total(rubric(line("a"), line("b")), {}) is None
-    assert total(rubric(line("a"), line("bad", -1)), {"bad": 1.0}) is None
+    assert node_scores(rubric(line("a"), line("b")), {})[None] is None
+    assert node_scores(rubric(line("a"), line("bad", -1)), {"bad": 1.0})[None] is None
 
 
 def test_a_group_counts_as_one_child_and_an_empty_one_is_left_out() -> None:
@@ -75,12 +77,12 @@ def test_a_group_counts_as_one_child_and_an_empty_one_is_left_out() -> None:
     assert found["g"] == 0.75
     assert found["h"] is None
     assert found[None] == 0.75
-    assert total(r, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0}) == pytest.approx(0.5625)
+    assert node_scores(r, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0})[None] == pytest.approx(0.5625)
 
 
 def test_a_group_is_clipped_before_it_enters_the_next() -> None:
     r = rubric(line("a", parent="g"), line("bad", -4, parent="g"), line("b"), groups=(Group("g"),))
-    assert total(r, {"a": 1.0, "bad": 1.0, "b": 1.0}) == 0.5
+    assert node_scores(r, {"a": 1.0, "bad": 1.0, "b": 1.0})[None] == 0.5
 
 
 def test_totals_stay_in_bounds_whatever_the_tree() -> None:
@@ -102,7 +104,7 @@ def test_totals_stay_in_bounds_whatever_the_tree() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.5, "yes"])
 def test_an_invalid_score_is_refused_by_name(bad: float) -> None:
     with pytest.raises(ValueError, match="the score of 'a'"):
-        total(rubric(line("a")), {"a": bad})
+        node_scores(rubric(line("a")), {"a": bad})[None]
 
 
 def test_blockers_at_zero_are_named() -> None:
@@ -130,4 +132,4 @@ def test_an_item_is_decided_as_a_review_where_its_judge_abstained(left: str) -> 
     total_ = float(sample.totals(sample.w0[None, :])[0, 0])
     assert total_ == (BLOCKED if card.is_rejected else pytest.approx(card.total))
     unasked = decide_item(r, replace(item, judge=""))
-    assert unasked.total == total(r, abstained)
+    assert unasked.total == node_scores(r, abstained)[None]

@@ -179,15 +179,10 @@ def describe_waivers(
         if isinstance(waiver, Dismissal | Preference):
             continue
         matched = tuple(one.id for one in found if matches_finding(waiver, one))
-        state: WaiverState
-        if has_expired(waiver, day):
-            state = "expired"
-        elif matched:
-            state = "used"
-        elif not applies_to_any(waiver, every):
-            state = "unmatched"
-        else:
+        expired = has_expired(waiver, day)
+        if not (expired or matched) and applies_to_any(waiver, every):
             continue
+        state: WaiverState = "expired" if expired else "used" if matched else "unmatched"
         uses.append(
             WaiverUse(
                 state,
