@@ -38,7 +38,6 @@ from orchestrator.code_review.findings.finding_context import add_contexts
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.required_checks import check_required
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
-from orchestrator.code_review.findings.waivers import describe_memory
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide_stop
@@ -148,7 +147,7 @@ async def rebuild_findings(
         found,
         findings=with_fixes(findings, state.fixes),
         waivers=waivers.describe_waivers(findings, policy, paths, day),
-        memory=describe_memory(findings, policy, paths, day),
+        memory=waivers.describe_memory(findings, policy, paths, day),
         checked=checked,
         skipped=reading_depth.add_unread(
             reading_depth.list_skipped(

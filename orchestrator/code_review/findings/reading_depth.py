@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from diffchecks.jobs import ChangedFile
 from diffchecks.skipped_files import LOCK_FILE
 from orchestrator.catalog.languages import LanguagesFile
-from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps
+from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work, gaps, latest
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.document_parts import Checked, DepthCounts, HunkReaders
 from orchestrator.code_review.verdict.model import Skipped
@@ -53,22 +53,11 @@ def list_skipped(
         for path, why in left_out.items()
     ]
     last = {call.tool: call for call in calls}
-    skipped += [
-        Skipped(path=WHOLE_CHANGE, why=call.why, tool=call.tool, gap=True)
-        for call in last.values()
-        if call.why
-    ]
-    skipped += [
-        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=gap)
-        for tool, (why, gap) in withheld.items()
-        if tool not in last
-    ]
-    ended = {entry.result.agent: entry.result for entry in team}
-    skipped += [
-        Skipped(path=WHOLE_CHANGE, why=f"{r.status}: {r.detail}", tool=r.agent, gap=True)
-        for r in ended.values()
-        if r.status != "ok"
-    ]
+    whole = [(call.tool, call.why, True) for call in last.values() if call.why]
+    whole += [(tool, *why) for tool, why in withheld.items() if tool not in last]
+    ended = [entry.result for entry in latest(team).values() if entry.result.status != "ok"]
+    whole += [(one.agent, f"{one.status}: {one.detail}", True) for one in ended]
+    skipped += [Skipped(path=WHOLE_CHANGE, why=why, tool=by, gap=gap) for by, why, gap in whole]
     return tuple(sorted(skipped, key=lambda skip: (skip.path, skip.tool)))
 
 
