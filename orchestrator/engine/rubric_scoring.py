@@ -60,11 +60,6 @@ def _worst_scores(rubric: Rubric) -> dict[str, float]:
     return {c.id: 0.0 if signs[c.parent] == (c.weight > 0) else 1.0 for c in rubric.criteria}
 
 
-def blocked_by(rubric: Rubric, scores: Mapping[str, Given]) -> tuple[str, ...]:
-    """The blockers that scored 0, in the rubric's order."""
-    return tuple(c.id for c in rubric.criteria if c.blocker and scores.get(c.id) == 0)
-
-
 def _counted(criterion: Criterion, given: Given) -> float | None:
     if given is None:
         return None if criterion.abstain == "exclude" else 0.0
@@ -130,7 +125,7 @@ class Scorecard(Struct, frozen=True):
 
     Attributes:
         total: None when nothing could be scored.
-        blocked_by: blockers that scored 0.
+        blocked_by: blockers that scored 0, in the rubric's order.
         asked: a judge was asked, so without a score of its the candidate is not accepted.
     """
 
@@ -176,7 +171,8 @@ def score_rubric(
     whole = {c.id: marks.get(c.id, _UNSCORED[c.kind]) for c in rubric.criteria}
     scores = {name: mark.given for name, mark in whole.items()}
     left = worst_of_unscored(rubric, scores) if asked else {}
-    blockers = blocked_by(rubric, scores | dict.fromkeys(left, 0.0))
+    least = scores | dict.fromkeys(left, 0.0)
+    blockers = tuple(c.id for c in rubric.criteria if c.blocker and least.get(c.id) == 0)
     return Scorecard(rubric, whole, node_scores(rubric, scores | left)[None], blockers, asked)
 
 

@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.rubric_scoring import (
-    CriterionMark,
-    Given,
-    blocked_by,
-    node_scores,
-    score_rubric,
-)
+from orchestrator.engine.rubric_scoring import CriterionMark, Given, node_scores, score_rubric
 from orchestrator.engine.types import Criterion, Group, Rubric
 from orchestrator.tuning.file_formats.item_files import Item
 from orchestrator.tuning.labels.label_files import Label, Scale
@@ -104,12 +98,15 @@ def test_totals_stay_in_bounds_whatever_the_tree() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.5, "yes"])
 def test_an_invalid_score_is_refused_by_name(bad: float) -> None:
     with pytest.raises(ValueError, match="the score of 'a'"):
-        node_scores(rubric(line("a")), {"a": bad})[None]
+        node_scores(rubric(line("a")), {"a": bad})
 
 
 def test_blockers_at_zero_are_named() -> None:
     r = rubric(line("a", blocker=True), line("b", blocker=True), line("c"))
-    assert blocked_by(r, {"a": 0.0, "b": 0.2, "c": 0.0}) == ("a",)
+    marks = {
+        name: CriterionMark(score, "w") for name, score in (("a", 0.0), ("b", 0.2), ("c", 0.0))
+    }
+    assert score_rubric(r, marks).blocked_by == ("a",)
 
 
 @pytest.mark.parametrize("left", ["a", "b", "bad", "ab", "abbad"])
