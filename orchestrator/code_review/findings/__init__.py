@@ -9,6 +9,6 @@
 - Opinions of others: ``agent_responses``, ``verification``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
 - What people decided: ``waivers``, ``dismissals``, ``finding_context``.
-- What was read, and how deep: ``reading_depth``, ``measured_criteria``; how a
+- What was read and had to run: ``reading_depth``, ``required_checks``, ``measured_criteria``; how a
   gap is closed: ``gap_remedies``.
 """
