@@ -95,7 +95,7 @@ def reviewed(repo: Repo, *arguments: str) -> dict[str, Any]:
     return found
 
 
-LIMIT = ("review", "--max-tool-calls", "2")
+LIMIT = ("review", "--max-tool-calls", "2", "--pattern", "single")  # one agent: the same calls
 
 
 def test_a_webhook_gets_a_signed_message_once_with_the_command_that_answers(
