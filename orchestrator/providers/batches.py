@@ -44,6 +44,8 @@ READS = 3
 BATCH = "batch"
 """Topic of the notes of batches: what each holds, and its id once it is sent."""
 
+OPEN = ("a batch of an earlier command is open: what it asks is paid for again without --batch",)
+
 _RESPONSES = "/v1/responses"
 _ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})
 _EXPIRED = frozenset({"expired", "batch_expired"})
@@ -79,6 +81,7 @@ class Batches:
         self._waiting: list[_Waiting] = []
         self._arrived = anyio.Event()
         self._batch_of: dict[str, int] = {}
+        self._sending = anyio.Lock()
         self._batches = 0
         while note := journal.noted(Key(BATCH, number=self._batches + 1)):
             self._batches += 1
@@ -138,13 +141,18 @@ class Batches:
         """Send or find a batch, wait for it, and pass on the answers."""
         answers: Mapping[str, Answer]
         try:
-            answers = await self._collect(await self._send(number, requests))
+            async with self._sending:  # so at most one is sent, and its id not known, at a kill
+                note = await self._send(number, requests)
+            answers = await self._collect(note)
+            self._journal.renew_note(Key(BATCH, number=number), {**note, "read": True})
         except (ModelError, ProviderRefused) as error:
             again = "; run the same command again to go on: nothing is sent or paid for twice"
             refused = ProviderRefused(f"{error}{again if isinstance(error, ModelError) else ''}")
             answers = dict.fromkeys((one.id for one in requests), refused)
         for one in requests:
-            one.answer = answers[one.id]
+            # An interrupted command may have noted more than the next one, which asks for less, sent.
+            left_out = TransientError("it was not sent with its batch", server_down=False)
+            one.answer = answers.get(one.id, left_out)
             if isinstance(one.answer, Exception):
                 del self._batch_of[one.id]
             one.answered.set()
@@ -284,6 +292,12 @@ def _why_missing(batch: Mapping[str, Json]) -> Exception:
         assert isinstance(answer, Exception)
         return answer
     return TransientError("its answer is not in the batch's results", lost=True)
+
+
+def note_open_batch(journal: Journal) -> tuple[str, ...]:
+    """A note if an earlier command has sent a batch that was not read to its end."""
+    notes, since = journal.notes(BATCH).values(), time.time() - DAY_SECONDS
+    return OPEN[: any(one["at"] > since and "read" not in one for one in notes)]
 
 
 @asynccontextmanager

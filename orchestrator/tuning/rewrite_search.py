@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.catalog.yaml_parsing import UNPRINTABLE
 from orchestrator.engine.rubric_scoring import CriterionMark
 from orchestrator.engine.types import Criterion, Rubric, ScoredExample
 from orchestrator.errors import InputError
@@ -192,9 +193,14 @@ def _require_enough(rows: LabeledRows) -> None:
             )
 
 
+def plain(text: str) -> str:
+    """The text as a rubric file can hold it: no character that YAML refuses."""
+    return UNPRINTABLE.sub("\ufffd", text)
+
+
 def hide_example(wording: Criterion, item: Item) -> Criterion:
     """The wording without the example that an item is, or that its text begins with."""
-    text = " ".join(item.text.split())
+    text = " ".join(plain(item.text).split())
     others = [
         example
         for example in wording.examples
@@ -250,8 +256,8 @@ class _Training:
             score = min(levels, key=lambda level: abs(level - wanted))
             if mark is not None and mark != score and self.labels[at] != "disputed":
                 why = [*self.notes.get(item.id, ()), f"people: {self.labels[at]}, judge: {mark:g}"]
-                line = " ".join(why[0].split())[:MAX_WHY]
-                example = ScoredExample(item.text[:MAX_EXAMPLE], score, line)
+                line = " ".join(plain(why[0]).split())[:MAX_WHY]
+                example = ScoredExample(plain(item.text[:MAX_EXAMPLE]), score, line)
                 sides[mark < score].append((abs(mark - score), example))
         high, low = ([e for _, e in sorted(side, key=lambda x: -x[0])] for side in sides)
         count = max(MAX_EXAMPLES // 2, MAX_EXAMPLES - len(low))

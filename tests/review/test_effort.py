@@ -323,6 +323,7 @@ async def test_an_ordinary_change_takes_at_most_five_requests(tmp_path: Path) ->
         ([], [], ["generalist"]),
         ([], ["crowds"], ["generalist", "crowds"]),  # whose prompt nobody else has
         (TEAM, [], TEAM),
+        (["generalist"], ["generalist"], ["generalist", "security"]),
     ],
 )
 async def test_of_a_risky_change_each_playbook_has_one_reader(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from orchestrator.errors import ConfigError, InputError, ProviderRefused
@@ -192,6 +193,84 @@ def test_a_command_that_is_killed_before_it_knows_the_id_of_its_batch_finds_it(
         assert score(vendor, items, "--batch") == 0
         server.finish()
     assert sizes(server) == [4]
+
+
+def test_of_two_equal_batches_that_a_kill_leaves_neither_is_sent_twice(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = save(texts(4))
+    monkeypatch.setattr(batches, "MAX_REQUESTS", 2)
+    with serving(monkeypatch, {"item-judge": [LINE] * 6}) as server:
+        with monkeypatch.context() as patch:
+            create = batches.Batches._create
+
+            async def sent(self: Any, *given: Any) -> None:
+                await create(self, *given)
+                await anyio.sleep(0.3)
+                raise Killed
+
+            patch.setattr(batches.Batches, "_create", sent)
+            with pytest.raises(Killed):
+                score(vendor, items, "--batch")
+        assert score(vendor, items, "--batch") == 0
+    assert sizes(server) == [2, 2]
+
+
+def test_of_a_batch_that_was_noted_and_not_sent_a_smaller_budget_sends_parts(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = save(texts(7))
+    with serving(monkeypatch, {"item-judge": [LINE] * 7}) as server:
+        with monkeypatch.context() as patch:
+
+            async def not_sent(self: Any, *given: Any) -> None:
+                raise Killed
+
+            patch.setattr(batches.Batches, "_create", not_sent)
+            with pytest.raises(Killed):
+                score(vendor, items, "--batch")
+        assert score(vendor, items, "--batch", "--max-usd", 0.3) == 0
+        server.finish()
+    assert len(sizes(server)) > 1
+    assert sum(sizes(server)) == 7
+
+
+def test_a_command_without_batches_says_that_one_is_open(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, told = save(texts(2)), "a batch of an earlier command is open"
+    with serving(monkeypatch, {"item-judge": [LINE] * 2}) as server:
+        with monkeypatch.context() as patch, interruptible():
+            patch.setattr(
+                ScoringProgress, "__call__", lambda *_: signal.raise_signal(signal.SIGINT)
+            )
+            assert score(vendor, items, "--batch") == 130
+        assert told not in capsys.readouterr().err
+        assert score(vendor, items, "--estimate") == 0
+        assert told in " ".join(capsys.readouterr().out.split())
+        assert score(vendor, items, "--batch") == 0
+        assert score(vendor, items, "--estimate") == 0
+        server.finish()
+    shown = capsys.readouterr()
+    assert told not in " ".join(f"{shown.out} {shown.err}".split())
+
+
+@pytest.mark.attack("a key in what a batch uploads")
+def test_what_a_batch_uploads_is_as_redacted_as_a_single_request(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_API_TOKEN", "kept-out-of-requests-5831")
+    items = save(texts(2, context="the token is kept-out-of-requests-5831\u202e"))
+    with serving(monkeypatch, {"item-judge": [LINE] * 4}) as server:
+        assert score(vendor, items, "--round", "a") == 0
+        single = [request.body for request in server.requests]
+        assert score(vendor, items, "--round", "b", "--batch") == 0
+        batched = [body for _, body in server.batches.sent[0].items]
+    assert "kept-out-of-requests" not in json.dumps([single, batched])
+    for body in single:
+        body.pop("stream", None)
+    one, other = ([json.dumps(b, sort_keys=True) for b in sent] for sent in (single, batched))
+    assert sorted(one) == sorted(other)
 
 
 def test_a_batch_that_never_ends_is_given_up_and_found_again(

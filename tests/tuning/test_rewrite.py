@@ -21,6 +21,7 @@ from orchestrator.tuning.rewrite_search import (
     Candidate,
     SearchResult,
     _Training,
+    hide_example,
     search,
     split_halves,
 )
@@ -173,6 +174,20 @@ def test_items_that_the_judge_got_wrong_become_its_examples_and_never_of_themsel
     assert any(examples for _, examples in seen)
     for text, examples in seen:
         assert text[:600] not in [example["text"] for example in examples]
+
+
+@pytest.mark.attack("a control character in an example of a rubric")
+def test_an_example_with_a_character_that_yaml_refuses_is_written_and_hidden_from_its_item(
+    here: Path,
+) -> None:
+    items = [Item(f"i{n}", f"g{n}", {}, f"\0\x1b[31m {n} " + "x " * 400) for n in range(120)]
+    labels = [Label(i.id, "ana", float(n % 2), note="\0 why") for n, i in enumerate(items)]
+    training = _Training(split_halves(HOUSE, PRESENT, items, labels, None, 1))
+    marks = {i.id: CriterionMark(0.0, "") for i in training.items}
+    new = training.correct(training.measure(PRESENT, marks), np.random.default_rng(0))
+    write_rubric(here / "new.yaml", Rubric("new", 1, "Comments.", 0.6, (new,)))
+    assert read_rubric(here / "new.yaml").criteria == (new,)
+    assert sum(hide_example(new, item) is not new for item in items) == len(new.examples) == 4
 
 
 @pytest.mark.parametrize("weight", [1.0, -1.0])

@@ -228,6 +228,22 @@ def test_a_cascade_has_two_judges_one_limit_and_a_width(
     assert int(limits[2].replace(",", "")) < 50_000
 
 
+def test_two_judges_of_a_cascade_differ_and_share_the_limit_of_the_settings(
+    save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(texts(3))
+    with pytest.raises(InputError, match="the two judges are the same"):
+        score(items, "--model", "cheap", "--model", "cheap", "--within", 0.1)
+    settings = here / ".diffcourt" / "config" / "defaults.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("bounds: {tokens: 50000}\n")
+    with serving(monkeypatch, {"item-judge": [*map(is_by, ["cheap"] * 3), is_by("dear")]}):
+        assert score(items, *CASCADE) == 0
+    limits = re.findall(r"USD and\s+([\d,]+)\s+tokens", capsys.readouterr().err)
+    assert limits[:2] == ["50,000", "50,000"]
+    assert int(limits[2].replace(",", "")) < 50_000
+
+
 def test_an_interrupted_scoring_goes_on_where_it_stopped(
     save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

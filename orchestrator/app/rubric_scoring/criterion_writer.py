@@ -26,7 +26,13 @@ from orchestrator.engine.types import (
     ScoredExample,
     ScoreLevel,
 )
-from orchestrator.tuning.rewrite_search import MAX_EXAMPLE, MAX_EXAMPLES, Candidate, ShownItem
+from orchestrator.tuning.rewrite_search import (
+    MAX_EXAMPLE,
+    MAX_EXAMPLES,
+    Candidate,
+    ShownItem,
+    plain,
+)
 
 NAME = "rubric-writer"
 BOUNDS = Bounds(turns=4, tokens=200_000, usd=1.0, seconds=240)
@@ -159,12 +165,12 @@ def read_wordings(
         if _find_error(wording, known):
             continue
         examples = tuple(
-            ScoredExample(known[e.item].item.text[:MAX_EXAMPLE], e.score, e.why)
+            ScoredExample(plain(known[e.item].item.text[:MAX_EXAMPLE]), e.score, plain(e.why))
             for e in wording.examples
         )
         new = replace(
             criterion,
-            description=wording.description.strip(),
+            description=plain(wording.description.strip()),
             levels=tuple(wording.levels),
             examples=examples,
         )

@@ -54,6 +54,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Criterion
 from orchestrator.engine.untrusted_text import run_nonce
 from orchestrator.errors import GuardRefused, InputError
 from orchestrator.providers import call_costs
+from orchestrator.providers.batches import note_open_batch
 from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.token_bounds import estimate_input_tokens
 from orchestrator.tuning.file_formats.item_files import Item, name_judge
@@ -86,6 +87,7 @@ class JudgingOptions(Struct, frozen=True):
         allow_spending: base may choose a paid provider, and prices; None: only in CI.
         batch: send the calls in batches of the provider, at their lower price.
         round: a name under which items are scored anew, although they were scored before.
+        used: by another judge under the same limits.
     """
 
     repo: Path | None
@@ -98,6 +100,7 @@ class JudgingOptions(Struct, frozen=True):
     round: str = ""
     allow_spending: bool | None = None
     batch: bool = False
+    used: Bounds = Bounds(tokens=0.0, usd=0.0)
 
 
 class JudgingEstimate(Struct, frozen=True):
@@ -431,7 +434,8 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         bounds = policy.settings.run_bounds
         # With a bound in dollars and a known price, tokens need no bound of their own.
         free = options.max_tokens is None and options.max_usd is not None
-        limits = Bounds(tokens=float("inf") if free else bounds.tokens, usd=bounds.usd)
+        tokens = float("inf") if free else max(bounds.tokens - options.used.tokens, 0.0)
+        limits = Bounds(tokens=tokens, usd=max(bounds.usd - options.used.usd, 0.0))
         budget = Account(BUDGET, limits)
         judge = ItemJudge(
             options, runtime, budget, options.concurrency or policy.settings.concurrency
@@ -444,7 +448,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
                 f"--max-usd needs a price of {judge.model}; name one in config/prices.yaml, or "
                 "limit the tokens with --max-tokens"
             )
-        judge.notes = (*policy.notes, BATCHED) if options.batch else policy.notes
+        judge.notes = (*policy.notes, *((BATCHED,) if options.batch else note_open_batch(journal)))
         yield judge
 
 

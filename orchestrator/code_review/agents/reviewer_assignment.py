@@ -215,7 +215,8 @@ def _join(
     apart = {
         name: files
         for name, files in concerned.items()
-        if name in settings.auto.beside or not own[name] or not own[name] <= known
+        if name != settings.single
+        and (name in settings.auto.beside or not own[name] or not own[name] <= known)
     }
     return apart if apart == concerned else {settings.single: [*paths], **apart}
 

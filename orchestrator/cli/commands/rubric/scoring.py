@@ -30,7 +30,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
     show,
 )
 from orchestrator.cli.commands.rubric.tuning import new_rubric_path
-from orchestrator.engine.types import Rubric
+from orchestrator.engine.types import Bounds, Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 from orchestrator.report.text_layout import TextLayout
@@ -288,6 +288,8 @@ def _ask_models(
     if (within is None) != (len(args.model) < 2) or (within is not None and repeat > 1):
         raise InputError("--within takes two --model, the cheaper one first, and no --repeat")
     second = read_judging_options(args, 1)
+    if within is not None and options == second:
+        raise InputError("the two judges are the same; name another --model or --prompt")
     if within is not None:  # also finds out whether that judge can be asked at all
         shown = out if args.estimate else sys.stderr
         ask_model(rubric, items, second, 1, True, shown, "second judge, at most: ")
@@ -295,10 +297,7 @@ def _ask_models(
     if within is None or first is None:
         return first
     unsure = {i.id: i for i in first.rows if is_unsure(rubric, i, within)}
-    if options.max_usd is not None:
-        second = replace(second, max_usd=max(options.max_usd - (first.usd or 0.0), 0.0))
-    if options.max_tokens is not None:
-        second = replace(second, max_tokens=max(options.max_tokens - first.tokens, 1))
+    second = replace(second, used=Bounds(tokens=first.tokens, usd=first.usd or 0.0))
     asked = [item for item in items if item.id in unsure]
     again = ask_model(rubric, asked, second, 1, False, out, "second judge: ") if asked else None
     again = again or ScoredItems((), {}, "", 0, 0.0, 0)
