@@ -132,8 +132,8 @@ def _extend(host: Host, before: str, force: bool) -> str:
     else:
         indent = re.search(r"\n([ \t]+)", before)
         step = indent[1] if indent else "  "
-        after = json.dumps(wanted, indent=step, ensure_ascii=False) + "\n"
-    if _parse(host.config, after) != wanted:
+        after = json.dumps(wanted, indent=step, ensure_ascii=False, allow_nan=False) + "\n"
+    if _parse(host.config, after.encode().decode()) != wanted:  # half a pair has no bytes
         raise ValueError
     return after
 

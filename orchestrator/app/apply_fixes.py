@@ -34,7 +34,7 @@ from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.located_findings import ProposedFix
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import open_review
-from orchestrator.code_review.tools.test_runners import RUNNERS
+from orchestrator.code_review.tools.test_runners import RUNNERS, require_test_path
 from orchestrator.code_review.verdict.document_parts import Fix, Proof
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine import state_machine
@@ -185,7 +185,7 @@ def new_tests(repo: Path | None, fixes: ChosenFixes) -> dict[str, tuple[Finding,
     """Path → the test that showed a finding, to be added; none that exists is overwritten.
 
     Raises:
-        InputError: a file has that name, or it is no name of a test.
+        InputError: a file has that name, or it is no path of a test.
     """
     found = {
         proof.path: (finding, proof)
@@ -195,8 +195,10 @@ def new_tests(repo: Path | None, fixes: ChosenFixes) -> dict[str, tuple[Finding,
     }
     root = state_directory.repo_root(repo or Path())
     for path, (finding, _) in found.items():
-        if not any(re.fullmatch(one.names, PurePosixPath(path).name) for one in RUNNERS):
+        fit = [one for one in RUNNERS if re.fullmatch(one.names, PurePosixPath(path).name)]
+        if not fit:
             raise InputError(f"the test of {finding.id} is no file of tests: {path!r}")
+        require_test_path(path, fit[0], ())
         if os.path.lexists(root / path):
             raise InputError(f"{path} exists; rename it, or apply without --with-test")
     if not found:

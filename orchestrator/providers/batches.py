@@ -150,8 +150,7 @@ class Batches:
             refused = ProviderRefused(f"{error}{again if isinstance(error, ModelError) else ''}")
             answers = dict.fromkeys((one.id for one in requests), refused)
         for one in requests:
-            # An interrupted command may have noted more than the next one, which asks for less, sent.
-            left_out = TransientError("it was not sent with its batch", server_down=False)
+            left_out = TransientError("its batch was sent without it", server_down=False)
             one.answer = answers.get(one.id, left_out)
             if isinstance(one.answer, Exception):
                 del self._batch_of[one.id]

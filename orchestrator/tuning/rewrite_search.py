@@ -193,14 +193,15 @@ def _require_enough(rows: LabeledRows) -> None:
             )
 
 
-def plain(text: str) -> str:
-    """The text as a rubric file can hold it: no character that YAML refuses."""
-    return UNPRINTABLE.sub("\ufffd", text)
+def build_example(text: str, score: float, why: str) -> ScoredExample:
+    """An example without the characters that YAML, and so a rubric file, refuses."""
+    shown, reason = (UNPRINTABLE.sub("\ufffd", part) for part in (text[:MAX_EXAMPLE], why))
+    return ScoredExample(shown, score, reason)
 
 
 def hide_example(wording: Criterion, item: Item) -> Criterion:
     """The wording without the example that an item is, or that its text begins with."""
-    text = " ".join(plain(item.text).split())
+    text = " ".join(UNPRINTABLE.sub("\ufffd", item.text).split())
     others = [
         example
         for example in wording.examples
@@ -256,8 +257,8 @@ class _Training:
             score = min(levels, key=lambda level: abs(level - wanted))
             if mark is not None and mark != score and self.labels[at] != "disputed":
                 why = [*self.notes.get(item.id, ()), f"people: {self.labels[at]}, judge: {mark:g}"]
-                line = " ".join(plain(why[0]).split())[:MAX_WHY]
-                example = ScoredExample(plain(item.text[:MAX_EXAMPLE]), score, line)
+                line = " ".join(why[0].split())[:MAX_WHY]
+                example = build_example(item.text, score, line)
                 sides[mark < score].append((abs(mark - score), example))
         high, low = ([e for _, e in sorted(side, key=lambda x: -x[0])] for side in sides)
         count = max(MAX_EXAMPLES // 2, MAX_EXAMPLES - len(low))

@@ -131,6 +131,17 @@ def test_the_settings_of_others_stay(name: str, before: str, after: Any, repo: R
         assert '\n\t"mcpServers"' in (repo.path / name).read_text("utf-8")
 
 
+@pytest.mark.parametrize("value", ["1e400", r'"\ud800"', "NaN"])
+def test_settings_that_could_not_be_written_as_they_are_stay(
+    value: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{{"mcpServers": {{}}, "other": {value}}}'
+    (repo.path / ".mcp.json").write_text(text)
+    assert main(["init", "--agents", "claude"]) == 0
+    assert "Add to .mcp.json, which cannot be extended by a program" in capsys.readouterr().out
+    assert (repo.path / ".mcp.json").read_text() == text
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -115,9 +115,9 @@ def shown_by(
     assert main(["review", "--base", "HEAD~1", "--quiet", "--repo", str(repo.path)]) == 3
     monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
 
-    def with_test(assertion: str) -> Path:
+    def with_test(assertion: str, at: str = NEW_TEST) -> Path:
         proof = Proof(
-            state="reproduced", claim="c", path=NEW_TEST, command=("pytest", NEW_TEST),
+            state="reproduced", claim="c", path=at, command=("pytest", at),
             test=f"import a\n\n\ndef test_a():\n    {assertion}\n",
             exception="AssertionError", value="re",
         )  # fmt: skip
@@ -167,6 +167,18 @@ def test_a_test_that_the_patch_does_not_turn_changes_nothing(
         assert why in capsys.readouterr().err
         assert (place / "a.py").read_text() == "import re\n\nA = 1\n"
         assert not (place / NEW_TEST).exists()
+
+
+@pytest.mark.attack("a test of a verdict in .git or outside of the tree")
+def test_a_test_is_added_to_no_other_place_than_the_projects_files(
+    shown_by: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at in ("../test_a.py", ".git/hooks/test_a.py", "a/.GIT/test_a.py", ".diffcourt/test_a.py"):
+        place = shown_by("assert 're' not in vars(a)", at)
+        assert main(["fix", "F1", "--with-test", "--yes", "--repo", str(place)]) == 2
+        assert f"'{at}' is not a path below the repository" in capsys.readouterr().err
+        assert not (place / at).exists()
+        assert (place / "a.py").read_text() == "import re\n\nA = 1\n"
 
 
 def test_a_test_from_elsewhere_that_cannot_run_here_is_not_added_and_says_why(

@@ -323,7 +323,6 @@ async def test_an_ordinary_change_takes_at_most_five_requests(tmp_path: Path) ->
         ([], [], ["generalist"]),
         ([], ["crowds"], ["generalist", "crowds"]),  # whose prompt nobody else has
         (TEAM, [], TEAM),
-        (["generalist"], ["generalist"], ["generalist", "security"]),
     ],
 )
 async def test_of_a_risky_change_each_playbook_has_one_reader(
@@ -352,6 +351,20 @@ async def test_of_a_risky_change_each_playbook_has_one_reader(
     needed = "security-triangulation regression-risk test-strength api-compatibility dependency-structure"
     assert set(told) >= set(needed.split())
     assert verdict.stop.uncertain == ()
+
+
+async def test_the_single_agent_reads_every_file_though_the_settings_name_it_beside_itself(
+    tmp_path: Path,
+) -> None:
+    def adjust(settings: ReviewSettings) -> ReviewSettings:
+        auto = replace(settings.auto, beside=("docs", "security"))
+        return effort(replace(settings, auto=auto, single="docs"))
+
+    head = {"shop/auth.py": SUMS.replace("def sum", "def _sum"), "docs/use.md": "# Use\n"}
+    model = script(docs=[reports(summary="Read.")])
+    verdict = await review(change(tmp_path, BASE, head), model, adjust=adjust)
+    (own,) = (share for share in assigned(verdict).shares if share.agent == "docs")
+    assert set(own.paths) == {*head}
 
 
 async def test_who_fails_beside_the_single_agent_is_asked_again_alone(tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_two_judges_of_a_cascade_differ_and_share_the_limit_of_the_settings(
     save: Save, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = save(texts(3))
-    with pytest.raises(InputError, match="the two judges are the same"):
+    with pytest.raises(InputError, match="two --model that differ"):
         score(items, "--model", "cheap", "--model", "cheap", "--within", 0.1)
     settings = here / ".diffcourt" / "config" / "defaults.yaml"
     settings.parent.mkdir(parents=True)

@@ -17,22 +17,8 @@ from orchestrator.code_review.agents.judging import show_criterion
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.data_directories import read_beside
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
-from orchestrator.engine.types import (
-    AgentSpec,
-    Bounds,
-    Criterion,
-    Json,
-    Rubric,
-    ScoredExample,
-    ScoreLevel,
-)
-from orchestrator.tuning.rewrite_search import (
-    MAX_EXAMPLE,
-    MAX_EXAMPLES,
-    Candidate,
-    ShownItem,
-    plain,
-)
+from orchestrator.engine.types import AgentSpec, Bounds, Criterion, Json, Rubric, ScoreLevel
+from orchestrator.tuning.rewrite_search import MAX_EXAMPLES, Candidate, ShownItem, build_example
 
 NAME = "rubric-writer"
 BOUNDS = Bounds(turns=4, tokens=200_000, usd=1.0, seconds=240)
@@ -165,12 +151,11 @@ def read_wordings(
         if _find_error(wording, known):
             continue
         examples = tuple(
-            ScoredExample(plain(known[e.item].item.text[:MAX_EXAMPLE]), e.score, plain(e.why))
-            for e in wording.examples
+            build_example(known[e.item].item.text, e.score, e.why) for e in wording.examples
         )
         new = replace(
             criterion,
-            description=plain(wording.description.strip()),
+            description=wording.description.strip(),
             levels=tuple(wording.levels),
             examples=examples,
         )

@@ -126,11 +126,8 @@ def require_test_path(path: str, runner: Runner, paths: Sequence[str]) -> None:
         InputError: it is no path of a new test file that the runner would find.
     """
     pure = PurePosixPath(path)
-    if (
-        pure.is_absolute()
-        or {"..", ".git", ".diffcourt", "node_modules"} & set(pure.parts)
-        or "\\" in path
-    ):
+    hidden = {"..", ".git", ".diffcourt", "node_modules"} & {*PurePosixPath(path.lower()).parts}
+    if pure.is_absolute() or hidden or "\\" in path:
         raise InputError(f"{path!r} is not a path below the repository")
     if not re.fullmatch(runner.names, pure.name):
         raise InputError(

@@ -116,7 +116,8 @@ class Proof(Strict, frozen=True, kw_only=True):
     @property
     def whole_claim(self) -> str:
         """Its claim, and what it does not show."""
-        return f"{self.claim}; it does not show: {self.not_shown}" if self.not_shown else self.claim
+        rest = self.not_shown.strip()
+        return f"{self.claim}; it does not show: {rest}" if rest else self.claim
 
 
 class AgentShare(Strict, frozen=True):

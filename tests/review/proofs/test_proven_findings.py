@@ -98,6 +98,7 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
         render_verdict(verdict),
     ):
         assert "is 3; it does not show: what carts do" in " ".join(shown.split())
+    assert replace(proof, not_shown=" \n").whole_claim == proof.claim
 
 
 @pytest.mark.parametrize("says", ["cannot_tell", "older"])

@@ -285,11 +285,10 @@ def _ask_models(
     An item of which the second judge fails has no score: that of the first is not its.
     """
     options, repeat, within = read_judging_options(args), max(args.repeat, 1), args.within
-    if (within is None) != (len(args.model) < 2) or (within is not None and repeat > 1):
-        raise InputError("--within takes two --model, the cheaper one first, and no --repeat")
     second = read_judging_options(args, 1)
-    if within is not None and options == second:
-        raise InputError("the two judges are the same; name another --model or --prompt")
+    wrong = within is not None and (repeat > 1 or options == second)
+    if (within is None) != (len(args.model) < 2) or wrong:
+        raise InputError("--within takes two --model that differ, the cheaper first, no --repeat")
     if within is not None:  # also finds out whether that judge can be asked at all
         shown = out if args.estimate else sys.stderr
         ask_model(rubric, items, second, 1, True, shown, "second judge, at most: ")
