@@ -435,8 +435,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
         # With a bound in dollars and a known price, tokens need no bound of their own.
         free = options.max_tokens is None and options.max_usd is not None
         tokens = float("inf") if free else max(bounds.tokens - options.used.tokens, 0.0)
-        limits = Bounds(tokens=tokens, usd=max(bounds.usd - options.used.usd, 0.0))
-        budget = Account(BUDGET, limits)
+        budget = Account(BUDGET, Bounds(tokens=tokens, usd=max(bounds.usd - options.used.usd, 0.0)))
         judge = ItemJudge(
             options, runtime, budget, options.concurrency or policy.settings.concurrency
         )
