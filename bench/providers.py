@@ -39,8 +39,7 @@ from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec
 from orchestrator.providers.factory import make_model
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 from tests.model_server.server import KEY
 
 LIMIT = 0.005

@@ -44,7 +44,7 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, SandboxError
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 
 TOPIC = "fix"
 _MISSING = (

@@ -21,7 +21,7 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox import scratch_directory
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from orchestrator.stores.writer_identity import this_process
 
 NAME = "estimate"

@@ -9,7 +9,6 @@ from msgspec.structs import asdict, replace
 
 from orchestrator.catalog import plugins
 from orchestrator.catalog.agents import KnownNames, Topics, load_agent
-from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
 from orchestrator.catalog.data_file_layers import (
     Layer,
     check_merged,
@@ -26,7 +25,7 @@ from orchestrator.catalog.notify_channels import read_channels
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
 from orchestrator.catalog.repository_memory import Dismissal, Preference, read_memory
 from orchestrator.catalog.rubrics import load_rubric
-from orchestrator.catalog.settings import ReviewSettings, ToolsConfig
+from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds, ReviewSettings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.unknown_name_checks import (
     check_effort,

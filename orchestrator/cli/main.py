@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
-    **{name: name for name in ("review", "watch", "show", "fix", "init", "doctor", "catalog")},
-    **{name: name for name in ("approve", "runs", "view", "stats", "audit", "label", "mcp")},
-    "deny": "approve",
+    **{name: name for name in ("review", "watch", "fix", "init", "doctor", "catalog")},
+    **{name: name for name in ("runs", "view", "stats", "audit", "label", "mcp")},
+    **dict.fromkeys(("approve", "deny"), "decisions:approve"),
     "post": "posting:post",
     "comment-command": "posting:comment_command",
     "rubric": "rubric.command",
-    **{name: f"documents:{name}" for name in ("export", "schema")},
-    **{name: f"finding_decisions:{name}" for name in ("waive", "dismiss", "override")},
-    **{name: f"finding_decisions:{name}" for name in ("feedback", "remember")},
+    **{name: f"one_run:{name}" for name in ("show", "export", "schema")},
+    **{name: f"decisions:{name}" for name in ("waive", "dismiss", "override")},
+    **{name: f"decisions:{name}" for name in ("feedback", "remember")},
     **{name: f"one_run:{name}" for name in ("cancel", "rollback", "trace")},
     **{name: f"resume_and_fork:{name}" for name in ("resume", "fork")},
     **{name: f"service:{name}" for name in ("serve", "work", "queue")},

@@ -1,4 +1,4 @@
-"""The text guards by name. A new one is a module here, an entry below, and one in the config."""
+"""The text guards by name. A new one is a class here, an entry below, and one in the config."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
@@ -7,10 +7,11 @@ from msgspec import Struct
 
 from orchestrator.catalog.plugins import GUARD_PLUGINS, load_plugin
 from orchestrator.engine.text_guards import Action, TextGuard
-from orchestrator.guards.language_detection import LanguageGuard
-from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
 from orchestrator.guards.plain_text_guards import (
+    ClaimGuard,
+    ClaimRule,
     InvisibleGuard,
+    LanguageGuard,
     LengthGuard,
     MarkupGuard,
     ToxicityGuard,

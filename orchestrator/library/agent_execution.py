@@ -40,8 +40,7 @@ from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 from orchestrator.stores.writer_identity import this_process
 

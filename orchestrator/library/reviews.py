@@ -51,23 +51,7 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         InputError, ConfigError: the change cannot be reviewed; says what to do.
         ProviderRefused: the provider refuses every call; ``diffcourt resume`` continues the run.
     """
-    options = ReviewOptions(
-        repo=Path(repo),
-        base=base,
-        head=head,
-        worktree=worktree,
-        diff=diff,
-        paths=paths,
-        title=title,
-        description=description,
-        provider=provider,
-        pattern=pattern,
-        effort=effort,
-        max_minutes=max_minutes,
-        max_usd=max_usd,
-        run_tests=run_tests,
-        run_analyzers=run_analyzers,
-        allow_spending=allow_spending,
-    )
+    given = {name: value for name, value in locals().items() if name != "observer"}
+    options = ReviewOptions(**{**given, "repo": Path(repo)})
     with open_new_run(options, observer) as session:
         return Verdict.model_validate(to_builtins(await session.review()))

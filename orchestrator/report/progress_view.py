@@ -1,7 +1,9 @@
 """Progress of a run as it is shown: plain lines for logs, or a display on a terminal."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import monotonic
 from typing import TextIO
 
 from orchestrator.app.runs.run_progress import RunProgress
@@ -9,11 +11,15 @@ from orchestrator.ci_systems import find_ci_system
 from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.errors import OutputError
 from orchestrator.report.terminal_escaping import emit, escape_line
+from orchestrator.report.text_layout import truncate
 
 ENDS = ("Done", "StopBudget", "StopHuman", "StopStagnation")
 """States that the line of the end follows."""
 MAX_FAILURES = 50
 MAX_NOTES = 100
+REFRESH_PER_SECOND = 8
+MAX_AGENTS = 16
+OTHER_LINES = 7
 
 
 class PlainProgress:
@@ -107,7 +113,41 @@ def choose_progress_view(
     plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
     if plain_terminal or find_ci_system(os.environ) or not stream.isatty():
         return nullcontext(plain or PlainProgress(stream))
-    # rich costs 150 ms, and only a terminal needs it
-    from orchestrator.report.live_progress import live_progress  # noqa: PLC0415
+    return _show_live(stream)
 
-    return live_progress(stream)
+
+@contextmanager
+def _show_live(stream: TextIO) -> Iterator[Observer]:
+    """Show the progress of the events that it is given.
+
+    The display is cleared however the run ends, so that only the report or the error remains.
+    """
+    # rich costs 150 ms, and only a terminal needs it
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    progress, began = RunProgress(), [monotonic()]
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+
+    def observe(event: Event) -> None:
+        progress.add(event)
+        began[0] = monotonic() - event.at
+
+    def render() -> Text:
+        agents = min(MAX_AGENTS, max(console.height - OTHER_LINES, 1))
+        lines = progress.lines(monotonic() - began[0], agents)
+        return Text("\n".join(truncate(line, console.width) for line in lines))
+
+    live = Live(
+        console=console,
+        get_renderable=render,
+        refresh_per_second=REFRESH_PER_SECOND,
+        transient=True,
+        redirect_stdout=False,
+    )
+    try:
+        live.start()
+        yield observe
+    finally:  # also after Ctrl-C during the start: the cursor may be hidden already
+        live.stop()

@@ -1,7 +1,7 @@
 """Run one program with an argument list, an empty environment, permissions, limits and a timeout.
 
 Every program is started by the launcher, confined before its first instruction. It and everything
-that it started are killed when the call ends, however it ends.
+that it started are killed when the call ends, however it ends. The ends of its pipes are streams.
 """
 
 import os
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.stapled import StapledByteStream
 from msgspec import Struct
 
 from orchestrator.engine.program_output_collection import ProgramOutput, record_program
@@ -23,7 +24,6 @@ from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox.cgroups import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
 from orchestrator.sandbox.process_start import open_process
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
@@ -223,3 +223,65 @@ async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, 
         return await open_process(argv, cwd=cwd, env=clean_environment(env))
     except OSError as error:
         raise SandboxError(f"{Path(argv[0]).name} could not be started: {error.strerror}") from None
+
+
+CHUNK = 1 << 16
+
+
+class _PipeEnd:
+    """One end of a pipe; owned from here on."""
+
+    def __init__(self, number: int) -> None:
+        os.set_blocking(number, False)
+        self._number = number
+
+    async def aclose(self) -> None:
+        """Close it; a task that waits on it gets ``ClosedResourceError``."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            anyio.notify_closing(number)
+            os.close(number)
+
+
+class PipeReader(_PipeEnd, ByteReceiveStream):
+    """The reading end of a pipe."""
+
+    async def receive(self, max_bytes: int = CHUNK) -> bytes:
+        """What is there next."""
+        while self._number >= 0:
+            try:
+                data = os.read(self._number, max_bytes)
+            except BlockingIOError:
+                await anyio.wait_readable(self._number)
+                continue
+            if not data:
+                raise anyio.EndOfStream
+            return data
+        raise anyio.ClosedResourceError
+
+
+class PipeWriter(_PipeEnd, ByteSendStream):
+    """The writing end of a pipe."""
+
+    async def send(self, item: bytes) -> None:
+        """Write all of it."""
+        rest = memoryview(item)
+        while rest:
+            if self._number < 0:
+                raise anyio.ClosedResourceError
+            try:
+                rest = rest[os.write(self._number, rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._number)
+            except BrokenPipeError:
+                raise anyio.BrokenResourceError from None
+
+
+def open_socket_stream(connected: socket.socket) -> StapledByteStream:
+    """A stream over duplicates of a connected socket.
+
+    Not anyio's ``UNIXSocketStream``: on asyncio, one that is cancelled in the very pass of the loop
+    in which data arrives sets the result of a cancelled future, and the loop prints a traceback.
+    """
+    receiving = PipeReader(os.dup(connected.fileno()))
+    return StapledByteStream(PipeWriter(os.dup(connected.fileno())), receiving)

@@ -31,10 +31,9 @@ from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_M
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes, kill_process_group
 from orchestrator.sandbox.launcher_client import Level
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from orchestrator.sandbox.pipe_streams import open_socket_stream
 from orchestrator.sandbox.process_confinement import is_available, system_rules
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
-from orchestrator.sandbox.run_program import clean_environment
+from orchestrator.sandbox.run_program import clean_environment, open_socket_stream
 
 MAIN = Path(__file__).with_name("fork_server_main.py")
 END_SECONDS = 2.0

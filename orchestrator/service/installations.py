@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from orchestrator.app.repository_identity import repository_identity
+from orchestrator.app.runs.state_directory import repository_identity
 from orchestrator.app.statistics.run_facts import read_run
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.service.changes import StoredChange

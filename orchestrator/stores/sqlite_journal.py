@@ -3,16 +3,17 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from weakref import finalize
 
 from msgspec.structs import astuple
 
 from orchestrator.data_directories import read_beside, read_queries
-from orchestrator.engine.ports import Row
+from orchestrator.engine.ports import Clock, Row
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import Entry, RunStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
@@ -227,3 +228,25 @@ def _own_schema() -> set[tuple[str, str, str]]:
 def place_of(number: int, seq: int) -> int:
     """The primary key of a run's row: the run's number, then the row's."""
     return number << 32 | seq
+
+
+T = TypeVar("T")
+
+
+class MemoryStore(SqliteStore):
+    """Runs and their journals. Gone with the process.
+
+    Args:
+        clock: by which leases end.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.now
+        super().__init__(Path(":memory:"))
+        finalize(self, self._db.close)
+
+    def close(self) -> None:
+        """Do nothing: what it holds can still be read."""
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return work()  # there is nothing to wait for

@@ -17,7 +17,7 @@ from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.app.statistics.alerts import Alert, check_alerts, load_thresholds
 from orchestrator.app.statistics.all_runs import Collected, collect, summarize
 from orchestrator.app.statistics.run_totals import RunTotals
-from orchestrator.catalog.alert_thresholds import AlertThresholds
+from orchestrator.catalog.settings import AlertThresholds
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.data_directories import OVERLAY
 from orchestrator.engine.types import Rubric

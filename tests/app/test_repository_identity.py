@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app.repository_identity import repository_identity
+from orchestrator.app.runs.state_directory import repository_identity
 from tests.review.review_kit import Repo
 
 

@@ -41,8 +41,7 @@ from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Response, Usage
 from orchestrator.errors import ModelError, StoreError
 from orchestrator.providers.model_selection import choose_model
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 from orchestrator.stores.writer_identity import this_process
 from tests.review.memory_kit import dismiss, named
 from tests.review.push_kit import Branch, claims, said, together

@@ -35,8 +35,7 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.errors import Denied
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 
 RUN = "run1"
 TEXT = {

@@ -32,7 +32,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.engine.untrusted_text import NONCE
 from orchestrator.providers.token_bounds import max_input_tokens
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import (
     REPORT,
     RUN,

@@ -24,7 +24,7 @@ from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending, Denied, InputError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import (
     REPORT,
     Echo,

@@ -9,7 +9,7 @@ from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.types import Bounds, Level
 from orchestrator.errors import ApprovalRequired
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN, created, open_memory_journal
 
 WORST = Cost(turns=1, tool_calls=1, tokens=100, usd=0.5)

@@ -19,7 +19,7 @@ from orchestrator.errors import (
     SandboxError,
     StoreError,
 )
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN, created, open_memory_journal
 
 

@@ -11,7 +11,7 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.errors import StoreError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN
 
 

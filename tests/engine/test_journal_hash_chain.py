@@ -12,7 +12,7 @@ from orchestrator.engine.journal_hash_chain import GENESIS, row_hash, verify_cha
 from orchestrator.engine.journal_log import seconds_worked
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN, FakeClock, created, open_memory_journal
 
 

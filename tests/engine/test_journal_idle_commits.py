@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from orchestrator.engine import journal_log
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import Row, SystemClock
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN
 
 

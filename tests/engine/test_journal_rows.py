@@ -20,7 +20,7 @@ from orchestrator.engine.journal_rows import (
 )
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.errors import GuardRefused
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 
 
 def row(kind: str, body: object) -> Row:

@@ -29,7 +29,7 @@ from orchestrator.engine.journal_verification import Anchor, verify_journal
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.errors import StoreError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import RUN, created
 
 pytestmark = pytest.mark.attack("an edited, cut or exchanged journal")

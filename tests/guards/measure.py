@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.catalog.data_file_layers import check_merged, read_shipped_layer
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.engine.text_guards import TextGuard
-from orchestrator.guards.passed_check_claims import ClaimRule
+from orchestrator.guards.plain_text_guards import ClaimRule
 from orchestrator.guards.registry import GUARDS, GuardSettings
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """What the guard of claims reads of a run, and when."""
 
-from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
+from orchestrator.guards.plain_text_guards import ClaimGuard, ClaimRule
 
 TESTS = ClaimRule("test run", ["tests"], frozenset({"run_tests"}))
 

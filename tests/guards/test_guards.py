@@ -7,8 +7,7 @@ import pytest
 
 from orchestrator.engine.text_guards import Action, TextGuard, TextGuards
 from orchestrator.errors import GuardRefused
-from orchestrator.guards.language_detection import detect_language
-from orchestrator.guards.plain_text_guards import MarkupGuard
+from orchestrator.guards.plain_text_guards import MarkupGuard, detect_language
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS
 from tests.guards.measure import config, elsewhere, every_guard, lines, measured

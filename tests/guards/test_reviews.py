@@ -12,7 +12,7 @@ from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import report
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply

@@ -27,7 +27,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolRe
 from orchestrator.mcp_client.connection import Connection
 from orchestrator.mcp_client.server_config import McpServer, tool_pin
 from orchestrator.mcp_client.server_tools import list_offers, make_tools
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 
 ROGUE = Path(__file__).with_name("rogue.py")

@@ -29,7 +29,7 @@ from orchestrator.engine.trace_context import trace_of
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.mcp.mcp_kit import received, rogue
 from tests.review.review_kit import Repo
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply

@@ -37,7 +37,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.factory import make_model
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.limited_chat import LimitedChatApi
 from tests.model_server.server import KEY, ModelServer, start_server
 from tests.model_server.server_script import ServerReply

@@ -19,7 +19,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Text
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.model_server.server import ReceivedRequest
 from tests.providers.whole_kit import POLICY, TEAM, reports, review, says, serving, sums_up
 from tests.review.review_kit import change, options

@@ -7,7 +7,7 @@ import pytest
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Usage
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.model_server.server_script import Refuse
 from tests.providers.provider_kit import (
     PROVIDERS,

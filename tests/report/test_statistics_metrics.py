@@ -29,8 +29,8 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
 )
 from orchestrator.app.statistics.run_totals import RunTotals
-from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
+from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
 from orchestrator.report.statistics.prometheus_metrics import MAX_VALUES, render_metrics

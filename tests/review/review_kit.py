@@ -39,7 +39,7 @@ from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review import first_commits
 
 SHORT_LIVED = ("-c", "maintenance.auto=false", "-c", "core.fsync=none")

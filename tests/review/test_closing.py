@@ -13,7 +13,7 @@ from orchestrator.engine.types import Request, Response, Text, Usage
 from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
 from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply

@@ -21,7 +21,7 @@ from orchestrator.errors import ConfigError, ModelError
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.markdown import render_markdown
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.providers.whole_kit import TEAM, judges, reports, says
 from tests.review.review_kit import change, options, review
 from tests.review.team_kit import facts

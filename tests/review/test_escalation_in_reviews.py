@@ -15,7 +15,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Text
 from orchestrator.errors import ModelError
 from orchestrator.providers.model_selection import choose_model
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script, sums
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply

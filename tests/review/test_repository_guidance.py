@@ -23,7 +23,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Text
 from orchestrator.errors import ConfigError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import claim, judged, looks, report, scores, script, sums
 from tests.scripted_model import ScriptedModel, ScriptedReply

@@ -19,7 +19,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import bounded, change, options, review
 from tests.review.team_kit import TEAM, claim, plan, report, script, sums
 from tests.review.test_responses import name_of

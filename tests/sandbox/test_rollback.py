@@ -14,7 +14,7 @@ from orchestrator.engine.types import Level, Observation, ToolCall
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox import file_rollback
 from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.engine.engine_kit import Echo, account, created, make_runtime, open_memory_journal, spec
 from tests.scripted_model import ScriptedModel
 

@@ -10,8 +10,7 @@ import pytest
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import RunNotFound, StoreError
 from orchestrator.stores.base import CancelRequest, RunStore
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 
 Again = Callable[[], RunStore]
 

@@ -30,7 +30,7 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.errors import BudgetExhausted, ModelError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 
 FULL = 10_000
 SAMPLE = 30

@@ -25,7 +25,7 @@ from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json, Response
 from orchestrator.errors import ScriptError
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.review_kit import change, review
 from tests.scripted_model import ScriptedModel, text_reply, tool_call_reply
 

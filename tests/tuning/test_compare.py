@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.cli.commands.rubric.comparing import ScoringStopped
+from orchestrator.cli.commands.rubric.scoring import ScoringStopped
 from orchestrator.engine.types import Criterion, Json, Response, Rubric, ScoreLevel
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item

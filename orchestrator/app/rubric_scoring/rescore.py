@@ -49,7 +49,7 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from orchestrator.stores.writer_identity import this_process
 from orchestrator.tuning.file_formats.item_files import name_judge
 from orchestrator.tuning.file_formats.rubric_file import describe_wording, digest_criteria

@@ -1,12 +1,17 @@
 """The state directory: ``.diffcourt/state/`` of the repository, which git ignores.
 
 ``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. The files of a run stay here.
+There a repository is known by the address of ``origin``. A path differs between runners and can be
+equal for different repositories in containers; root commits are missing in shallow clones and equal
+in all forks.
 """
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
+import socket
 import time
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import (
@@ -19,6 +24,7 @@ from contextlib import (
 )
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
@@ -26,10 +32,14 @@ from anyio import to_thread
 from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.repository_identity import repository_identity
 from orchestrator.app.types import DAMAGE, ReviewOptions, is_readable, review_options
 from orchestrator.code_review.change.git.index_file import tracks_below
-from orchestrator.code_review.change.git.repository_layout import find_repository
+from orchestrator.code_review.change.git.repository_layout import (
+    find_repository,
+    is_git_dir,
+    repository_directories,
+    resolve_path,
+)
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_hash_chain import verify_chain
@@ -43,6 +53,7 @@ from orchestrator.stores.writer_identity import this_process
 
 if TYPE_CHECKING:
     from orchestrator.stores.postgres import PostgresStore
+
 
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"
@@ -337,3 +348,57 @@ def load_patch(folder: Path, run_id: str) -> bytes:
             f"the run reviews a patch, and {place} cannot be read ({error.strerror}); resume it "
             "on the machine that started it, or import it with its patch"
         ) from None
+
+
+MAX_CONFIG_BYTES = 1 << 20
+
+_SECTION = re.compile(r"\s*\[([^\]]*)\]")
+_ORIGIN = re.compile(r'remote\s+"origin"', re.IGNORECASE)
+_URL = re.compile(r'\s*url\s*=\s*"?([^"#;\s][^"#;]*)', re.IGNORECASE)
+_SSH = re.compile(r"(?:[^/@:]+@)?([^/@:]{2,}):(?!//)(.+)")
+"""``user@host:path``; a single letter before the colon is a drive."""
+
+
+def repository_identity(place: Path) -> str:
+    """The address of the repository's ``origin`` without its scheme, user, password and ``.git``.
+
+    Without a remote ``origin`` it is the host and the path of the git directory.
+
+    Args:
+        place: a directory of the repository.
+    """
+    place = resolve_path(place)
+    git_dir = next(filter(is_git_dir, repository_directories(place)), place)
+    address = _origin_url(git_dir)
+    if ssh := _SSH.fullmatch(address):
+        host, path = ssh[1], ssh[2]
+    else:
+        host, path = _split(address)
+    path = path.strip("/").removesuffix(".git")
+    return f"{host.lower()}/{path}" if host and path else f"{socket.gethostname()}:{git_dir}"
+
+
+def _split(address: str) -> tuple[str, str]:
+    """Host and path of a URL, with the port except for SSH, whose port is not the web's."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return "", ""
+    shown = f":{port}" if port and "ssh" not in parts.scheme else ""
+    return f"{parts.hostname}{shown}" if parts.hostname else "", parts.path
+
+
+def _origin_url(git_dir: Path) -> str:
+    """The ``url`` of ``origin`` in the git directory's own ``config``; empty without one."""
+    try:
+        text = os.fsdecode(read_safely(git_dir, "config", MAX_CONFIG_BYTES))
+    except OSError:
+        return ""
+    inside = False
+    for line in text.splitlines():
+        if section := _SECTION.match(line):
+            inside = _ORIGIN.fullmatch(section[1].strip()) is not None
+        elif inside and (url := _URL.match(line)):
+            return url[1].strip()
+    return ""

@@ -10,8 +10,8 @@ from orchestrator.app.policy_sources import read_base_layers
 from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.all_runs import percentiles
 from orchestrator.app.statistics.run_totals import AlertFigures, RunTotals
-from orchestrator.catalog.alert_thresholds import ALERTS_FILE, AlertThresholds
 from orchestrator.catalog.data_file_layers import Layer, read_merged, read_shipped_layer
+from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.objects import Objects

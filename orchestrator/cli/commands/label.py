@@ -22,7 +22,7 @@ from orchestrator.engine.types import Criterion
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line, escape_unprintable, use_color
 from orchestrator.report.text_layout import TextLayout
-from orchestrator.report.tuning.labeling_text import render_item, render_review
+from orchestrator.report.tuning.label_reports import render_item, render_review
 from orchestrator.tuning.file_formats.item_files import (
     Item,
     item_from_verdict,

@@ -112,7 +112,7 @@ class Guards(Struct, frozen=True):
             InputError: as ``model``.
         """
         # Imported only if a model answers: it takes a tenth of the start of an offline review.
-        from orchestrator.guards.passed_check_claims import ClaimRule  # noqa: PLC0415
+        from orchestrator.guards.plain_text_guards import ClaimRule  # noqa: PLC0415
         from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415
 
         setting = GuardSettings(

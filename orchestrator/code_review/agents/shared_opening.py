@@ -3,22 +3,30 @@
 The opening holds the change, the analyzers' findings and the diff. It is the same bytes for lead
 and examiners, before anything that differs between them, so that a provider's cache serves it to
 all. Whoever works on findings afterwards is shown those and the code around them instead.
+
+No model is sent the secrets of a change and its repository. Those in the changed files are looked
+for before any agent begins, by the files' contents alone: a resumed run knows the same ones.
+Elsewhere a secret is known by its own format.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from diffchecks.secrets.live_secrets import redact_live_secrets
+from diffchecks.secrets.redaction import REDACTED, redact_secrets
 from orchestrator.code_review.agent_report_contracts import contract_of_one, contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
 from orchestrator.code_review.agents.names_across_files import list_used_elsewhere
 from orchestrator.code_review.agents.uncalled_analyzers import CODE, is_useful
+from orchestrator.code_review.analyzers.own_checks import SECONDS, call_check_in_batches
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.changed_files import ChangedSince
+from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
-from orchestrator.code_review.changed_secrets import make_filter
 from orchestrator.code_review.findings.evidence_from_journal import (
     CODE_TASK,
     AnalyzerCall,
@@ -31,11 +39,14 @@ from orchestrator.code_review.findings.required_checks import required
 from orchestrator.code_review.findings.settled_places import SettledPlaces
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import by_risk, describe_file
 from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.engine.secret_redaction import is_secret
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.engine.untrusted_text import frame
+from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.wording import name_rest
 
 SHOWN_FINDINGS = 60
@@ -365,3 +376,61 @@ async def _list_reached(state: ReviewState, changed: set[str]) -> list[str]:
             for path, near in list(reached.items())[:SHOWN_CHANGED_FILES]
         ),
     ]
+
+
+async def make_filter(workspace: ReviewWorkspace, pool: WorkerPool) -> Callable[[str], str]:
+    """Make a function that takes secrets out of a text, changed files' in base and head among them.
+
+    A file that cannot be searched is a gap of the analyzer of secrets as well.
+    """
+    found: set[tuple[str, str]] = set()
+    for name, paths in _changed_paths(workspace).items():
+        side, failed = await workspace.side(name, paths)
+        readable = [path for path in paths if path not in failed]
+        replies, _ = await call_check_in_batches(
+            pool,
+            "redacted_text:list_secrets",
+            {"root": str(side.root)},
+            readable,
+            SECONDS,
+            list[tuple[str, str]],
+        )
+        found.update(pair for reply in replies for pair in reply)
+    return _filter(sorted(found))
+
+
+def _changed_paths(workspace: ReviewWorkspace) -> Mapping[SideName, list[str]]:
+    """What is shown of a change, analyzed or not, but for what is no text or too large."""
+    files = [
+        file
+        for file in workspace.change.files
+        if file.skip is None and not workspace.is_too_large(file)
+    ]
+    return {
+        "base": [file.old_path or file.path for file in files if file.old_blob],
+        "head": [file.path for file in files if file.new_blob],
+    }
+
+
+def _filter(found: Sequence[tuple[str, str]]) -> Callable[[str], str]:
+    """Replace each secret; one that reads like an ordinary word only where its line stands."""
+    replacements: dict[str, str] = {}
+    words: dict[str, list[str]] = {}
+    for secret, line in found:
+        if is_secret(secret):
+            replacements[secret] = REDACTED
+        else:
+            words.setdefault(line, []).append(secret)
+    for line, secrets in words.items():
+        replacements[line] = redact_secrets(line, secrets)
+    as_json = {json.dumps(old)[1:-1]: json.dumps(new)[1:-1] for old, new in replacements.items()}
+    replacements |= as_json
+    ordered = sorted(replacements.items(), key=lambda pair: (-len(pair[0]), pair[0]))
+
+    def without(text: str) -> str:
+        for old, new in ordered:
+            if old in text:
+                text = text.replace(old, new)
+        return redact_live_secrets(text)
+
+    return without

@@ -27,7 +27,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.agent_tasks import Task, run_task
 from orchestrator.engine.field_types import Strict
-from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
+from orchestrator.guards.plain_text_guards import ClaimGuard, ClaimRule
 
 MAX_TOKENS = 40_000
 """Of the one call, input and answer."""

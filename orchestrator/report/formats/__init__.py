@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a start of the command need not import them
     from orchestrator.code_review.verdict.model import Verdict
 
 FORMATS = {
-    "json": "json_document:render_json",
+    "json": "linter_formats:render_json",
     "sarif": "sarif:render_sarif",
     "github": "linter_formats:render_annotations",
     "gitlab": "linter_formats:render_code_quality",

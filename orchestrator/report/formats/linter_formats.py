@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from msgspec import to_builtins
+
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.report.formats import FormatInputs
@@ -230,3 +232,8 @@ def _xml_document(root: ET.Element) -> str:
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def render_json(verdict: Verdict, _: FormatInputs) -> str:
+    """The verdict document (``diffcourt schema verdict``)."""
+    return as_json(to_builtins(verdict))

@@ -22,11 +22,11 @@ from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError, RunNotFound
 from orchestrator.foreign_json import parse_json
-from orchestrator.report.formats.html_page.coverage import render_coverage
 from orchestrator.report.formats.html_page.findings import render_findings, render_lines
 from orchestrator.report.formats.html_page.run_sections import (
     TimelineWindow,
     in_window,
+    render_coverage,
     render_timeline,
     whole_window,
 )

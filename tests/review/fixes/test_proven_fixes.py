@@ -16,7 +16,7 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.diffchecks.secret_samples import rand
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import Repo, change, review

@@ -21,7 +21,7 @@ from orchestrator.engine.types import Request, Response
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite_journal import MemoryStore
 from tests.review.push_kit import alone, said
 from tests.review.review_kit import PYTEST_ALONE, change, review
 from tests.review.team_kit import facts, scores

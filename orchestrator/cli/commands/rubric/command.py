@@ -108,7 +108,7 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
         | {"--probes": _FLAG, "--json": _FLAG},
     ),
     "compare": (
-        "comparing:compare",
+        "scoring:compare",
         {"a": {}, "b": {}, "--items": {**_EACH, "type": Path}, "--rubric": _EACH, "--judge": _EACH}
         | _LABEL_FILES | SCALE | _WHICH_LABELS | {"--margin": {"type": amount, "default": 0.05}}
         | _REPO | _PROVIDER | JUDGING | _PAGE,
@@ -135,7 +135,7 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
         | {"--cost": {**_EACH, "type": _judge_cost}} | _PAGE,
     ),
     "feedback": (
-        "feedback:feedback",
+        "label_commands:feedback",
         {"runs": {"nargs": "*", "metavar": "RUN"}} | _OUT | _LABEL_FILES
         | {"--accept-at": {"type": float}} | _ASSUME | _JSON | _REPO
         | {"--from": {"dest": "forge", "choices": FORGES},

@@ -1,4 +1,4 @@
-"""How a run went: a timeline with a lane for each task, calls, guards, people, the journal."""
+"""What was read, and how a run went: a lane for each task, calls, guards, people, the journal."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,8 +11,10 @@ from orchestrator.app.runs.run_details import CallDetails
 from orchestrator.app.runs.run_record import EffectSpan, RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
+from orchestrator.report.formats.open_findings import describe_skip, joined_gaps
 from orchestrator.report.page_templates import render
 from orchestrator.report.text_layout import format_duration
+from orchestrator.wording import count_noun
 
 LANES = 200
 ROWS = 12
@@ -246,3 +248,31 @@ def render_run(
 
 def _format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(" ", "minutes")
+
+
+MAX_FILES = 3_000
+
+
+def render_coverage(verdict: Verdict) -> Markup:
+    """The section of the page."""
+    depth = verdict.depth
+    counts = {"code": depth.code, "text": depth.text, "none": depth.none}
+    total, bars, start = sum(counts.values()), [], 0.0
+    for kind, count in counts.items():
+        width = 100 * count / (total or 1)
+        bars.append((kind, start, width))
+        start += width
+    words = (
+        f"{depth.code:,} of {count_noun(total, 'file')} read as code, {depth.text:,} as text only, "
+        f"{depth.none:,} not read"
+    )
+    return render(
+        "coverage.html",
+        verdict=verdict,
+        files=total,
+        bars=bars,
+        words=words,
+        gaps=joined_gaps(verdict),
+        skip=describe_skip,
+        max_files=MAX_FILES,
+    )
