@@ -32,7 +32,7 @@ MAY_OPEN_PATHS = {
     "posting/github.py": "the event file of the CI runner",
     "posting/comment_commands.py": "the event file of the CI runner",
     "app/runs/verdict_files.py": "a verdict that the user names",
-    "cli/verdict_outputs.py": "files that the CI runner names",
+    "cli/review_output.py": "files that the CI runner names",
     "code_review/tools/program_output_files.py": "lists the outputs in the run's own directory",
     "app/audit/signing_keys.py": "the key that a person names",
     "app/audit/verification.py": "the verdict that a person names",

@@ -12,8 +12,7 @@ from diffchecks.check_io import Source
 from diffchecks.secrets.redaction import redact_secrets
 from diffchecks.secrets.secret_scan import find_secrets_by_line
 from orchestrator.app.runs import state_directory
-from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.hardening import PLAIN_DIFF
+from orchestrator.code_review.change.git.commands import PLAIN_DIFF, Git
 from orchestrator.code_review.change.numbered_diff import HunkLine, number_hunk_lines
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import DiffcourtError

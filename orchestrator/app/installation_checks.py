@@ -14,11 +14,10 @@ from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
 from orchestrator.app.single_tests import project_tests
+from orchestrator.code_review.analyzers.configured_analyzers import linter_program
 from orchestrator.code_review.analyzers.configured_programs import find_installed
-from orchestrator.code_review.analyzers.linters import linter_program
 from orchestrator.code_review.change.change_construction import find_default_branch
-from orchestrator.code_review.change.git.commands import Git, check_git_version
-from orchestrator.code_review.change.git.hardening import MINIMUM, find_git
+from orchestrator.code_review.change.git.commands import MINIMUM, Git, check_git_version, find_git
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.tools.repository_navigation import RIPGREP
 from orchestrator.data_directories import read_table, user_directory

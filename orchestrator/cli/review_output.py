@@ -1,13 +1,28 @@
-"""Shared by ``review``, ``resume`` and ``fork``: result options, progress view, exit code."""
+"""Shared by ``review``, ``resume`` and ``fork``: options, progress, outputs and exit code."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.cli.arguments import did_you_mean
+from orchestrator.cli.output import OutputTarget
+from orchestrator.errors import InputError, OutputError
+from orchestrator.report.formats import FORMATS, HOLDS_COMMANDS, FormatInputs, render_format
+from orchestrator.report.terminal_escaping import escape_line, quote_path
+
+if TYPE_CHECKING:
+    from orchestrator.code_review.verdict.model import Verdict
+
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,8 +30,6 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.arguments import add_json_file, name_of
 from orchestrator.cli.output import width_of
-from orchestrator.cli.verdict_outputs import Outputs, write_all, write_job_files
-from orchestrator.errors import InputError
 from orchestrator.report.terminal_escaping import emit, emit_line, use_color
 
 if TYPE_CHECKING:
@@ -24,6 +37,145 @@ if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.engine.observer_events import Observer
     from orchestrator.sandbox.worker_pool import WorkerPool
+
+
+class Output(NamedTuple):
+    """A format and its target."""
+
+    format: str
+    target: OutputTarget
+
+
+class Outputs:
+    """All outputs of a verdict; checked before any work that they can be written.
+
+    Args:
+        formats: ``FORMAT`` or ``FORMAT=FILE``, as the user gave them.
+        json: the file of ``--json``, None without that option.
+
+    Raises:
+        InputError: there is no such format, a file cannot be written, or is given twice.
+    """
+
+    def __init__(self, formats: Sequence[str], json: str | None = None) -> None:
+        self._outputs = [] if json is None else [Output("json", OutputTarget(json))]
+        for given in formats:
+            name, _, file = given.partition("=")
+            if name not in FORMATS:
+                hint = did_you_mean(name, FORMATS) or f"; use {', '.join(FORMATS)}"
+                raise InputError(f"--format: there is no format {name!r}{hint}")
+            if "=" in given and not file:
+                raise InputError(f"--format {name}=: name a file after the equals sign")
+            target = OutputTarget(file or "-", f"--format {name}")
+            self._outputs.append(Output(name, target))
+        places = [output.target.place for output in self._outputs]
+        for place in places:
+            if places.count(place) > 1:
+                where = "standard output" if place == "-" else quote_path(place)
+                raise InputError(f"--format: two formats go to {where}; name a file for each")
+
+    def __bool__(self) -> bool:
+        return bool(self._outputs)
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether one of them is standard output, so that the report goes to standard error."""
+        return any(output.target.to_stdout for output in self._outputs)
+
+    def write(self, verdict: Verdict, repo: Path | None = None) -> None:
+        """Write every format; an error in one does not prevent the others.
+
+        Args:
+            repo: the repository, of whose commits a page shows excerpts.
+
+        Raises:
+            OutputError: one or more could not be written.
+        """
+        if not self._outputs:
+            return
+        from msgspec.structs import replace
+
+        formats = {output.format for output in self._outputs}
+        sources = FormatInputs()
+        if "sarif" in formats:
+            from orchestrator.app.catalog_listing import shipped_rules
+
+            sources = replace(sources, rules=shipped_rules())
+        if "html" in formats:
+            from orchestrator.app.finding_excerpts import read_excerpts
+
+            sources = replace(sources, excerpts=read_excerpts(repo, verdict))
+
+        def write_one(name: str, target: OutputTarget) -> None:
+            text = render_format(name, verdict, sources)
+            target.write(text, commands=name in HOLDS_COMMANDS)
+
+        write_all(*(partial(write_one, *output) for output in self._outputs))
+
+
+def write_all(*writes: Callable[[], None]) -> None:
+    """Make all calls, even if one fails.
+
+    Raises:
+        OutputError: the errors of the failed ones.
+    """
+    errors: list[str] = []
+    for write in writes:
+        try:
+            write()
+        except OutputError as error:
+            errors.append(str(error))
+    if errors:
+        raise OutputError("; ".join(errors))
+
+
+def write_job_files(verdict: Verdict, environment: Mapping[str, str]) -> None:
+    """Append to the files that a step of GitHub Actions names: its summary and its outputs.
+
+    Raises:
+        OutputError: one of them cannot be written.
+    """
+    values = {
+        "verdict": verdict.verdict,
+        "status": verdict.status,
+        "exit-code": str(verdict.exit_code),
+        "findings": str(sum(finding.state == "open" for finding in verdict.findings)),
+        "run-id": verdict.run_id,
+    }
+
+    def append_summary() -> None:
+        if summary := environment.get("GITHUB_STEP_SUMMARY"):
+            text = render_format("markdown", verdict, FormatInputs())
+            _append(summary, "GITHUB_STEP_SUMMARY", text)
+
+    write_all(append_summary, partial(append_outputs, values, environment))
+
+
+def append_outputs(values: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Append to the outputs of a step of GitHub Actions; elsewhere nothing is done.
+
+    Raises:
+        OutputError: their file cannot be written.
+    """
+    if outputs := environment.get("GITHUB_OUTPUT"):
+        lines = [f"{name}={escape_line(value)}\n" for name, value in values.items()]
+        _append(outputs, "GITHUB_OUTPUT", "".join(lines))
+
+
+def _append(name: str, variable: str, text: str) -> None:
+    """Append to an existing file of the runner, all or nothing."""
+    size = None
+    try:
+        descriptor = os.open(Path(name), os.O_WRONLY | os.O_APPEND)
+        size = os.fstat(descriptor).st_size
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        if size is not None:
+            with suppress(OSError):  # a device has no size
+                os.truncate(name, size)
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise OutputError(f"cannot write {quote_path(name)} of {variable}: {why}") from None
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:

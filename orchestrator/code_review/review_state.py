@@ -13,7 +13,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import Waiver
 from orchestrator.code_review.agent_report_contracts import ReviewPlan
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
-from orchestrator.code_review.findings.agent_responses import References
+from orchestrator.code_review.findings.agent_reports import References
 from orchestrator.code_review.findings.carried_findings import NOTHING_HANDED_OVER, HandedOver
 from orchestrator.code_review.findings.evidence_from_journal import (
     BY_CODE,

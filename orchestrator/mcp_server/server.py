@@ -34,8 +34,13 @@ from orchestrator import __version__
 from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.human_decisions.approvals import acting_for, current_user
-from orchestrator.app.memory.dismissals import DISMISSAL_FILE, Reason, add_dismissal, dismissal_of
-from orchestrator.app.memory.waiver_files import find_finding
+from orchestrator.app.memory.waiver_files import (
+    DISMISSAL_FILE,
+    Reason,
+    add_dismissal,
+    dismissal_of,
+    find_finding,
+)
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.app.types import ReviewOptions

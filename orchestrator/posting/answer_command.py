@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from diffchecks.rules import Rule
-from orchestrator.app.memory.dismissals import (
+from orchestrator.app.memory.waiver_files import (
     DISMISSAL_FILE,
     Reason,
     make_dismissal,

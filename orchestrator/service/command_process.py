@@ -15,7 +15,7 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.answer_command import Answering, finish_command, start_command
 from orchestrator.posting.comment_commands import CommentEvent, EventComment, EventIssue
-from orchestrator.posting.post_verdict import make_cleaner
+from orchestrator.posting.posting_plan import make_cleaner
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import CommandRequest, Left, run_as_child
 

@@ -13,7 +13,7 @@ from orchestrator.app.runs.stored_runs import load_verdict, show_run
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import EXIT_OK, InputError, RunNotFound
 from orchestrator.posting.forge import Forge, ForgeCheck, HeadMoved, PostingTarget
-from orchestrator.posting.post_verdict import make_cleaner, post_verdict
+from orchestrator.posting.posting_plan import make_cleaner, post_verdict
 from orchestrator.report.ranking import headline
 from orchestrator.report.terminal_escaping import emit_line
 from orchestrator.service.child_process import MOVED, PostRequest, run_as_child

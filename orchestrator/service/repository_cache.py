@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.code_review.change.git.hardening import find_git
+from orchestrator.code_review.change.git.commands import find_git
 from orchestrator.errors import DiffcourtError
 from orchestrator.sandbox.process_start import start_asyncio_process
 from orchestrator.service.changes import StoredChange

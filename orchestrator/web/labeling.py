@@ -23,12 +23,14 @@ from orchestrator.report.findings_text import format_location
 from orchestrator.report.formats.html_page.findings import render_excerpt, render_lines
 from orchestrator.report.ranking import open_findings
 from orchestrator.tuning.file_formats.item_files import Item
-from orchestrator.tuning.labels.label_files import Label, Value, read_labels
-from orchestrator.tuning.labels.labeling import (
+from orchestrator.tuning.labels.label_files import (
     SHARED_ITEMS,
+    Label,
     LabelQuestion,
+    Value,
     add_label,
     now,
+    read_labels,
     remove_label,
 )
 from orchestrator.web.site import FormAction, SitePage, SitePart, Visit

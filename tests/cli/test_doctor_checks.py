@@ -12,7 +12,7 @@ import pytest
 from orchestrator.app.installation_checks import INSTALLERS
 from orchestrator.cli.main import main
 from orchestrator.code_review.analyzers import program_execution
-from orchestrator.code_review.change.git.hardening import find_git
+from orchestrator.code_review.change.git.commands import find_git
 from orchestrator.sandbox import level_descriptions
 
 

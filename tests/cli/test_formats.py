@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.cli.verdict_outputs import write_job_files
+from orchestrator.cli.review_output import write_job_files
 from orchestrator.errors import OutputError
 from tests.report.verdict_samples import verdict
 from tests.review.review_kit import Repo, change

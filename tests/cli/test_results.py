@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import OutputTarget
-from orchestrator.cli.review_output import add_result_options, open_progress, write_verdict
-from orchestrator.cli.verdict_outputs import Outputs
+from orchestrator.cli.review_output import Outputs, add_result_options, open_progress, write_verdict
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,

@@ -13,8 +13,13 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import InputError
 from orchestrator.posting.forge import ForgeError, HeadMoved, PostingTarget
 from orchestrator.posting.github import GitHub, open_forge
-from orchestrator.posting.post_verdict import Receipt, post_verdict
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, identity_of, marker
+from orchestrator.posting.posting_plan import (
+    SUMMARY_MARKER,
+    Receipt,
+    identity_of,
+    marker,
+    post_verdict,
+)
 from tests.posting.forge_server import TOKEN, serving
 from tests.posting.github_server import ME, OTHER, GitHubServer
 from tests.report.verdict_samples import finding, verdict

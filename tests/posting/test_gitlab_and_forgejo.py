@@ -22,8 +22,13 @@ from orchestrator.posting.forge import (
     lines_of_diff,
     lines_of_patch,
 )
-from orchestrator.posting.post_verdict import Receipt, post_verdict
-from orchestrator.posting.posting_plan import SUMMARY_MARKER, marker, plan_posting
+from orchestrator.posting.posting_plan import (
+    SUMMARY_MARKER,
+    Receipt,
+    marker,
+    plan_posting,
+    post_verdict,
+)
 from tests.posting import forgejo_server, gitlab_server
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer

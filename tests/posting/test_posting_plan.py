@@ -7,12 +7,13 @@ from orchestrator.code_review.verdict.document_parts import PreviousFinding, Pre
 from orchestrator.code_review.verdict.model import Evidence, Finding, Rejected, Skipped, Verdict
 from orchestrator.errors import InputError
 from orchestrator.posting.forge import HeadMoved, Posted, PostingTarget, PullRequest, Thread
-from orchestrator.posting.post_verdict import check_head, make_cleaner
 from orchestrator.posting.posting_plan import (
     SUMMARY_MARKER,
+    check_head,
     comment_text,
     describe_check,
     identity_of,
+    make_cleaner,
     marker,
     plan_posting,
 )

@@ -16,8 +16,7 @@ from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.posting import forgejo, github, gitlab
 from orchestrator.posting.forge import Forge
-from orchestrator.posting.post_verdict import make_cleaner, post_verdict
-from orchestrator.posting.posting_plan import identity_of, plan_posting
+from orchestrator.posting.posting_plan import identity_of, make_cleaner, plan_posting, post_verdict
 from tests.posting.forge_server import TOKEN, ForgeServer, serving
 from tests.posting.forgejo_server import ForgejoServer
 from tests.posting.github_server import GitHubServer

@@ -7,8 +7,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
-from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
-from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
+from orchestrator.app.rubric_scoring.rescore import JudgeOptions, Rescored, rescore
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.data_directories import data_root
 from orchestrator.engine.observer_events import ignore_event

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from orchestrator.app.memory.dismissals import DISMISSAL_FILE, Reason, dismissal_of
+from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, dismissal_of
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from tests.review.push_kit import Branch
 from tests.review.review_kit import Repo

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
-from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.findings.agent_responses import References
+from orchestrator.code_review.findings.agent_reports import References, claim_fingerprint
 from orchestrator.code_review.findings.evidence_from_journal import AnalyzerCall, Work
 from orchestrator.code_review.findings.located_findings import (
     AnalysisResult,

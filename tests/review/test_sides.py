@@ -12,7 +12,7 @@ from diffchecks import packed_files
 from diffchecks.packed_files import contents_path, read_file
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.linters import LinterCheck
+from orchestrator.code_review.analyzers.configured_analyzers import LinterCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import contents as contents_module
 from orchestrator.code_review.change.git import objects

@@ -12,8 +12,14 @@ from orchestrator.cli.main import main
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.rubric_file import write_rubric
-from orchestrator.tuning.labels.label_files import Label, infer_scale, read_labels, settle_labels
-from orchestrator.tuning.labels.labeling import add_label, list_disputes
+from orchestrator.tuning.labels.label_files import (
+    Label,
+    add_label,
+    infer_scale,
+    list_disputes,
+    read_labels,
+    settle_labels,
+)
 from orchestrator.tuning.training_data import build_training_data, summarize_labels
 from tests.tuning.labelsets import rows, rubric_of
 

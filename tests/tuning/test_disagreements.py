@@ -19,12 +19,12 @@ from orchestrator.tuning.file_formats.item_files import Item, read_items
 from orchestrator.tuning.labels.disagreements import find_disagreements
 from orchestrator.tuning.labels.label_files import (
     Label,
+    list_revisions,
     read_labels,
     revise_labels,
     withdraw_label,
     write_labels,
 )
-from orchestrator.tuning.labels.labeling import list_revisions
 from orchestrator.tuning.statistics.confidence_intervals import mean_rate
 from tests.tuning.labelsets import rows, rubric_of
 from tests.tuning.test_rubric_cli import parse

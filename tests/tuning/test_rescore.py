@@ -10,8 +10,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.rubric_scoring.rejudge import JudgeOptions
-from orchestrator.app.rubric_scoring.rescore import NotRescored, Rescored, rescore
+from orchestrator.app.rubric_scoring.rescore import JudgeOptions, NotRescored, Rescored, rescore
 from orchestrator.app.runs.state_directory import open_store
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root

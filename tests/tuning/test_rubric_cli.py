@@ -25,17 +25,18 @@ from orchestrator.cli.commands.rubric import command
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, to_json_data
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
-from orchestrator.tuning.agreement_regression_gate import find_detectable_drop
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric
 from orchestrator.tuning.fitting.rule_fitting import Sample
-from orchestrator.tuning.labels.label_files import Label, read_labels
-from orchestrator.tuning.labels.labeling import (
+from orchestrator.tuning.labels.label_files import (
     SHARED_ITEMS,
+    Label,
     add_label,
     list_questions,
+    read_labels,
     remove_label,
 )
+from orchestrator.tuning.rubric_comparison import find_detectable_drop
 from orchestrator.tuning.rubric_decisions import Objective, find_flips
 from orchestrator.tuning.simple_rules import measure_simple_rules
 from orchestrator.tuning.statistics.confidence_intervals import (

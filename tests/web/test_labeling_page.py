@@ -15,13 +15,14 @@ from msgspec import to_builtins
 
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.tuning.file_formats.item_files import Item, item_from_verdict
-from orchestrator.tuning.labels.label_files import Label, read_labels
-from orchestrator.tuning.labels.labeling import (
+from orchestrator.tuning.labels.label_files import (
     ANSWERS,
+    Label,
     LabelQuestion,
     add_label,
     list_disputes,
     list_questions,
+    read_labels,
 )
 from orchestrator.web.access import PROXY_SECRET_HEADER, Access, Proxy
 from orchestrator.web.labeling import LabelingPage, LabelingTask

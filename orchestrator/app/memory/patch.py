@@ -15,20 +15,21 @@ import anyio
 from msgspec import Struct
 
 from diffchecks.safe_paths import SafeDirectory
-from orchestrator.app.memory.dismissals import (
-    DISMISSAL_FILE,
-    Reason,
-    is_same_dismissal,
-    make_dismissal,
-    render_dismissal,
-)
 from orchestrator.app.memory.past_reviews import (
     DatedVerdict,
     PastReviews,
     ReviewedFinding,
     find_outcomes,
 )
-from orchestrator.app.memory.waiver_files import extend_file, on_one_line
+from orchestrator.app.memory.waiver_files import (
+    DISMISSAL_FILE,
+    Reason,
+    extend_file,
+    is_same_dismissal,
+    make_dismissal,
+    on_one_line,
+    render_dismissal,
+)
 from orchestrator.app.runs.state_directory import repo_root
 from orchestrator.catalog.repository_memory import Dismissal
 from orchestrator.code_review.verdict.model import Rejected, Verdict

@@ -33,7 +33,7 @@ from orchestrator.app.rubric_scoring.item_judge_prompt import (
     judge_spec,
     read_item_marks,
 )
-from orchestrator.app.rubric_scoring.rejudge import REJUDGE, open_judgings
+from orchestrator.app.rubric_scoring.rescore import REJUDGE, open_judgings
 from orchestrator.app.runs import state_directory
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.prices import Price, batch_prices, price_of
@@ -59,7 +59,7 @@ from orchestrator.providers.reply_normalization import TokenCounts
 from orchestrator.providers.token_bounds import estimate_input_tokens
 from orchestrator.tuning.file_formats.item_files import Item, name_judge
 from orchestrator.tuning.file_formats.rubric_file import describe_wording
-from orchestrator.tuning.labels.labeling import now
+from orchestrator.tuning.labels.label_files import now
 
 RUN = "items"
 """The run of ``judgings.db`` that holds the scores of items."""

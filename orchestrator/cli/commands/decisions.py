@@ -75,7 +75,7 @@ def add_dismiss(parser: argparse.ArgumentParser) -> None:
 
 def run_dismiss(args: argparse.Namespace) -> int:
     """Append the dismissal and print it."""
-    from orchestrator.app.memory.dismissals import (
+    from orchestrator.app.memory.waiver_files import (
         DISMISSAL_FILE,
         Reason,
         add_dismissal,

@@ -29,15 +29,17 @@ from orchestrator.tuning.file_formats.item_files import (
     read_items,
     unique_items,
 )
-from orchestrator.tuning.labels.label_files import Label, Value, read_labels
-from orchestrator.tuning.labels.labeling import (
+from orchestrator.tuning.labels.label_files import (
     ANSWERS,
+    Label,
     LabelQuestion,
+    Value,
     add_label,
     list_disputes,
     list_questions,
     list_revisions,
     now,
+    read_labels,
     remove_label,
 )
 

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.cli.output import width_of
-from orchestrator.cli.verdict_outputs import Outputs
+from orchestrator.cli.review_output import Outputs
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, use_color
 

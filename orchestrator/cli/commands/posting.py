@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.posting.answer_command import Handled
-    from orchestrator.posting.post_verdict import Receipt
+    from orchestrator.posting.posting_plan import Receipt
 
 FORGES = ("github", "gitlab", "forgejo")
 """Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
@@ -49,8 +49,7 @@ def run_post(args: argparse.Namespace) -> int:
 
     from orchestrator.app.runs.verdict_files import read_verdict
     from orchestrator.posting.forge import PostingTarget
-    from orchestrator.posting.post_verdict import make_cleaner, post_verdict
-    from orchestrator.posting.posting_plan import INLINE, plan_posting
+    from orchestrator.posting.posting_plan import INLINE, make_cleaner, plan_posting, post_verdict
 
     verdict = read_verdict(Path(args.verdict))
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
@@ -93,7 +92,7 @@ def run_comment_command(args: argparse.Namespace) -> int:
     from orchestrator.posting.comment_commands import read_comment_event
     from orchestrator.posting.forge import PostingTarget
     from orchestrator.posting.github_commands import open_commands
-    from orchestrator.posting.post_verdict import make_cleaner
+    from orchestrator.posting.posting_plan import make_cleaner
 
     name = args.event or os.environ.get("GITHUB_EVENT_PATH", "")
     if not name:
@@ -125,7 +124,7 @@ def _find_verdict(path: Path) -> Verdict | None:
 
 def _set_outputs(handled: Handled, request: int) -> None:
     """Append to the outputs of a step of GitHub Actions, where there is one."""
-    from orchestrator.cli.verdict_outputs import append_outputs
+    from orchestrator.cli.review_output import append_outputs
 
     values = {"command": handled.command, "request": str(request), "head": handled.head}
     if handled.run_id:

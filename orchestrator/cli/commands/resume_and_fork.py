@@ -5,13 +5,13 @@ from pathlib import Path
 
 from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.review_output import (
+    Outputs,
     add_answer_options,
     add_result_options,
     open_progress,
     read_answer,
     write_verdict,
 )
-from orchestrator.cli.verdict_outputs import Outputs
 from orchestrator.errors import ConfigError, InputError, ReplayMismatch
 
 

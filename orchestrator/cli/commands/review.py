@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
-from orchestrator.cli.review_output import add_result_options, open_progress, write_verdict
-from orchestrator.cli.verdict_outputs import Outputs
+from orchestrator.cli.review_output import Outputs, add_result_options, open_progress, write_verdict
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 

@@ -1,20 +1,23 @@
-"""Analyzers and the type checker that base's configuration names, run on both sides of a change.
+"""Analyzers and the type checker that base's configuration names, and our linters, on both sides.
 
 Each runs confined in a read-only tree, with base's version of its configuration. Its report is read
 like an imported report; findings that base has too are not reported.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, RawFinding
-from diffchecks.declarations import Needs
+from diffchecks.declarations import Check, Needs
 from diffchecks.jobs import ChangedFile, GivenReport, ImportedReportsJob
-from diffchecks.programs import batches
+from diffchecks.programs import LinterError, batches, find_linter
 from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.safe_paths import read_safely
 from orchestrator.catalog.settings import FILES, REPORT, ConfiguredProgram, TypeCheck
@@ -27,7 +30,8 @@ from orchestrator.code_review.analyzers.configured_programs import (
     error_of,
     why_not_run,
 )
-from orchestrator.code_review.analyzers.own_checks import call_check
+from orchestrator.code_review.analyzers.own_checks import DeclaredCheck, call_check
+from orchestrator.code_review.analyzers.program_execution import LIMITS, Program
 from orchestrator.code_review.change.contents import SIDES, SideName
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
@@ -215,3 +219,58 @@ class TypeCheckRuns:
             "root": str(prepared.tree.root),
             "tree": sorted(prepared.tree.paths),
         }
+
+
+class LinterCheck(DeclaredCheck, SideAnalyzer):
+    """A check that a linter makes.
+
+    Args:
+        codes: the linter's codes that the rule table turns on; no other is reported.
+        program: the linter, if not from the usual directories.
+    """
+
+    def __init__(
+        self, check: Check, codes: Collection[str], program: Program | None = None
+    ) -> None:
+        super().__init__(check)
+        self.codes = frozenset(codes)
+        self.program = program or linter_program(check.program)
+        self._linter = find_linter(check.program)
+
+    @property
+    def identity(self) -> str | None:
+        """The program's build and the codes that are on; None when it is not installed."""
+        with suppress(SandboxError, OSError):
+            return f"{self.name} {self.program.identity()} {sorted(self.codes)}"
+        return None
+
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """Analyze the given paths below ``side.root``."""
+        if not self.codes or not paths:
+            return AnalyzerReport(self.name, "")
+        version = ""
+        try:
+            version = await self.program.version()
+            with scratch_directory.temporary_directory() as directory:
+                reply = await self._check(side.root, paths, directory)
+        except (SandboxError, LinterError) as error:
+            return AnalyzerReport(self.name, version, error=str(error))
+        except OSError as error:
+            why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"
+            return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
+        return AnalyzerReport.of(self.name, version, reply)
+
+    async def _check(self, root: Path, paths: Sequence[str], directory: Path) -> CheckReply:
+        steps = self._linter.check(root, paths, directory, self.codes)
+        step = await anyio.to_thread.run_sync(next, steps)
+        while not isinstance(step, CheckReply):
+            ended = await self.program.run(step, directory)
+            step = await anyio.to_thread.run_sync(steps.send, ended)
+        return step
+
+
+def linter_program(name: str) -> Program:
+    """The program of a linter, from the usual directories."""
+    execution = find_linter(name).execution
+    limits = LIMITS if execution.memory_limit else replace(LIMITS, memory=0)
+    return Program(name, execution.package, limits=limits)

@@ -28,17 +28,16 @@ from diffchecks.skipped_files import (
     without_version,
 )
 from orchestrator.code_review.change.file_export import temporary_directory
-from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
+from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF, Git
 from orchestrator.code_review.change.git.commits import Commits
-from orchestrator.code_review.change.git.hardening import PLAIN_DIFF
 from orchestrator.code_review.change.git.objects import (
     GitObject,
     Objects,
+    check_difference,
     look_up_objects,
     missing_object_error,
 )
 from orchestrator.code_review.change.git.repository_layout import STATE
-from orchestrator.code_review.change.git.trees import check_difference
 from orchestrator.code_review.change.types import Change, to_ranges
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import InputError

@@ -11,8 +11,7 @@ from diffchecks.packed_files import Place, append_contents, write_index
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import write_files, writing
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.objects import Objects
-from orchestrator.code_review.change.git.trees import list_tree
+from orchestrator.code_review.change.git.objects import Objects, list_tree
 from orchestrator.code_review.change.types import Change
 
 SideName = Literal["base", "head"]

@@ -4,8 +4,7 @@ import re
 from collections import Counter
 
 from orchestrator.code_review.change.changed_files import RENAME_LIMIT
-from orchestrator.code_review.change.git.commands import OID, Git
-from orchestrator.code_review.change.git.hardening import OPTIONS, PLAIN_DIFF
+from orchestrator.code_review.change.git.commands import OID, OPTIONS, PLAIN_DIFF, Git
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, number_lines
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError

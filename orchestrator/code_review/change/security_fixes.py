@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.past_fixes import CANDIDATES, PastFix, Statement, classify_message, find_identifiers
-from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
-from orchestrator.code_review.change.git.hardening import PLAIN_DIFF
+from orchestrator.code_review.change.git.commands import LIMITS, OID, PLAIN_DIFF, Git
 from orchestrator.code_review.change.types import Change
 from orchestrator.errors import InputError
 

@@ -16,9 +16,8 @@ from diffchecks import name_some, shorten
 from diffchecks.unified_diff import quote
 from orchestrator.code_review.change.file_export import temporary_directory, write_files, writing
 from orchestrator.code_review.change.git.commands import Git, discover, git_error
-from orchestrator.code_review.change.git.objects import Objects
+from orchestrator.code_review.change.git.objects import Objects, list_tree
 from orchestrator.code_review.change.git.repository_layout import STATE, is_directory, resolve_path
-from orchestrator.code_review.change.git.trees import list_tree
 from orchestrator.code_review.change.worktree_modifications import (
     GONE,
     LINK,

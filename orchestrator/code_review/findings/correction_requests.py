@@ -19,8 +19,13 @@ from orchestrator.code_review.agent_report_contracts import (
     as_form,
 )
 from orchestrator.code_review.change.contents import SIDES
-from orchestrator.code_review.findings.agent_reports import claim_fingerprint, read_claim
-from orchestrator.code_review.findings.agent_responses import BOTH_STAY, OWN_CLAIM, response_error
+from orchestrator.code_review.findings.agent_reports import (
+    BOTH_STAY,
+    OWN_CLAIM,
+    claim_fingerprint,
+    read_claim,
+    response_error,
+)
 from orchestrator.code_review.findings.citations import CitableSources, locate_finding, read_lines
 from orchestrator.code_review.findings.evidence_from_journal import (
     citable_answer,

@@ -15,14 +15,12 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.agent_reports import (
     MAX_WEIGHTY,
     IterationReport,
-    read_claim,
-    read_reports,
-)
-from orchestrator.code_review.findings.agent_responses import (
     References,
     Responses,
     collect_responses,
     judge_disputes,
+    read_claim,
+    read_reports,
 )
 from orchestrator.code_review.findings.carried_findings import earlier_objections, hold_to_analyzers
 from orchestrator.code_review.findings.citations import (

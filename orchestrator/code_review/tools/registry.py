@@ -26,9 +26,9 @@ from orchestrator.code_review.analyzer_types import ChangeAnalyzer, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data_files import contents_digest
 from orchestrator.code_review.analyzers.configured_analyzers import (
     ConfiguredAnalyzer,
+    LinterCheck,
     TypeCheckRuns,
 )
-from orchestrator.code_review.analyzers.linters import LinterCheck
 from orchestrator.code_review.analyzers.own_checks import ComparisonCheck, SideCheck
 from orchestrator.code_review.analyzers.run_tests import TestRuns
 from orchestrator.code_review.change.contents import SIDES

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from orchestrator.report.page_templates import new_text_environment, render_lines
 from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.text_layout import TextLayout
-from orchestrator.report.text_templates import new_text_environment, render_lines
 from orchestrator.report.tuning import label_reports, scoring_text
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.fitting.cross_validation import extrapolate_learning_curve

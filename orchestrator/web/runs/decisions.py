@@ -26,14 +26,16 @@ from orchestrator.app.human_decisions.run_decisions import (
     record_feedback,
     require_stopped_by_limit,
 )
-from orchestrator.app.memory.dismissals import (
+from orchestrator.app.memory.waiver_files import (
     DISMISSAL_FILE,
+    NAME,
     Reason,
     Scope,
     add_dismissal,
+    add_waiver,
     dismissal_of,
+    waiver_of_finding,
 )
-from orchestrator.app.memory.waiver_files import NAME, add_waiver, waiver_of_finding
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.run_details import RunDetails, load_details

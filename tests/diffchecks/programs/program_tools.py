@@ -8,7 +8,7 @@ import pytest
 from diffchecks.declarations import CHECKS, Check
 from diffchecks.programs import find_linter
 from orchestrator.code_review.analyzer_types import AnalyzerReport
-from orchestrator.code_review.analyzers.linters import LinterCheck
+from orchestrator.code_review.analyzers.configured_analyzers import LinterCheck
 from orchestrator.code_review.analyzers.program_execution import Program
 
 PYTHON = "import os\n\n\ndef f(x):\n    os.system(x)\n"

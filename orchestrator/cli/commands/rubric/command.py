@@ -121,21 +121,21 @@ COMMANDS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
         | JUDGING | _OUT | _JSON,
     ),
     "eval": ("tuning:evaluate", _RUBRIC | _ITEMS | _LABELS | {"--trees": _FLAG} | _PAGE),
-    "disagree": ("label_commands:disagree", _RUBRIC | _ITEMS | _LABELS | _ALL | _PAGE),
-    "lint": ("label_commands:lint", _RUBRIC | _ANY_ITEMS | _LABELS | _ALL | _JSON),
-    "rate": ("label_commands:rate", _RUBRIC | _ITEMS | _LABELS | _ASSUME | _PAGE),
+    "disagree": ("tuning:disagree", _RUBRIC | _ITEMS | _LABELS | _ALL | _PAGE),
+    "lint": ("tuning:lint", _RUBRIC | _ANY_ITEMS | _LABELS | _ALL | _JSON),
+    "rate": ("tuning:rate", _RUBRIC | _ITEMS | _LABELS | _ASSUME | _PAGE),
     "drift": (
-        "label_commands:drift",
+        "tuning:drift",
         _RUBRIC | _ITEMS | _LABELS | {"--anchors": _FILE} | _FREEZE
         | {"--since": {"default": ""}} | _PAGE,
     ),
     "jury": (
-        "label_commands:jury",
+        "tuning:jury",
         _RUBRIC | _ITEMS | _LABEL_FILES | _WHICH_LABELS
         | {"--cost": {**_EACH, "type": _judge_cost}} | _PAGE,
     ),
     "feedback": (
-        "label_commands:feedback",
+        "tuning:feedback",
         {"runs": {"nargs": "*", "metavar": "RUN"}} | _OUT | _LABEL_FILES
         | {"--accept-at": {"type": float}} | _ASSUME | _JSON | _REPO
         | {"--from": {"dest": "forge", "choices": FORGES},

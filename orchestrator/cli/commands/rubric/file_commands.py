@@ -20,8 +20,8 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.foreign_json import parse_json
+from orchestrator.report.page_templates import new_text_environment, render_lines
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
-from orchestrator.report.text_templates import new_text_environment, render_lines
 from orchestrator.tuning.file_formats.item_files import read_items
 from orchestrator.tuning.file_formats.item_tables import check_columns, read_table, write_table
 from orchestrator.tuning.file_formats.paperbench import from_paperbench, to_paperbench

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.rubric_scoring.item_judge_prompt import PROMPT
 from orchestrator.app.rubric_scoring.item_judge_session import JudgingOptions, Progress
-from orchestrator.app.rubric_scoring.rejudge import JudgeOptions, Scores
-from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
+from orchestrator.app.rubric_scoring.rescore import JudgeOptions, Rescored, Scores, rescore
 from orchestrator.app.rubric_scoring.rewrite_criterion import (
     Rewrite,
     RewriteOptions,

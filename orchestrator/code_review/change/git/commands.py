@@ -14,13 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from diffchecks import shorten
-from orchestrator.code_review.change.git.hardening import (
-    ENVIRONMENT,
-    MINIMUM,
-    NO_INDEX,
-    find_git,
-    hardened_options,
-)
+from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.code_review.change.git.repository_layout import (
     Repository,
     find_repository,
@@ -31,10 +25,44 @@ from orchestrator.code_review.change.git.repository_layout import (
     resolve_path,
 )
 from orchestrator.code_review.change.types import Change
+from orchestrator.data_directories import read_table
 from orchestrator.engine.task_groups import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.program_search import SAFE_PATH, find_program
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import CompletedProgram, run
+
+# Before 2.31 git prints no absolute paths (rev-parse --path-format).
+MINIMUM = (2, 31)
+
+OPTIONS = read_table(__file__, "options.yaml")
+"""What ``options.yaml`` says of git's configuration, environment and commands."""
+ENVIRONMENT: dict[str, str] = OPTIONS["environment"]
+PLAIN_DIFF: tuple[str, ...] = tuple(OPTIONS["diff"])
+
+# No index and no work tree: attributes of the checkout (the change's own) must not steer a diff.
+NO_INDEX = "/nonexistent/index"
+
+
+def find_git() -> str:
+    """Absolute path of git, found on PATH outside of the repository under review."""
+    path = os.environ.get("PATH", SAFE_PATH)
+    if found := find_program("git", path):
+        return found
+    if inside := find_program("git", path, in_checkout=True):
+        raise InputError(
+            f"the only git on PATH is in the repository under review ({inside}), from which "
+            "nothing is run; install git 2.31 or later elsewhere"
+        )
+    raise InputError("git is not installed or not on PATH; install git 2.31 or later")
+
+
+def hardened_options() -> list[str]:
+    """git's own options, before the command's name."""
+    config = {**OPTIONS["config"], "core.bigFileThreshold": BIG_FILE_BYTES}
+    pairs = [word for key, value in config.items() for word in ("-c", f"{key}={value}")]
+    return ["--no-pager", "--no-optional-locks", "--no-replace-objects", *pairs]
+
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
 LIMITS = ResourceLimits(seconds=120, memory=0, output=512 << 20, file_size=0)
