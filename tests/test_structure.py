@@ -76,7 +76,7 @@ MAY_OPEN_PATHS = {
     "code_review/analyzers/result_cache.py": "our own code",
     "code_review/analyzers/run_tests.py": "copies of exported files; a report under our own name",
     "code_review/tools/prove_finding.py": "files of a side under our own names, and a new file in a copy",
-    "code_review/change/git/index_file.py": "lists a git directory",
+    "code_review/change/git/repository_layout.py": "lists a git directory",
     "code_review/change/file_export.py": "directories of our own",
     "code_review/change/worktree_snapshot.py": "the repository's index; names that git listed, not opened",
     "code_review/review_workspace.py": "a directory of our own, and copies under our own names",

@@ -36,6 +36,12 @@ def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
         + (f", {ruling.count} times" if ruling.count > 1 else "")
         for ruling in verdict.guards
     ]
+    guidance = [
+        f"{one.path}{f' for {one.applies_to}' if one.applies_to else ''}: {one.shown:,} of "
+        f"{count_noun(one.lines, 'line')} shown{f'; {one.why_not}' if one.why_not else ''}"
+        for one in verdict.guidance
+    ]
+    ended = f"{verdict.stop.reason}: {verdict.stop.detail}"
     return [
         _render_quality(page, verdict),
         _render_agents(page, verdict),
@@ -43,10 +49,10 @@ def render_details(page: TextLayout, verdict: Verdict) -> list[list[str]]:
         page.section("Looked into and ruled out", list(dict.fromkeys(ruled_out)), rest="    "),
         page.section("Escalated", escalations),
         _render_iterations(page, verdict),
-        _render_guidance(page, verdict),
+        page.section("Guidance of the repository, as of base", guidance, rest="    "),
         page.section("Memory, as of base", memory, rest="    "),
         page.section("Guards", guards, rest="    "),
-        _render_stop(page, verdict),
+        page.section("Why the review ended", [ended], rest="    ", limit=4),
         _render_usage(page, verdict),
     ]
 
@@ -136,26 +142,6 @@ def _render_iterations(page: TextLayout, verdict: Verdict) -> list[str]:
         )
         lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=page.cut(3))
     return lines
-
-
-def _render_guidance(page: TextLayout, verdict: Verdict) -> list[str]:
-    """The repository's guidance that agents were shown; empty without any."""
-    if not verdict.guidance:
-        return []
-    lines = [page.heading("Guidance of the repository, as of base")]
-    for one in verdict.guidance:
-        scope = f" for {one.applies_to}" if one.applies_to else ""
-        text = f"{one.path}{scope}: {one.shown:,} of {count_noun(one.lines, 'line')} shown"
-        text += f"; {one.why_not}" if one.why_not else ""
-        lines += page.wrap(escape_line(text), first="  ", rest="    ", limit=page.cut(3))
-    return lines
-
-
-def _render_stop(page: TextLayout, verdict: Verdict) -> list[str]:
-    """Why the review ended."""
-    text = escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}")
-    heading = page.heading("Why the review ended")
-    return [heading, *page.wrap(text, first="  ", rest="    ", limit=page.cut(4))]
 
 
 def _render_usage(page: TextLayout, verdict: Verdict) -> list[str]:

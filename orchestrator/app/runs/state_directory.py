@@ -33,12 +33,12 @@ from diffchecks.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.types import DAMAGE, ReviewOptions, is_readable, review_options
-from orchestrator.code_review.change.git.index_file import tracks_below
 from orchestrator.code_review.change.git.repository_layout import (
     find_repository,
     is_git_dir,
     repository_directories,
     resolve_path,
+    tracks_below,
 )
 from orchestrator.data_directories import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.engine.journal import Journal, open_journal

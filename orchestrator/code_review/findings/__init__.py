@@ -6,7 +6,7 @@
 - Agents' reports: ``agent_reports``, ``citations``, ``quote_location``; sent back for correction:
   ``correction_requests``.
 - One defect, one finding: ``merging``; kinds of weakness: ``weakness_kinds.yaml``.
-- Opinions of others: ``agent_responses``, ``verification``; the result: ``finding_assembly``.
+- Opinions of others: ``agent_reports``, ``verification``; the result: ``finding_assembly``.
 - From earlier reviews: ``previous_review``, ``carried_findings``, ``settled_places``.
 - What people decided: ``waivers``, ``dismissals``, ``finding_context``.
 - What was read and had to run: ``reading_depth``, ``required_checks``, ``measured_criteria``; how a
