@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from orchestrator.cli.arguments import did_you_mean
-from orchestrator.cli.output import OutputTarget
-from orchestrator.errors import InputError, OutputError
-from orchestrator.report.formats import FORMATS, HOLDS_COMMANDS, FormatInputs, render_format
-from orchestrator.report.terminal_escaping import escape_line, quote_path
-
-if TYPE_CHECKING:
-    from orchestrator.code_review.verdict.model import Verdict
-
-
-import argparse
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.arguments import add_json_file, name_of
-from orchestrator.cli.output import width_of
-from orchestrator.report.terminal_escaping import emit, emit_line, use_color
+from orchestrator.cli.arguments import add_json_file, did_you_mean, name_of
+from orchestrator.cli.output import OutputTarget, width_of
+from orchestrator.errors import InputError, OutputError
+from orchestrator.report.formats import FORMATS, HOLDS_COMMANDS, FormatInputs, render_format
+from orchestrator.report.terminal_escaping import (
+    emit,
+    emit_line,
+    escape_line,
+    quote_path,
+    use_color,
+)
 
 if TYPE_CHECKING:
     from orchestrator.app.types import Answer

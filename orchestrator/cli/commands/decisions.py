@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo, add_run, amount
-from orchestrator.errors import EXIT_OK, resume_command
+from orchestrator.catalog.shared_literals import OUTCOMES
+from orchestrator.cli.arguments import add_decision, add_repo, add_run, amount, name_of
+from orchestrator.cli.output import OutputTarget
+from orchestrator.errors import EXIT_OK, InputError, resume_command
 from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from orchestrator.app.human_decisions.approvals import PendingCall
-
-import re
-
-from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.arguments import add_decision, name_of
-from orchestrator.cli.output import OutputTarget
-from orchestrator.errors import InputError
 
 _FINDING = re.compile(r"F\d+")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")

@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_repo, add_run
-from orchestrator.cli.output import width_of
+from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.cli.review_output import Outputs
-from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import as_json, emit, use_color
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path, use_color
 
 if TYPE_CHECKING:
     from orchestrator.app.types import ShownRun
-
-
-from orchestrator.cli.output import OutputTarget
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE
-from orchestrator.report.terminal_escaping import emit_line, quote_path
 
 
 def add_cancel(parser: argparse.ArgumentParser) -> None:
