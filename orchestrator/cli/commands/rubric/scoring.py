@@ -33,7 +33,7 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 )
 from orchestrator.cli.commands.rubric.tuning import new_rubric_path
 from orchestrator.engine.types import Bounds, Rubric
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, BudgetExhausted, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 from orchestrator.report.text_layout import TextLayout
 from orchestrator.report.tuning.html_report import render_comparison_page
