@@ -32,6 +32,7 @@ from orchestrator.posting.forge import (
 )
 from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats import FormatInputs
+from orchestrator.report.formats.listing_formats import describe_result
 from orchestrator.report.formats.markdown import (
     COMMAND,
     apply_command,
@@ -42,7 +43,6 @@ from orchestrator.report.formats.markdown import (
     plain,
     render_markdown,
 )
-from orchestrator.report.formats.open_findings import describe_result
 from orchestrator.report.ranking import open_findings, rank_findings
 from orchestrator.report.review_gaps_text import describe_depth
 from orchestrator.report.terminal_escaping import escape_line

@@ -19,7 +19,7 @@ PAGES = [
 ]
 BUDGETS = {
     "lines of orchestrator/ and diffchecks/": (118_000, 118_000),
-    "lines of orchestrator/": (86_050, 85_000),
+    "lines of orchestrator/": (85_000, 85_000),
     "words of the documentation": (60_000, 60_000),
     "words a sentence, all pages": (17.5, 17.5),
     "words a sentence, the worst page": (20.0, 20.0),

@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # a start of the command need not import them
     from orchestrator.code_review.verdict.model import Verdict
 
 FORMATS = {
-    "json": "open_findings:render_json",
+    "json": "listing_formats:render_json",
     "sarif": "sarif:render_sarif",
-    "github": "open_findings:render_annotations",
-    "gitlab": "open_findings:render_code_quality",
-    "rdjson": "open_findings:render_rdjson",
-    "junit": "open_findings:render_junit",
-    "checkstyle": "open_findings:render_checkstyle",
+    "github": "listing_formats:render_annotations",
+    "gitlab": "listing_formats:render_code_quality",
+    "rdjson": "listing_formats:render_rdjson",
+    "junit": "listing_formats:render_junit",
+    "checkstyle": "listing_formats:render_checkstyle",
     "html": "html_page:render_html",
     "markdown": "markdown:render_markdown",
 }

@@ -17,7 +17,7 @@ from orchestrator.report.findings_text import (
     name_provers,
 )
 from orchestrator.report.formats import FormatInputs
-from orchestrator.report.formats.open_findings import describe_cause, describe_skip, joined_gaps
+from orchestrator.report.formats.listing_formats import describe_cause, describe_skip, joined_gaps
 from orchestrator.report.ranking import Cause, headline, rank_findings
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_line, escape_unprintable
 from orchestrator.report.text_layout import truncate

@@ -23,7 +23,7 @@ from orchestrator.code_review.fixes.patch_files import (
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
 from orchestrator.report.findings_text import name_provers
 from orchestrator.report.formats import FormatInputs
-from orchestrator.report.formats.open_findings import (
+from orchestrator.report.formats.listing_formats import (
     LEVELS,
     describe_finding,
     describe_result,

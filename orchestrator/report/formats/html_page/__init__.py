@@ -8,7 +8,7 @@ from orchestrator.report.findings_text import count_by_severity
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.formats.html_page.findings import render_findings
 from orchestrator.report.formats.html_page.run_sections import render_coverage
-from orchestrator.report.formats.open_findings import describe_result, gaps
+from orchestrator.report.formats.listing_formats import describe_result, gaps
 from orchestrator.report.page_templates import asset, render
 from orchestrator.report.ranking import describe_outcome, describe_readers
 from orchestrator.report.verdict_text import describe_reliance, describe_since_previous

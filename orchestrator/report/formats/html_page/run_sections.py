@@ -11,7 +11,7 @@ from orchestrator.app.runs.run_details import CallDetails
 from orchestrator.app.runs.run_record import EffectSpan, RunRecord
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal_verification import VerificationResult
-from orchestrator.report.formats.open_findings import describe_skip, joined_gaps
+from orchestrator.report.formats.listing_formats import describe_skip, joined_gaps
 from orchestrator.report.page_templates import render
 from orchestrator.report.text_layout import format_duration
 from orchestrator.wording import count_noun
