@@ -89,7 +89,7 @@ def _killed_at(postgres: Server, folder: Path, at: int, digest: str) -> float:
         db.execute("SELECT pg_advisory_lock(4711)")
         service.push()
         with service.worker("a") as a, service.worker("b") as b:
-            service.wait(lambda: service.rows(_HELD))
+            service.wait(lambda: service.rows(_HELD) and (children(a.pid) or children(b.pid)))
             victim = a if children(a.pid) else b
             (doing,) = children(victim.pid)
             victim.kill()
