@@ -126,7 +126,7 @@ def _extend(host: Host, before: str, force: bool) -> str:
     if wanted == have:
         return before
     if host.config.endswith(".toml"):  # put around it, since no writer keeps comments
-        keys, table = _render(host).split("\n\n")
+        keys, table = _toml_parts(host)
         parts = keys * (keys.split()[0] not in have), before.strip(), table
         after = "\n\n".join(filter(None, parts))
     else:
@@ -158,9 +158,14 @@ def _render(host: Host) -> str:
     """Our part of a host's settings alone."""
     if not host.config.endswith(".toml"):
         return json.dumps(host.adds, indent=2) + "\n"
+    return "\n\n".join(_toml_parts(host))
+
+
+def _toml_parts(host: Host) -> tuple[str, str]:
+    """Our keys, which come before a file's first table, and our table."""
     (*keys, (section, servers)) = host.adds.items()
     head, table = (
         "\n".join(f"{key} = {json.dumps(value, separators=(', ', ' = '))}" for key, value in part)
         for part in (keys, servers[NAME].items())
     )
-    return f"{head}\n\n[{section}.{NAME}]\n{table}\n"
+    return head, f"[{section}.{NAME}]\n{table}\n"
