@@ -119,6 +119,17 @@ def test_analyzers_mean_one_defect_by_line_category_and_first_weakness_or_rule(
     assert [one.confidence for one in found] == confidences
 
 
+def test_a_lost_protection_is_the_weakness_that_another_analyzer_names_at_its_line() -> None:
+    lost = tool("protections", cwe=(693,), rule="security.unsafe-replacement", confidence=0.9)
+    found = merged(lost, tool("taint"))
+    assert [(one.rule, one.reported_by) for one in found] == [
+        (tool("taint").finding.rule, ("protections", "security", "taint"))
+    ]
+    elsewhere = tool("taint", start_line=9, end_line=9)
+    assert len(merged(lost, elsewhere, tool("ruff", cwe=(89,)), tool("taint"))) == 3
+    assert len(merged(lost, tool("taint", category="qa"))) == 2
+
+
 @pytest.mark.parametrize(
     ("one", "other", "count"),
     [

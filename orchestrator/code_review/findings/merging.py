@@ -33,6 +33,9 @@ from orchestrator.code_review.verdict.model import Finding
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
 
+GENERAL_WEAKNESS = (693,)
+"""A protection failed: the parent of the weakness that another analyzer names at the same line."""
+
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
     {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
@@ -215,12 +218,13 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         order = report_order(finding)
-        kind = not report.from_analyzer, not report.carried
+        kind = not report.from_analyzer, not report.carried, finding.cwe == GENERAL_WEAKNESS
         return *kind, -weighs, *order, report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
     counted, waived = _Index(), _Index()
     by_weakness: dict[tuple[Any, ...], MergedFinding] = {}
+    at_place: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     files: dict[str, _FileReports] = {}
     for report in sorted(reports, key=rank):
         finding = report.finding
@@ -228,7 +232,11 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
         if report.from_analyzer:
             file.analyzers.append(report)
             indexes = [counted, waived]
-            merged = by_weakness.setdefault(_weakness(finding), MergedFinding([], file))
+            key = _weakness(finding)
+            first = at_place.setdefault(key[:4], key)
+            if finding.cwe == GENERAL_WEAKNESS:
+                key = first
+            merged = by_weakness.setdefault(key, MergedFinding([], file))
         else:
             file.agents.append(report)
             indexes = [waived if matching_waivers(policy, finding) else counted]
