@@ -82,12 +82,11 @@ async def run_team(
     results: dict[int, LoopResult] = {}
     waiting: list[ApprovalPending] = []
     asking: dict[str, str] = {}
-    limiter = anyio.CapacityLimiter(concurrency)
-
+    places = anyio.Semaphore(concurrency)
     cached = _PrefixCache(runtime)
 
     async def one(position: int, task: Task) -> None:
-        async with limiter, cached.wait_for_first(task.spec) as shared:
+        async with cached.wait_for_first(task.spec) as shared:
             try:
                 results[position] = await run_task(task, shared, budget)
                 if on_result is not None:
@@ -96,9 +95,12 @@ async def run_team(
                 waiting.append(pending)
             except AnswerPending as pending:
                 asking.update(pending.questions)
+            finally:
+                places.release()
 
     async with task_group() as group:
         for position, task in enumerate(tasks):
+            await places.acquire()  # lets those before it ask their models meanwhile
             group.start_soon(one, position, task)
     if waiting:
         raise waiting[0]

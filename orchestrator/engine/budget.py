@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import Model
@@ -49,7 +49,7 @@ class Cost(Struct, frozen=True):
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
-        return {name: value for name in _AMOUNTS if (value := getattr(self, name))}
+        return {name: value for name, value in zip(_AMOUNTS, astuple(self), strict=True) if value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, float]) -> Self:
@@ -152,17 +152,18 @@ class Reservation:
         self.amounts = worst.to_json()
         self.effective: Json = None
 
-    def settle(self, actual: Cost) -> None:
-        """Release the reservation and book what was used."""
+    def settle(self, actual: Cost) -> dict[str, float]:
+        """Release the reservation and book what was used; returns its parts that are not zero."""
+        used = self.amounts if actual is self.worst else actual.to_json()
         if self._open:
             self._open = False
-            used = actual.to_json()
             for account in self._account._chain:
                 for dimension, amount in self.amounts.items():
                     # Not below zero: of money, the last digit may be off.
                     account._held[dimension] = max(account._held[dimension] - amount, 0)
                 for dimension, amount in used.items():
                     account._used[dimension] += amount
+        return used
 
     def refund(self) -> None:
         """Release the reservation: nothing was used."""

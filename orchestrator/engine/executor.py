@@ -8,12 +8,11 @@ A refusal is an observation for the model and an event in the journal; the tool 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import anyio
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.budget import Account, Cost, Reservation
@@ -58,7 +57,6 @@ def fingerprint(call: ToolCall) -> str:
 
 async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation, str]:
     """Run the tool. An error in it becomes an observation with a code."""
-    timeout = Observation(f"no result within {context.seconds:g} s", ok=False), "timeout"
     try:
         with anyio.move_on_after(context.seconds):
             seen = await admitted.tool.run(admitted.call.arguments, context)
@@ -70,16 +68,16 @@ async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         return Observation(f"the tool failed: {what}", ok=False), "failed"
-    return timeout
+    return Observation(f"no result within {context.seconds:g} s", ok=False), "timeout"
 
 
-@dataclass
-class _Admitted:
+class _Admitted(Struct):
     """A call that may be performed: its tool, its arguments after the guards, and warnings."""
 
     tool: Tool
     call: GuardedCall
     warnings: list[GuardWarning]
+    cost: Cost
 
 
 class Executor:
@@ -180,7 +178,8 @@ class Executor:
         guarded, performed, warnings = self._guard(agent, fitting)
         if denied:
             warnings.insert(0, GuardWarning("permission", denied, observed=True))
-        reservation = account.reserve(Cost(tool_calls=1, usd=performed.tool.usd))
+        cost = Cost(0, 1, 0, performed.tool.usd)
+        reservation = account.reserve(cost)
         if performed.arguments != dict(call.arguments):
             reservation.effective = to_builtins(performed.arguments)
         # Before the first await, or an equal concurrent call would pass the guards too.
@@ -197,7 +196,7 @@ class Executor:
             for guard in counted:
                 guard.withdrawn(guarded)
             raise
-        return _Admitted(self.registry.get(call.name), performed, warnings), reservation
+        return _Admitted(self.registry.get(call.name), performed, warnings, cost), reservation
 
     def _permit(self, agent: AgentSpec, call: ToolCall) -> tuple[ToolCall, str | None]:
         """A call as its schema types it, and why an observe-only run lets it pass nevertheless."""
@@ -248,7 +247,6 @@ class Executor:
         self, agent: AgentSpec, admitted: _Admitted, key: str, account: Account
     ) -> EffectResult:
         spec = admitted.tool.spec
-        cost = Cost(tool_calls=1, usd=spec.usd)
         seconds = min(spec.timeout, max(account.seconds_left(), 0.001))
         context = CallContext(key, agent.name, seconds)
         scope = self._rollback if spec.level is Level.WRITE else None
@@ -275,24 +273,27 @@ class Executor:
             "content": content,
             "data": seen.data,
             "output": kept,
-            "warnings": to_builtins(admitted.warnings) or None,
+            "warnings": to_builtins(admitted.warnings) if admitted.warnings else None,
         }
-        return EffectResult({name: part for name, part in value.items() if part is not None}, cost)
+        kept = {name: part for name, part in value.items() if part is not None}
+        return EffectResult(kept, admitted.cost)
 
     async def _run_logged(
         self, admitted: _Admitted, context: CallContext
     ) -> tuple[Observation, str]:
         """Run the tool between its hooks, and check its data against its output schema."""
         spec, began = admitted.tool.spec, self._journal.elapsed()
-        arguments = self._journal.redact.json(dict(admitted.call.arguments))
-        logged = LoggedCall(context.ref, context.agent, spec.name, arguments)
-        self._log(spec.before, logged)
+        if logs := spec.before or spec.after:
+            arguments = self._journal.redact.json(dict(admitted.call.arguments))
+            logged = LoggedCall(context.ref, context.agent, spec.name, arguments)
+            self._log(spec.before, logged)
         seen, code = await _run(admitted, context)
         if seen.ok and (errors := self.registry.output_errors(spec.name, seen.data)):
             what = f"its result does not fit its output schema: {'; '.join(errors)}"
             seen, code = Observation(f"the tool failed: {what}", ok=False), "failed"
-        seconds = self._journal.elapsed() - began
-        self._log(spec.after, replace(logged, code=code or "ok", seconds=seconds))
+        if logs:
+            seconds = self._journal.elapsed() - began
+            self._log(spec.after, replace(logged, code=code or "ok", seconds=seconds))
         return seen, code
 
     def _log(self, hook: LogHook | None, logged: LoggedCall) -> None:

@@ -12,6 +12,7 @@ later. So a crash can lose only work that may be repeated.
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import anyio
@@ -19,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.budget import NO_COST, Cost, Reservation
-from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import SigningKey
 from orchestrator.engine.journal_keys import GRANT, Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
@@ -103,12 +104,6 @@ class Record(Struct, frozen=True):
         return Refusal(self.body["code"], self.body["reason"], self.body.get("guard", ""))
 
 
-def _amounts(name: str, cost: Cost) -> dict[str, Json]:
-    """A field of a row's body; none for no cost."""
-    amounts = cost.to_json()
-    return {name: amounts} if amounts else {}
-
-
 def redact_error(error: ErrorT, redact: Redactor) -> ErrorT:
     """An error without secrets in its arguments, all of which are text."""
     shown = [redact(str(argument)) for argument in error.args]
@@ -162,17 +157,17 @@ class Journal:
         before = self._records.get(key)
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
-        # The intent's row holds the request.
         begun = before.body if before else {}
-        request = {name: begun[name] for name in ("asked", "effective") if name in begun}
         if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
-        self._records[key] = record = Record(kind, {**request, **body})
+        # The intent's row holds the request.
+        asked = {name: begun[name] for name in ("asked", "effective") if name in begun}
+        self._records[key] = record = Record(kind, asked | body)
         if record.ended:
             self.ended.append((key, record))
 
     def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:
-        self.log.append(kind, key, body)
+        self.log.append(kind, key, canonical(body))
         self._learn(kind, key, body)
 
     def recorded(self, key: Key | str) -> bool:
@@ -238,9 +233,11 @@ class Journal:
     def put(self, value: Json) -> str:
         """Keep a value once by its digest, for requests that name it; returns the digest."""
         value = self.redact.json(value)
-        name = digest(value)
+        encoded = canonical(value)
+        name = sha256(encoded).hexdigest()
         if name not in self._data:
-            self._append("data", name, {"value": value})
+            self.log.append("data", name, b'{"value":%b}' % encoded)
+            self._data.add(name)
         return name
 
     def note(self, key: Key | str, body: dict[str, Json]) -> None:
@@ -306,7 +303,7 @@ class Journal:
             Refused, ModelError, SandboxError: how it ended, both live and in replay.
         """
         key, request = str(key), self.redact.json(request)
-        asked = {"asked": request, **({"level": level.name} if level else {})}
+        asked = {"asked": request, "level": level.name} if level else {"asked": request}
         known = self._known(key, request)
         if known is not None and known.ended:
             return known.value()
@@ -378,16 +375,17 @@ class Journal:
             if reservation:
                 reservation.settle(worst)
             raise
-        if reservation:
-            reservation.settle(cost)
-        return {**outcome, **_amounts("cost", cost)}, error
+        if used := reservation.settle(cost) if reservation else cost.to_json():
+            outcome["cost"] = used
+        return outcome, error
 
     async def _begin(
         self, key: str, asked: dict[str, Json], level: Level, reservation: Reservation | None
     ) -> None:
         """Record the intent: durable before a write, signed before what cannot be undone."""
-        worst = reservation.worst if reservation else NO_COST
-        body = {**asked, **_amounts("worst", worst)}
+        body = asked
+        if reservation and reservation.amounts:
+            body = {**asked, "worst": reservation.amounts}
         if reservation and reservation.effective is not None:
             body["effective"] = self.redact.json(reservation.effective)
         self._append("intent", key, body)

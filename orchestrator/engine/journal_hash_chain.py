@@ -9,6 +9,8 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from json.encoder import encode_basestring_ascii as _quote
+from math import isfinite
 from typing import Protocol
 
 from orchestrator.engine.canonical_json import canonical
@@ -27,9 +29,15 @@ DOMAIN = "diffcourt-signed-head-1"
 
 
 def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
-    """SHA-256 of a row, in hex; it covers the hash of the row before it."""
-    head = canonical([previous, seq, kind, key, at])
-    return hashlib.sha256(head + b"\n" + body).hexdigest()
+    """SHA-256 of a row, in hex; it covers the hash of the row before it.
+
+    Raises:
+        ValueError: its time is not a number.
+    """
+    if not isfinite(at):
+        raise ValueError(f"{at} is no time")
+    head = f"[{_quote(previous)},{seq},{_quote(kind)},{_quote(key)},{at!r}]\n"  # canonical
+    return hashlib.sha256(head.encode() + body).hexdigest()
 
 
 def find_chain_errors(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:

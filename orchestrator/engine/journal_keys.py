@@ -101,24 +101,22 @@ class Key(Struct, frozen=True):
     subject: str = ""
 
     def __str__(self) -> str:
-        parts = [str(self.iteration)] if self.iteration else []
-        parts.append(self.part)
+        text = f"{self.iteration}/{self.part}" if self.iteration else self.part
         if self.name:
-            parts.append(self.name.replace("%", "%25").replace("/", "%2F"))
-        for word, number in (
-            ("attempt", self.attempt), ("question", self.question), ("turn", self.turn),
-        ):  # fmt: skip
-            if number:
-                parts.append(f"{word}{number}")
+            text += "/" + self.name.replace("%", "%25").replace("/", "%2F")
+        if self.attempt:
+            text += f"/attempt{self.attempt}"
+        if self.question:
+            text += f"/question{self.question}"
+        if self.turn:
+            text += f"/turn{self.turn}"
         if self.position:
-            parts += [f"tool{self.position}", self.tool]
+            text += f"/tool{self.position}/{self.tool}"
         if self.step:
-            parts.append(self.step)
+            text += f"/{self.step}"
         if self.number:
-            parts.append(str(self.number))
-        if self.subject:
-            parts.append(self.subject)
-        return "/".join(parts)
+            text += f"/{self.number}"
+        return f"{text}/{self.subject}" if self.subject else text
 
     @staticmethod
     def parse(text: str) -> "Key":

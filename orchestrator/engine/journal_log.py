@@ -24,7 +24,6 @@ from orchestrator.engine.journal_hash_chain import (
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, JournalStore, Row
 from orchestrator.engine.task_groups import task_group
-from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 
 SESSION = "session"
@@ -69,7 +68,7 @@ class JournalLog:
         self.run_id, self._key = run_id, key
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else BEGINNING
-        self._pending: list[Row] = []
+        self._pending: list[tuple[str, str, float, bytes]] = []  # kind, key, time and body
         self._writing = False
         self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
         self._dirty = anyio.Event()
@@ -77,27 +76,31 @@ class JournalLog:
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
         self._session = 1 + sum(map(is_session_start, rows))
-        self.append("note", str(Key(SESSION, number=self._session)), {})
+        self.append("note", str(Key(SESSION, number=self._session)), b"{}")
 
-    def _newest(self) -> Row:
-        # Computed, not stored: an interrupt between two steps cannot make them inconsistent.
-        return self._pending[-1] if self._pending else self._last
+    def _chained(self) -> list[Row]:
+        """The pending rows; they are hashed when they are written, while agents wait for models."""
+        rows = [self._last]
+        for kind, key, at, body in self._pending:
+            seq, before = rows[-1].seq + 1, rows[-1].hash
+            rows.append(Row(seq, kind, key, at, body, row_hash(before, seq, kind, key, at, body)))
+        return rows[1:]
 
     @property
     def length(self) -> int:
         """The number of rows so far, durable or not."""
-        return self._newest().seq
+        return self._last.seq + len(self._pending)
 
     @property
     def head(self) -> str:
         """The last row's hash."""
-        return self._newest().hash
+        return [self._last, *self._chained()][-1].hash
 
     def elapsed(self) -> float:
         """Seconds of work so far, over all sessions."""
         return self._worked + (self._clock.now() - self._opened)
 
-    def append(self, kind: str, key: str, body: dict[str, Json]) -> None:
+    def append(self, kind: str, key: str, body: bytes) -> None:
         """Add a row; it is durable after the next ``flush``, or soon.
 
         Raises:
@@ -115,21 +118,18 @@ class JournalLog:
         """
         if self._broken:
             raise self._broken
-        newest = self._newest()
-        if self._key is None or newest.kind == SIGNED_HEAD:
+        newest = self._pending[-1][0] if self._pending else self._last.kind
+        if self._key is None or newest == SIGNED_HEAD:
             return
-        seq, at = newest.seq + 1, self._clock.now()
-        body = signed_head_body(self._key, self.run_id, seq, at, newest.hash)
-        self._add(SIGNED_HEAD, signed_head_key(seq), at, body)
+        seq, at = self.length + 1, self._clock.now()
+        body = signed_head_body(self._key, self.run_id, seq, at, self.head)
+        self._add(SIGNED_HEAD, signed_head_key(seq), at, canonical(body))
 
-    def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
-        encoded, newest = canonical(body), self._newest()
-        seq = newest.seq + 1
-        chained = row_hash(newest.hash, seq, kind, key, at, encoded)
+    def _add(self, kind: str, key: str, at: float, body: bytes) -> None:
         if not self._pending:
             self._since = anyio.current_time()
             self._dirty.set()
-        self._pending.append(Row(seq, kind, key, at, encoded, chained))
+        self._pending.append((kind, key, at, body))
 
     async def flush(self) -> None:
         """Return when everything appended so far is durable.
@@ -163,7 +163,7 @@ class JournalLog:
         """
         if self._broken:
             raise self._broken
-        return not self._pending or self._pending[0].seq > seq
+        return self._last.seq >= seq
 
     async def close(self) -> None:
         """Sign the head and make pending rows durable, unless an earlier write failed."""
@@ -193,7 +193,7 @@ class JournalLog:
         try:
             # Tasks that are ready, such as agents that were answered just now, share the commit.
             await cancel_shielded_checkpoint()
-            batch, self._since = list(self._pending), anyio.current_time()  # of later rows
+            batch, self._since = self._chained(), anyio.current_time()  # of later rows
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.
             async with task_group() as group:

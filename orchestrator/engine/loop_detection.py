@@ -8,9 +8,10 @@ stops at the same turn.
 import re
 from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.field_types import PositiveInt, Strict, UnitFloat
@@ -37,16 +38,21 @@ class LoopPolicy(Strict, frozen=True):
     similarity: UnitFloat = 0.9
 
 
-class _Turn(Struct, frozen=True):
-    """A turn's calls, and the shingles of its text, arguments and results."""
+class _Turn:
+    """A turn's calls, and its text, arguments and results."""
 
-    tools: tuple[str, ...]
-    shingles: frozenset[int]
+    def __init__(self, tools: tuple[str, ...], trace: str) -> None:
+        self.tools, self.trace = tools, trace
+
+    @cached_property
+    def shingles(self) -> frozenset[int]:
+        """Hashes of all runs of three words of the trace; a shorter text is one run."""
+        words = self.trace.split()
+        runs = zip(words, words[1:], words[2:], strict=False)
+        return frozenset(map(hash, runs)) or frozenset([hash((*words,))])
 
     def alike(self, other: "_Turn", similarity: float) -> bool:
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
-        if self.tools != other.tools:
-            return False
         own, others = self.shingles, other.shingles
         shared = len(own & others)
         return shared >= similarity * (len(own) + len(others) - shared)
@@ -80,11 +86,13 @@ class LoopDetector:
             trace = "\n".join([text, *requests, *map(_seen, results)])
             if len(trace) > 2 * _ENDS:
                 trace = trace[:_ENDS] + trace[-_ENDS:]
-            turn = _Turn(tuple(call.name for call in calls), _shingles(trace))
-            alike = 1 + sum(turn.alike(before, self._policy.similarity) for before in self._turns)
+            turn = _Turn(tuple([call.name for call in calls]), trace)
+            same = [before for before in self._turns if before.tools == turn.tools]
             self._turns.append(turn)
-            if alike >= self._policy.repeats:
-                self._cut(f"{alike} of its last {len(self._turns)} turns are nearly the same")
+            if len(same) + 1 >= self._policy.repeats:
+                alike = 1 + sum(turn.alike(before, self._policy.similarity) for before in same)
+                if alike >= self._policy.repeats:
+                    self._cut(f"{alike} of its last {len(self._turns)} turns are nearly the same")
         for name in dict.fromkeys(call.name for call in calls):
             own = [r for call, r in zip(calls, results, strict=True) if call.name == name]
             self._failed(name, own)
@@ -110,13 +118,3 @@ class LoopDetector:
 def _seen(result: ToolResult) -> str:
     """A result's text, without the journal key that a refusal may name."""
     return result.content.replace(result.ref, "") if result.ref else result.content
-
-
-def _shingles(trace: str) -> frozenset[int]:
-    """Hashes of all runs of three words; a shorter text is one run.
-
-    Hashes, since many turns of many agents are kept and the words themselves are not needed.
-    """
-    words = trace.split()
-    runs = zip(words, words[1:], words[2:], strict=False)
-    return frozenset(map(hash, runs)) or frozenset([hash((*words,))])

@@ -14,6 +14,7 @@ from orchestrator.engine.ports import Guard, GuardedCall, Ruling, RulingAction
 from orchestrator.errors import GuardRefused, InputError, Refused
 
 ALLOW = Ruling()
+_ACTIONS = get_args(RulingAction)
 
 
 class RateGuard:
@@ -120,9 +121,9 @@ class SafeGuard:
         name = getattr(guard, "name", "")
         if not isinstance(name, str) or not name or not hasattr(guard, "check"):
             raise InputError(f"{guard!r} is no guard: it needs a name and check(call)")
-        self.name, self._guard = name, guard
+        self.name, self._parts = name, dict[str, Callable[[GuardedCall], Any]]()
         for part in ("check", "admitted", "withdrawn"):
-            method = getattr(guard, part, _nothing)
+            method = self._parts[part] = getattr(guard, part, _nothing)
             if not callable(method) or iscoroutinefunction(method) or not _takes_a_call(method):
                 raise InputError(f"guard {name}: {part} must be a plain function of one call")
 
@@ -133,10 +134,11 @@ class SafeGuard:
             GuardRefused: it failed, or what it returned is no ruling.
         """
         ruling = self._call("check", call)
-        if isinstance(ruling, Ruling) and ruling.action in get_args(RulingAction):
+        if isinstance(ruling, Ruling) and ruling.action in _ACTIONS:
             changed = ruling.arguments
-            is_given = isinstance(changed, Mapping) and is_json(dict(changed))
-            if is_given or (changed is None and ruling.action != "modify"):
+            if changed is None and ruling.action != "modify":
+                return ruling
+            if isinstance(changed, Mapping) and is_json(dict(changed)):
                 return ruling
         raise GuardRefused(self.name, f"its check returned {ruling!r:.80}, which is no ruling")
 
@@ -155,7 +157,7 @@ class SafeGuard:
 
     def _call(self, part: str, call: GuardedCall) -> Any:
         try:
-            return getattr(self._guard, part, _nothing)(call)
+            return self._parts[part](call)
         except Refused:
             raise
         except Exception as error:

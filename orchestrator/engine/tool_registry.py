@@ -229,7 +229,9 @@ class Registry:
             called: tools that come after those not called yet.
         """
         known = (self._specs[name] for name in agent.tools if name in self._specs)
-        able = [tool for tool in known if policy.refusal(agent, tool) is None]
+        able = tuple(tool for tool in known if policy.refusal(agent, tool) is None)
+        if len(able) <= MAX_SHOWN_TOOLS:
+            return able
 
         def rank(tool: ToolSpec) -> tuple[bool, ...]:
             return (

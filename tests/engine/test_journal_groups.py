@@ -176,7 +176,7 @@ async def test_a_single_waiting_writer_writes_after_the_present_write() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(log.flush)
             await settle()
-            log.append("note", "a", {})
+            log.append("note", "a", b"{}")
             group.start_soon(log.flush)
             await settle()
             store.let(2)
@@ -209,7 +209,7 @@ async def test_after_a_failed_write_no_rows_are_accepted(error: Exception, later
     log = await open_log(store)
     with pytest.raises(type(error), match=str(error)):
         await log.flush()
-    for take in (lambda: log.append("note", "a", {}), log.sign_head):
+    for take in (lambda: log.append("note", "a", b"{}"), log.sign_head):
         with pytest.raises(StoreError) as raised:
             take()
         assert str(raised.value) == later

@@ -14,6 +14,7 @@ from orchestrator.app.rubric_scoring.rescore import JudgeOptions, NotRescored, R
 from orchestrator.app.runs.state_directory import open_store
 from orchestrator.cli.main import main
 from orchestrator.data_directories import data_root
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
@@ -176,7 +177,7 @@ def test_a_run_that_does_not_come_to_its_own_score_is_named(
         verdict = json.loads(next(row.body for row in rows if row.key == "verdict"))
         verdict["score"]["total"] = 0.1234
         async with open_journal(run.run_id, copy, clock, holder="test") as rewritten:
-            rewritten.log.append("note", "verdict", verdict)
+            rewritten.log.append("note", "verdict", canonical(verdict))
         await store.forget(run.run_id)
         await store.restore(run, await copy.rows(run.run_id))
 
