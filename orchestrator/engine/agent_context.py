@@ -28,6 +28,7 @@ from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopPolicy
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Model
+from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import (
     AgentSpec,
     Block,
@@ -249,10 +250,12 @@ class Context:
 
     def _choose_tools(self) -> None:
         """The tools of the next turn."""
-        if len(self._called) == self._chosen_for:
+        spec, executor = self._spec, self._executor
+        if len(self._called) == self._chosen_for or (
+            self._called and len(spec.tools) <= MAX_SHOWN_TOOLS
+        ):
             return
         self._chosen_for = len(self._called)
-        spec, executor = self._spec, self._executor
         specs = executor.registry.specs()
         tools = tuple(
             specs[name] for name in self._common_tools

@@ -126,6 +126,7 @@ class _Attempt:
         self._turn = self._calls = self._malformed = 0
         self._last_malformed = ""
         self._slowest, self._last_usage = 0.0, Usage()
+        self._deadline = anyio.current_effective_deadline()
         self.sent_back: Json = None
 
     @cached_property
@@ -200,14 +201,15 @@ class _Attempt:
             worst = self._runtime.model.worst_case(self._context.request())
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
-        for dimension in ("tokens", "usd"):
-            # After the next turn, which costs about as much as the last, one more must still fit.
-            needed = getattr(worst, dimension) + getattr(self._last_usage, dimension)
-            if 0 < self._account.left(dimension) < needed:
-                return f"your {dimension} are nearly used up"
-        left = anyio.current_effective_deadline() - anyio.current_time()
+        left, last = self._account.all_left(), self._last_usage
+        # After the next turn, which costs about as much as the last, one more must still fit.
+        if 0 < left["tokens"] < worst.tokens + last.tokens:
+            return "your tokens are nearly used up"
+        if 0 < left["usd"] < worst.usd + last.usd:
+            return "your usd are nearly used up"
+        seconds = self._deadline - anyio.current_time() if self._deadline < inf else inf
         own = self._spec.bounds.seconds
-        if left < max(TURNS_TO_KEEP * self._slowest, own * LAST_SHARE if own < inf else 0):
+        if seconds < max(TURNS_TO_KEEP * self._slowest, own * LAST_SHARE if own < inf else 0):
             return "your time is nearly used up"
         return ""
 
@@ -248,18 +250,23 @@ def _apply_output_guards(result: LoopResult, runtime: AgentRuntime) -> LoopResul
 async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
     """One model call as an effect: paid for once, and never beyond the budget that is left."""
     journal, model, request = runtime.journal, runtime.model, context.request()
-    key, at = str(turn.at("model")), str(turn)
+    key = str(turn.at("model"))
+    at = key.removesuffix("/model")
 
     async def admit() -> tuple[tuple[Request, Cost], Reservation]:
-        # Not part of the recorded request: a resumed run has another amount left.
-        fitting, worst = request, model.worst_case(request)
-        tokens, usd = account.left("tokens"), account.left("usd")
-        if worst.tokens > tokens or worst.usd > usd:
+        worst = model.worst_case(request)
+        held = Cost(1, 0, worst.tokens, worst.usd)
+        try:
+            return (request, held), account.reserve(held)
+        except BudgetExhausted:
+            tokens, usd = account.left("tokens"), account.left("usd")
             limit = max_output_that_fits(model, request, tokens, usd)
-            if limit >= min(MIN_OUTPUT_TOKENS, request.max_tokens):
-                fitting = replace(request, max_tokens=limit)
-                worst = model.worst_case(fitting)
-        held = Cost(turns=1, tokens=worst.tokens, usd=worst.usd)
+            if limit < min(MIN_OUTPUT_TOKENS, request.max_tokens):
+                raise
+        # Not part of the recorded request: a resumed run has another amount left.
+        fitting = replace(request, max_tokens=limit)
+        worst = model.worst_case(fitting)
+        held = Cost(1, 0, worst.tokens, worst.usd)
         return (fitting, held), account.reserve(held)
 
     async def perform(admitted: tuple[Request, Cost]) -> EffectResult:

@@ -10,10 +10,10 @@ key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the ta
 If the provider is down, the next attempt is at the same stage of another one, whose stages follow.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 import anyio
+from anyio.lowlevel import checkpoint
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
@@ -82,26 +82,28 @@ async def run_team(
     results: dict[int, LoopResult] = {}
     waiting: list[ApprovalPending] = []
     asking: dict[str, str] = {}
-    places = anyio.Semaphore(concurrency)
+    places = anyio.Semaphore(concurrency, fast_acquire=True)
     cached = _PrefixCache(runtime)
 
     async def one(position: int, task: Task) -> None:
-        async with cached.wait_for_first(task.spec) as shared:
-            try:
-                results[position] = await run_task(task, shared, budget)
-                if on_result is not None:
-                    on_result(results[position])
-            except ApprovalPending as pending:
-                waiting.append(pending)
-            except AnswerPending as pending:
-                asking.update(pending.questions)
-            finally:
-                places.release()
+        shared, replied = await cached.wait_for_first(task.spec)
+        try:
+            results[position] = await run_task(task, shared, budget)
+            if on_result is not None:
+                on_result(results[position])
+        except ApprovalPending as pending:
+            waiting.append(pending)
+        except AnswerPending as pending:
+            asking.update(pending.questions)
+        finally:
+            replied.set()
+            places.release()
 
     async with task_group() as group:
         for position, task in enumerate(tasks):
-            await places.acquire()  # lets those before it ask their models meanwhile
+            await places.acquire()
             group.start_soon(one, position, task)
+            await checkpoint()  # it asks its model before the others begin
     if waiting:
         raise waiting[0]
     if asking:
@@ -118,18 +120,20 @@ class _PrefixCache:
 
     def __init__(self, runtime: AgentRuntime) -> None:
         self._runtime = runtime
-        self._replied: dict[str, anyio.Event] = {}
+        self._replied: dict[str | None, anyio.Event] = {None: anyio.Event()}
 
-    @asynccontextmanager
-    async def wait_for_first(self, spec: AgentSpec) -> AsyncIterator[AgentRuntime]:
-        """The runtime for an agent, once there is a reply to the first agent of its model."""
+    async def wait_for_first(self, spec: AgentSpec) -> tuple[AgentRuntime, anyio.Event]:
+        """The runtime for an agent, once there is a reply to the first agent of its model.
+
+        Returns:
+            The runtime, and an event to set when the agent has ended.
+        """
         runtime = self._runtime
-        model = runtime.choose_model(spec).model
-        if not runtime.opening or model in self._replied:
+        model = runtime.choose_model(spec).model if runtime.opening else None
+        if model in self._replied:
             if runtime.opening:
                 await self._replied[model].wait()
-            yield runtime
-            return
+            return runtime, self._replied[model]
         replied = self._replied[model] = anyio.Event()
 
         def observe(event: Event) -> None:
@@ -137,20 +141,16 @@ class _PrefixCache:
                 replied.set()
             runtime.observer(event)
 
-        try:
-            yield replace(runtime, observer=observe)
-        finally:
-            replied.set()
+        return replace(runtime, observer=observe), replied
 
 
 async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> LoopResult:
     """Run one task as one effect: a finished task is never run again."""
-    spec, journal = task.spec, runtime.journal
-    replayed = journal.recorded(task.key)
+    spec, journal, key = task.spec, runtime.journal, str(task.key)
 
     async def perform() -> EffectResult:
         # Only a run that was interrupted has any; the search reads all records.
-        used = journal.spent(task.key) if str(task.key) in journal.repeated else NO_COST
+        used = journal.spent(key) if key in journal.repeated else NO_COST
         account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
@@ -165,12 +165,11 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> LoopRe
             result = LoopResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 
-    event = Event(
-        "agent_started", journal.elapsed(), spec.name, key=str(task.key), replayed=replayed
-    )
+    replayed = journal.recorded(key)
+    event = Event("agent_started", journal.elapsed(), spec.name, key=key, replayed=replayed)
     runtime.observer(event)
     request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
-    value = await journal.effect(task.key, request, perform)
+    value = await journal.effect(key, request, perform)
     result = LoopResult(**value)
     ended = replace(event, kind="agent_finished", at=journal.elapsed())
     runtime.observer(replace(ended, detail=result.status, data=result.report))

@@ -7,18 +7,19 @@ starts that might take it there.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import add, gt, ne, sub
 from typing import Self
 
 from msgspec import Struct
-from msgspec.structs import asdict, astuple, replace
+from msgspec.structs import astuple, replace
 
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import Bounds, Json, Request
 from orchestrator.errors import BudgetExhausted
 
-_NUMBERS = (int, float)
+_NUMBERS = frozenset((int, float))
 
 THE_LIMIT = ", the limit is "
 """What every text about a limit that was met says."""
@@ -34,18 +35,15 @@ class Cost(Struct, frozen=True):
     usd: int | float = 0.0
 
     def __post_init__(self) -> None:
-        for value in (self.turns, self.tool_calls, self.tokens, self.usd):
-            # Costs are added in each turn, so an int or float is accepted without a further check.
-            if type(value) not in _NUMBERS or not 0 <= value < math.inf:
-                check_amounts(self, *self.__struct_fields__)
+        # Costs are made in each turn, so an int or float is accepted without a further check.
+        parts = astuple(self)
+        if _NUMBERS.issuperset(map(type, parts)) and not any(map(ne, parts, parts)):
+            if min(parts) >= 0 and max(parts) < math.inf:
+                return
+        check_amounts(self, *self.__struct_fields__)
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
-            self.turns + other.turns,
-            self.tool_calls + other.tool_calls,
-            self.tokens + other.tokens,
-            self.usd + other.usd,
-        )
+        return Cost(*map(add, astuple(self), astuple(other)))
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
@@ -58,7 +56,8 @@ class Cost(Struct, frozen=True):
 
 
 NO_COST = Cost()
-_AMOUNTS = Cost.__struct_fields__
+_AMOUNTS, _NOTHING = Cost.__struct_fields__, astuple(NO_COST)
+_ENDLESS = [math.inf] * len(_AMOUNTS)
 
 
 class Account:
@@ -82,36 +81,34 @@ class Account:
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.bounds = name, bounds
-        self._used, self._held = asdict(used), asdict(NO_COST)
+        self._used, self._held = astuple(used), astuple(NO_COST)
+        self._limits = [getattr(bounds, name) for name in _AMOUNTS]
         self._elapsed = elapsed
         self._chain: tuple[Account, ...] = (self, *parent._chain) if parent else (self,)
 
     @property
     def used(self) -> Cost:
         """What settled calls used."""
-        return Cost(**self._used)
+        return Cost(*self._used)
 
     @property
     def held(self) -> Cost:
         """What is reserved for calls under way."""
-        return Cost(**self._held)
+        return Cost(*self._held)
 
     def seconds_left(self) -> float:
         """Wall time left in this account and those above it; ``inf`` without a limit."""
-        return min(
-            account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
-            for account in self._chain
-        )
+        clocks = [(one.bounds.seconds, one._elapsed) for one in self._chain if one._elapsed]
+        return min([seconds - elapsed() for seconds, elapsed in clocks], default=math.inf)
 
     def left(self, dimension: str) -> float:
         """What can still be reserved of a dimension (``turns``, ``usd``), here and above."""
-        return min(
-            float(
-                getattr(account.bounds, dimension)
-                - (account._used[dimension] + account._held[dimension])
-            )
-            for account in self._chain
-        )
+        return float(self.all_left()[dimension])
+
+    def all_left(self) -> dict[str, float]:
+        """What can still be reserved of each dimension of a cost."""
+        free = [map(sub, one._limits, map(add, one._used, one._held)) for one in self._chain]
+        return dict(zip(_AMOUNTS, map(min, _ENDLESS, *free), strict=True))
 
     def reserve(self, worst: Cost) -> "Reservation":
         """Reserve the worst case of a call in this account and all above it, or in none.
@@ -119,25 +116,23 @@ class Account:
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
-        reservation = Reservation(self, worst)
+        parts = astuple(worst)
         for account in self._chain:
-            account._check(reservation.amounts)
+            account._check(parts)
         for account in self._chain:
-            for dimension, amount in reservation.amounts.items():
-                account._held[dimension] += amount
-        return reservation
+            account._held = (*map(add, account._held, parts),)
+        return Reservation(self, worst)
 
-    def _check(self, worst_case: Mapping[str, float]) -> None:
-        limits = self.bounds
-        if self._elapsed and self._elapsed() >= limits.seconds:
-            raise BudgetExhausted(f"{self.name}: its {limits.seconds:g} s of wall time are used up")
-        for dimension, amount in worst_case.items():
-            limit = getattr(limits, dimension)
-            would = self._used[dimension] + self._held[dimension] + amount
-            if would > limit:
-                raise BudgetExhausted(
-                    f"{self.name}: {dimension} would reach {would:g}{THE_LIMIT}{limit:g}"
-                )
+    def _check(self, worst: Sequence[float]) -> None:
+        if self._elapsed and self._elapsed() >= (limit := self.bounds.seconds):
+            raise BudgetExhausted(f"{self.name}: its {limit:g} s of wall time are used up")
+        reached = (*map(add, map(add, self._used, self._held), worst),)
+        if any(map(gt, reached, self._limits)):
+            parts = zip(_AMOUNTS, worst, reached, self._limits, strict=True)
+            for dimension, amount, would, limit in parts:
+                if amount and would > limit:
+                    reaches = f"{dimension} would reach {would:g}{THE_LIMIT}{limit:g}"
+                    raise BudgetExhausted(f"{self.name}: {reaches}")
 
 
 class Reservation:
@@ -157,12 +152,11 @@ class Reservation:
         used = self.amounts if actual is self.worst else actual.to_json()
         if self._open:
             self._open = False
+            worst, parts = astuple(self.worst), astuple(actual)
             for account in self._account._chain:
-                for dimension, amount in self.amounts.items():
-                    # Not below zero: of money, the last digit may be off.
-                    account._held[dimension] = max(account._held[dimension] - amount, 0)
-                for dimension, amount in used.items():
-                    account._used[dimension] += amount
+                # Not below zero: of money, the last digit may be off.
+                account._held = (*map(max, map(sub, account._held, worst), _NOTHING),)
+                account._used = (*map(add, account._used, parts),)
         return used
 
     def refund(self) -> None:

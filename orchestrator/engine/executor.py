@@ -8,6 +8,7 @@ A refusal is an observation for the model and an event in the journal; the tool 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Literal
 
@@ -253,7 +254,7 @@ class Executor:
         try:
             if scope:
                 await scope.begin(key)
-            with collect_programs() as programs:
+            with collect_programs() if self._outputs else nullcontext() as programs:
                 seen, code = await self._run_logged(admitted, context)
             kept = await self._outputs.keep(key, programs) if programs and self._outputs else None
         except BaseException:
@@ -282,8 +283,9 @@ class Executor:
         self, admitted: _Admitted, context: CallContext
     ) -> tuple[Observation, str]:
         """Run the tool between its hooks, and check its data against its output schema."""
-        spec, began = admitted.tool.spec, self._journal.elapsed()
+        spec = admitted.tool.spec
         if logs := spec.before or spec.after:
+            began = self._journal.elapsed()
             arguments = self._journal.redact.json(dict(admitted.call.arguments))
             logged = LoggedCall(context.ref, context.agent, spec.name, arguments)
             self._log(spec.before, logged)
@@ -312,10 +314,8 @@ class Executor:
         limit, text = admitted.tool.spec.max_output, self._journal.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-        notes = "".join(
-            f"[guard: {escape_markers(str(warning))}]\n" for warning in admitted.warnings
-        )
-        return notes + frame(text, self.nonce)
+        notes = [f"[guard: {escape_markers(str(warning))}]\n" for warning in admitted.warnings]
+        return "".join(notes) + frame(text, self.nonce)
 
     # --- helpers --------------------------------------------------------------------------------
 

@@ -54,6 +54,9 @@ RETRIED_ERROR = ProviderRefused.__name__
 APPROVAL = "approval"
 """Topic of notes of what a person decided about a call: approval/1/CALL."""
 
+_BEGUN = ("asked", "effective")
+"""What the record of an effect keeps of its intent: the request."""
+
 IMPORTED = "imported"
 """Topic of notes that the rows before come from elsewhere: decisions in them do not count here."""
 
@@ -152,18 +155,17 @@ class Journal:
             self.decisions.clear()
         if kind == "note" and key.startswith(f"{APPROVAL}/"):
             self.decisions[Key.parse(key).subject] = body
-        else:
+        elif self.decisions:
             self.decisions.pop(key, None)
-        before = self._records.get(key)
-        if before is not None and before.kind == "intent" and kind != "outcome":
-            self._lost.append((key, before.cost()))
-        begun = before.body if before else {}
+        if before := self._records.get(key):
+            if before.kind == "intent" and kind != "outcome":
+                self._lost.append((key, before.cost()))
+            body = {name: before.body[name] for name in _BEGUN if name in before.body} | body
         if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
-        # The intent's row holds the request.
-        asked = {name: begun[name] for name in ("asked", "effective") if name in begun}
-        self._records[key] = record = Record(kind, asked | body)
-        if record.ended:
+            body = {**body}
+        self._records[key] = record = Record(kind, body)
+        if kind != "intent" and record.ended:
             self.ended.append((key, record))
 
     def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:
@@ -314,7 +316,9 @@ class Journal:
         given, reservation = await self._admit(key, asked, admit)
         if known is not None:
             self.repeated.append(key)
-        await self._begin(key, asked, level, reservation)
+        self._begin(key, asked, level, reservation)
+        if level > Level.READ:
+            await self.flush()
         token = PERFORMED.set((self.trace, key))
         try:
             outcome, error = await self._perform(perform, given, reservation)
@@ -379,10 +383,10 @@ class Journal:
             outcome["cost"] = used
         return outcome, error
 
-    async def _begin(
+    def _begin(
         self, key: str, asked: dict[str, Json], level: Level, reservation: Reservation | None
     ) -> None:
-        """Record the intent: durable before a write, signed before what cannot be undone."""
+        """Record the intent; signed before what cannot be undone."""
         body = asked
         if reservation and reservation.amounts:
             body = {**asked, "worst": reservation.amounts}
@@ -391,8 +395,6 @@ class Journal:
         self._append("intent", key, body)
         if level > Level.WRITE:
             self.log.sign_head()
-        if level > Level.READ:
-            await self.flush()
 
     def _refuse(self, key: str, asked: dict[str, Json], refusal: Refused) -> None:
         self._append("refusal", key, {**asked, **error_to_json(refusal)})

@@ -70,11 +70,13 @@ class JournalLog:
         self._last = rows[-1] if rows else BEGINNING
         self._pending: list[tuple[str, str, float, bytes]] = []  # kind, key, time and body
         self._writing = False
-        self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
+        # Set when the write under way has ended, and when the one after it has, which takes what is
+        # pending; and whether a task writes or will write that one.
+        self._ended, self._next, self._led = anyio.Event(), anyio.Event(), False
         self._dirty = anyio.Event()
         self._since: float  # no pending row is older; by the event loop's clock
         self._broken: StoreError | None = None
-        self._worked, self._opened = seconds_worked(rows), clock.now()
+        self._began = clock.now() - seconds_worked(rows)
         self._session = 1 + sum(map(is_session_start, rows))
         self.append("note", str(Key(SESSION, number=self._session)), b"{}")
 
@@ -98,17 +100,23 @@ class JournalLog:
 
     def elapsed(self) -> float:
         """Seconds of work so far, over all sessions."""
-        return self._worked + (self._clock.now() - self._opened)
+        return self._clock.now() - self._began
 
-    def append(self, kind: str, key: str, body: bytes) -> None:
+    def append(self, kind: str, key: str, body: bytes, at: float | None = None) -> None:
         """Add a row; it is durable after the next ``flush``, or soon.
+
+        Args:
+            at: its time; None: now.
 
         Raises:
             StoreError: an earlier write failed; nothing more is taken.
         """
         if self._broken:
             raise self._broken
-        self._add(kind, key, self._clock.now(), body)
+        if not self._pending:
+            self._since = anyio.current_time()
+            self._dirty.set()
+        self._pending.append((kind, key, self._clock.now() if at is None else at, body))
 
     def sign_head(self) -> None:
         """Sign everything appended so far, unless there is no key or it is signed already.
@@ -123,13 +131,7 @@ class JournalLog:
             return
         seq, at = self.length + 1, self._clock.now()
         body = signed_head_body(self._key, self.run_id, seq, at, self.head)
-        self._add(SIGNED_HEAD, signed_head_key(seq), at, canonical(body))
-
-    def _add(self, kind: str, key: str, at: float, body: bytes) -> None:
-        if not self._pending:
-            self._since = anyio.current_time()
-            self._dirty.set()
-        self._pending.append((kind, key, at, body))
+        self.append(SIGNED_HEAD, signed_head_key(seq), canonical(body), at)
 
     async def flush(self) -> None:
         """Return when everything appended so far is durable.
@@ -139,20 +141,20 @@ class JournalLog:
         """
         target = self.length
         while not self._durable(target):
-            if self._writing:
-                await self._woken(target)
-            else:
+            if not self._writing:
                 await self._write()
+            elif self._led:
+                await self._next.wait()
+            else:
+                await self._wait_to_write()
 
-    async def _woken(self, seq: int) -> None:
-        """Wait until this row is on disk, or it is this task's turn to write."""
-        woken = anyio.Event()
-        self._waiting.append((seq, woken))
+    async def _wait_to_write(self) -> None:
+        """Wait until it is this task's turn to write for all that wait for the next write."""
+        self._led = True
         try:
-            await woken.wait()
+            await self._ended.wait()
         except BaseException:
-            self._waiting = [(row, who) for row, who in self._waiting if who is not woken]
-            self._wake()  # it may have been this task's turn: pass it on
+            self._wake_all()  # one of them takes its turn
             raise
 
     def _durable(self, seq: int) -> bool:
@@ -189,18 +191,22 @@ class JournalLog:
         """Write all pending rows to the store; without any, only extend the lease."""
         if self._broken:
             raise self._broken
-        self._writing = True
+        self._writing = self._led = True
         try:
             # Tasks that are ready, such as agents that were answered just now, share the commit.
             await cancel_shielded_checkpoint()
             batch, self._since = self._chained(), anyio.current_time()  # of later rows
+            self._ended, self._next, self._led = self._next, anyio.Event(), False
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.
             async with task_group() as group:
                 group.start_soon(self._append_whole, batch)
+        except BaseException:
+            self._wake_all()
+            raise
         finally:
             self._writing = False
-            self._wake()
+            self._ended.set()
 
     async def _append_whole(self, batch: list[Row]) -> None:
         try:
@@ -212,16 +218,12 @@ class JournalLog:
             # They may be written or not: a row after these might leave a hole.
             cut_off = StoreError(f"run {self.run_id} was cut off during a write; resume it")
             self._broken = error if isinstance(error, StoreError) else cut_off
-            self._wake()  # now: whoever finds it broken first has the others cancelled
+            self._wake_all()  # now: whoever finds it broken first has the others cancelled
             raise
 
-    def _wake(self) -> None:
-        """Wake the tasks whose rows are on disk, and one of the others, which writes for all."""
-        waiting, self._waiting = self._waiting, []
-        for seq, woken in waiting:
-            if self._broken or self._durable(seq):
-                woken.set()
-            else:
-                self._waiting.append((seq, woken))
-        if self._waiting:
-            self._waiting.pop(0)[1].set()
+    def _wake_all(self) -> None:
+        """Wake all that wait, after a failure or when nobody would write for them."""
+        waiting, self._next, self._led = self._next, anyio.Event(), False
+        waiting.set()
+        if self._broken:
+            self._ended.set()

@@ -218,7 +218,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text with every secret in it replaced."""
-        return self._clean([text])[0] if self else text
+        return self._clean([text])[0] if self._has_any else text
 
     def _filtered(self, text: str) -> str:
         if len(text) < MIN_CHARACTERS:
@@ -229,11 +229,13 @@ class Redactor:
 
     def json(self, value: Json) -> Json:
         """A JSON value with every secret in its strings, numbers and keys replaced."""
+        if not self._has_any:
+            return value
         if isinstance(value, str):
             return self(value)
-        if self and (number := _number_text(value)) and self._spans([number]):
+        if (number := _number_text(value)) and self._spans([number]):
             return REDACTED
-        if not self or not isinstance(value, (dict, list, tuple)):
+        if not isinstance(value, (dict, list, tuple)):
             return value
         copies = _copy(value)
         places = [(holder, at, item) for holder in copies for at, item in _entries(holder)]

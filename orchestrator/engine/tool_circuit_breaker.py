@@ -109,8 +109,9 @@ class ToolBreaker:
         state.failed += 1
 
     def _is_open(self, tool: str) -> bool:
-        limit = self._failures.get(tool, self._failures.get("*"))
-        return limit is not None and self._tools[tool].failed >= limit
+        failed = self._tools[tool].failed
+        limit = self._failures.get(tool, self._failures.get("*")) if failed else None
+        return limit is not None and failed >= limit
 
     def _most(self, tool: str) -> int:
         return self._pause.get(tool, self._pause.get("*", DEFAULT_PAUSE))
