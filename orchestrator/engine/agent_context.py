@@ -251,9 +251,8 @@ class Context:
     def _choose_tools(self) -> None:
         """The tools of the next turn."""
         spec, executor = self._spec, self._executor
-        if len(self._called) == self._chosen_for or (
-            self._called and len(spec.tools) <= MAX_SHOWN_TOOLS
-        ):
+        few = len(spec.tools) <= MAX_SHOWN_TOOLS  # all are shown, whether called or not
+        if len(self._called) == self._chosen_for or (few and self._called):
             return
         self._chosen_for = len(self._called)
         specs = executor.registry.specs()

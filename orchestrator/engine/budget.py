@@ -37,10 +37,9 @@ class Cost(Struct, frozen=True):
     def __post_init__(self) -> None:
         # Costs are made in each turn, so an int or float is accepted without a further check.
         parts = astuple(self)
-        if _NUMBERS.issuperset(map(type, parts)) and not any(map(ne, parts, parts)):
-            if min(parts) >= 0 and max(parts) < math.inf:
-                return
-        check_amounts(self, *self.__struct_fields__)
+        are_numbers = _NUMBERS.issuperset(map(type, parts)) and not any(map(ne, parts, parts))
+        if not are_numbers or min(parts) < 0 or max(parts) == math.inf:
+            check_amounts(self, *self.__struct_fields__)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*map(add, astuple(self), astuple(other)))

@@ -268,16 +268,16 @@ class Executor:
                 await (scope.commit if seen.ok else scope.undo)(key)
         self._breaker.record(spec.name, code)
         content = self._observation(seen, admitted)
-        value = {
-            "ok": None if seen.ok else False,
-            "code": code or None,
-            "content": content,
-            "data": seen.data,
-            "output": kept,
-            "warnings": to_builtins(admitted.warnings) if admitted.warnings else None,
-        }
-        kept = {name: part for name, part in value.items() if part is not None}
-        return EffectResult(kept, admitted.cost)
+        value: dict[str, Json] = {"content": content}
+        if code:
+            value |= {"ok": False, "code": code}
+        if seen.data is not None:
+            value["data"] = seen.data
+        if kept is not None:
+            value["output"] = kept
+        if admitted.warnings:
+            value["warnings"] = to_builtins(admitted.warnings)
+        return EffectResult(value, admitted.cost)
 
     async def _run_logged(
         self, admitted: _Admitted, context: CallContext

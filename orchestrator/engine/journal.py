@@ -165,7 +165,7 @@ class Journal:
             self._records.pop(key, None)
             body = {**body}
         self._records[key] = record = Record(kind, body)
-        if kind != "intent" and record.ended:
+        if record.ended:
             self.ended.append((key, record))
 
     def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:

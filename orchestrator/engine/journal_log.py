@@ -82,11 +82,11 @@ class JournalLog:
 
     def _chained(self) -> list[Row]:
         """The pending rows; they are hashed when they are written, while agents wait for models."""
-        rows = [self._last]
-        for kind, key, at, body in self._pending:
-            seq, before = rows[-1].seq + 1, rows[-1].hash
-            rows.append(Row(seq, kind, key, at, body, row_hash(before, seq, kind, key, at, body)))
-        return rows[1:]
+        rows, head = list[Row](), self._last.hash
+        for seq, (kind, key, at, body) in enumerate(self._pending, self._last.seq + 1):
+            head = row_hash(head, seq, kind, key, at, body)
+            rows.append(Row(seq, kind, key, at, body, head))
+        return rows
 
     @property
     def length(self) -> int:
