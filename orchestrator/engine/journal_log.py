@@ -69,9 +69,9 @@ class JournalLog:
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else BEGINNING
         self._pending: list[tuple[str, str, float, bytes]] = []  # kind, key, time and body
-        self._writing = False
-        # Set when the write under way has ended, and when the one after it has, which takes what is
-        # pending; and whether a task writes or will write that one.
+        self._writing, self._taken = False, 0  # the last row that a write took
+        # Set when the write that took it has ended, and when the one after that has; and whether a
+        # task does, or will do, the latter.
         self._ended, self._next, self._led = anyio.Event(), anyio.Event(), False
         self._dirty = anyio.Event()
         self._since: float  # no pending row is older; by the event loop's clock
@@ -126,11 +126,11 @@ class JournalLog:
         """
         if self._broken:
             raise self._broken
-        newest = self._pending[-1][0] if self._pending else self._last.kind
-        if self._key is None or newest == SIGNED_HEAD:
+        newest = [self._last, *self._chained()][-1]
+        if self._key is None or newest.kind == SIGNED_HEAD:
             return
-        seq, at = self.length + 1, self._clock.now()
-        body = signed_head_body(self._key, self.run_id, seq, at, self.head)
+        seq, at = newest.seq + 1, self._clock.now()
+        body = signed_head_body(self._key, self.run_id, seq, at, newest.hash)
         self.append(SIGNED_HEAD, signed_head_key(seq), canonical(body), at)
 
     async def flush(self) -> None:
@@ -143,19 +143,15 @@ class JournalLog:
         while not self._durable(target):
             if not self._writing:
                 await self._write()
-            elif self._led:
-                await self._next.wait()
-            else:
-                await self._wait_to_write()
-
-    async def _wait_to_write(self) -> None:
-        """Wait until it is this task's turn to write for all that wait for the next write."""
-        self._led = True
-        try:
-            await self._ended.wait()
-        except BaseException:
-            self._wake_all()  # one of them takes its turn
-            raise
+            elif target <= self._taken or self._led:
+                await (self._ended if target <= self._taken else self._next).wait()
+            else:  # it writes next, for all that come meanwhile
+                self._led = True
+                try:
+                    await self._ended.wait()
+                except BaseException:
+                    self._wake_all()  # one of them takes its turn
+                    raise
 
     def _durable(self, seq: int) -> bool:
         """Whether all rows up to this one are on disk.
@@ -197,6 +193,7 @@ class JournalLog:
             await cancel_shielded_checkpoint()
             batch, self._since = self._chained(), anyio.current_time()  # of later rows
             self._ended, self._next, self._led = self._next, anyio.Event(), False
+            self._taken = self.length
             # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
             # then waits here until the store is done.
             async with task_group() as group:

@@ -252,3 +252,25 @@ def test_an_interrupt_while_rows_are_written_is_no_store_error_and_leaves_them_d
 
     asyncio.run(main())
     assert keys == ["session/1", "before", "teardown"]
+
+
+async def test_who_waits_for_rows_of_the_present_write_leaves_the_next_one_to_others() -> None:
+    store, done = Gated(), list[str]()
+    log = await open_log(store)
+
+    async def durable_row(key: str) -> None:
+        if key:
+            log.append("note", key, b"{}")
+        await log.flush()
+        done.append(key)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for key in ("first", "", "second", "third"):  # the empty one adds no row
+                group.start_soon(durable_row, key)
+                await settle()
+            store.let(1)
+            await settle()
+            assert sorted(done) == ["", "first"]
+            store.let(1)
+    assert store.brought == [2, 2]
