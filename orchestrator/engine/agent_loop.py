@@ -9,8 +9,6 @@ back with its errors at most twice, one that is the same again not even that, an
 contents once. Before turns, tokens, money or time run out, the agent is told to report what it has.
 """
 
-from collections.abc import Callable
-from functools import cached_property
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -122,16 +120,13 @@ class _Attempt:
     ) -> None:
         self._spec, self._context, self._runtime = spec, context, runtime
         self._key, self._account = key, account
+        self._errors_of = validator(spec.contract) if spec.contract else None
         self._watch = LoopDetector(runtime.loops, runtime.journal, key)
         self._turn = self._calls = self._malformed = 0
         self._last_malformed = ""
         self._slowest, self._last_usage = 0.0, Usage()
         self._deadline = anyio.current_effective_deadline()
         self.sent_back: Json = None
-
-    @cached_property
-    def _errors_of(self) -> Callable[[Json], list[str]] | None:
-        return validator(self._spec.contract) if self._spec.contract else None
 
     async def run(self) -> LoopResult:
         """Take turns until the agent reports, fails, or reaches a bound."""

@@ -35,9 +35,6 @@ from orchestrator.errors import (
     StoreError,
 )
 
-STARTED_AT_ONCE = 16
-"""Agents of a team that start before the first of them asks its model."""
-
 
 class StageChange(Struct, frozen=True):
     """A move of a task from one escalation stage to the next, and why."""
@@ -106,8 +103,8 @@ async def run_team(
         for position, task in enumerate(tasks):
             await places.acquire()
             group.start_soon(one, position, task)
-            if not (position + 1) % STARTED_AT_ONCE:
-                await checkpoint()
+            if position % 16 == 0:
+                await checkpoint()  # they ask their models before all have started
     if waiting:
         raise waiting[0]
     if asking:
@@ -127,11 +124,7 @@ class _PrefixCache:
         self._replied: dict[str | None, anyio.Event] = {None: anyio.Event()}
 
     async def wait_for_first(self, spec: AgentSpec) -> tuple[AgentRuntime, anyio.Event]:
-        """The runtime for an agent, once there is a reply to the first agent of its model.
-
-        Returns:
-            The runtime, and an event to set when the agent has ended.
-        """
+        """Its runtime, once its model's first agent has a reply, and what to set when it ends."""
         runtime = self._runtime
         model = runtime.choose_model(spec).model if runtime.opening else None
         if model in self._replied:

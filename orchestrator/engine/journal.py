@@ -54,9 +54,6 @@ RETRIED_ERROR = ProviderRefused.__name__
 APPROVAL = "approval"
 """Topic of notes of what a person decided about a call: approval/1/CALL."""
 
-_BEGUN = ("asked", "effective")
-"""What the record of an effect keeps of its intent: the request."""
-
 IMPORTED = "imported"
 """Topic of notes that the rows before come from elsewhere: decisions in them do not count here."""
 
@@ -160,7 +157,9 @@ class Journal:
         if before := self._records.get(key):
             if before.kind == "intent" and kind != "outcome":
                 self._lost.append((key, before.cost()))
-            body = {name: before.body[name] for name in _BEGUN if name in before.body} | body
+            # The intent's row holds the request.
+            request = ("asked", "effective")
+            body = {name: before.body[name] for name in request if name in before.body} | body
         if kind == "note":  # renewed: ordered by its newest row
             self._records.pop(key, None)
             body = {**body}
@@ -306,9 +305,12 @@ class Journal:
         """
         key, request = str(key), self.redact.json(request)
         asked = {"asked": request, "level": level.name} if level else {"asked": request}
-        known = self._known(key, request)
-        if known is not None and known.ended:
-            return known.value()
+        known = self._records.get(key)
+        if known is not None:
+            if canonical(recorded := known.body.get("asked")) != canonical(request):
+                raise ReplayMismatch(key, recorded, request)
+            if known.ended:
+                return known.value()
         if self.replay_only:
             raise StoreError(f"{key} is not in the run's journal, and a replay performs no effects")
         if known is not None:
@@ -330,14 +332,6 @@ class Journal:
         if error:
             raise error
         return outcome["value"]
-
-    def _known(self, key: str, request: Json) -> Record | None:
-        known = self._records.get(key)
-        if known is not None:
-            recorded = known.body.get("asked")
-            if canonical(recorded) != canonical(request):
-                raise ReplayMismatch(key, recorded, request)
-        return known
 
     async def _admit(
         self, key: str, asked: dict[str, Json], admit: Admit | None

@@ -29,11 +29,7 @@ DOMAIN = "diffcourt-signed-head-1"
 
 
 def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
-    """SHA-256 of a row, in hex; it covers the hash of the row before it.
-
-    Raises:
-        ValueError: its time is not a number.
-    """
+    """SHA-256 of a row, in hex; it covers the hash of the row before it."""
     if not isfinite(at):
         raise ValueError(f"{at} is no time")
     head = f"[{_quote(previous)},{seq},{_quote(kind)},{_quote(key)},{at!r}]\n"  # canonical

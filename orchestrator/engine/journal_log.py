@@ -103,10 +103,7 @@ class JournalLog:
         return self._clock.now() - self._began
 
     def append(self, kind: str, key: str, body: bytes, at: float | None = None) -> None:
-        """Add a row; it is durable after the next ``flush``, or soon.
-
-        Args:
-            at: its time; None: now.
+        """Add a row of this time, or of now; it is durable after the next ``flush``, or soon.
 
         Raises:
             StoreError: an earlier write failed; nothing more is taken.
