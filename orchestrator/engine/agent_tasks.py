@@ -13,7 +13,6 @@ If the provider is down, the next attempt is at the same stage of another one, w
 from collections.abc import Callable, Sequence
 
 import anyio
-from anyio.lowlevel import checkpoint
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
@@ -103,8 +102,6 @@ async def run_team(
         for position, task in enumerate(tasks):
             await places.acquire()
             group.start_soon(one, position, task)
-            if position % 16 == 0:
-                await checkpoint()  # they ask their models before all have started
     if waiting:
         raise waiting[0]
     if asking:

@@ -148,21 +148,6 @@ async def test_the_number_of_parallel_agents_is_limited() -> None:
     assert [result.agent for result in results] == [f"a{n}" for n in range(12)]
 
 
-async def test_the_first_agents_of_a_large_team_ask_before_the_last_ones_start() -> None:
-    begun = list[int]()
-
-    class Counting(TurnModel):
-        async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
-            begun.append(sum(key.count("/") == 1 for key, _ in journal.records("1")))
-            return GOOD
-
-    async with open_memory_journal() as journal:
-        runtime = make_runtime(journal, Counting(lambda request, turn: GOOD))
-        await run_team(tasks(64), runtime, account(), concurrency=64)
-    assert begun[0] < 32
-    assert begun[-1] == 64
-
-
 async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_on() -> None:
     class Uneven(TurnModel):
         async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
