@@ -24,9 +24,10 @@ from hypothesis import HealthCheck, settings
 from orchestrator import program_search
 from orchestrator.app import check_worker_startup
 from orchestrator.ci_systems import CI_SYSTEMS
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.level_and_launchers import SANDBOX
-from tests import long_tests
+from tests import kept_outputs, long_tests
 from tests.kept_workers import KeptWorkers
 from tests.ordinary_user import as_ordinary_user
 from tests.report.browser import Browser
@@ -217,10 +218,11 @@ def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kept_workers() -> Iterator[None]:
-    """Reviews of one process share what forks their workers."""
+def _kept_processes() -> Iterator[None]:
+    """Reviews of one process share what forks their workers, and what linters print."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check_worker_startup, "WorkerPool", KeptWorkers)
+        patch.setattr(Program, "run", kept_outputs.run)
         yield
 
 
