@@ -21,20 +21,29 @@ _run = Program.run
 _kept: dict[bytes, Ended] = {}
 
 
+def _digest(given: object, directory: Path) -> bytes:
+    made = hashlib.sha256(repr(given).encode())
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        made.update(b"\0%b\0%d\0%b" % (os.fsencode(path.relative_to(directory)), len(data), data))
+    return made.digest()
+
+
+def _real(directory: Path) -> bytes:
+    return os.path.realpath(os.fsencode(directory))
+
+
 async def run(self: Program, arguments: Sequence[str], directory: Path) -> Ended:
     """Run a linter of our installation, unless this process has run it so on the same files."""
     if os.path.dirname(self.find()) not in program_execution.OWN_DIRECTORIES:
         return await _run(self, arguments, directory)
-    given = (SANDBOX.level, self.identity(), self._limits, *arguments)
-    key = hashlib.sha256(repr(given).encode())
-    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        key.update(b"\0%b\0%d\0%b" % (os.fsencode(path.relative_to(directory)), len(data), data))
-    here = os.fsencode(directory.resolve())
-    if (kept := _kept.get(key.digest())) is None:
+    key = _digest((SANDBOX.level, self.identity(), self._limits, arguments), directory)
+    here = _real(directory)
+    if key not in _kept:
         code, out, err = await _run(self, arguments, directory)
-        _kept[key.digest()] = code, out.replace(here, _DIRECTORY), err.replace(here, _DIRECTORY)
+        _kept[key] = code, out.replace(here, _DIRECTORY), err.replace(here, _DIRECTORY)
         return code, out, err
-    code, out, err = kept[0], *(text.replace(_DIRECTORY, here) for text in kept[1:])
+    code, out, err = _kept[key]
+    out, err = out.replace(_DIRECTORY, here), err.replace(_DIRECTORY, here)
     record_program(ProgramOutput(self.name, code, out, err))
     return code, out, err

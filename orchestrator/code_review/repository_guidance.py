@@ -22,7 +22,6 @@ from orchestrator.catalog.effort import EFFORT_FILE
 from orchestrator.catalog.settings import ReviewSettings
 from orchestrator.catalog.yaml_validation import split_front_matter
 from orchestrator.code_review.change.change_description import storable
-from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects, list_tree
 from orchestrator.code_review.change.types import Change
@@ -112,9 +111,12 @@ class Guidance(Struct, frozen=True):
 
 
 async def read_guidance(
-    change: Change, settings: ReviewSettings, layers: Sequence[Layer]
+    change: Change, objects: Objects, settings: ReviewSettings, layers: Sequence[Layer]
 ) -> tuple[Guidance, ...]:
     """Base's guidance for this change, by weight and within the bounds.
+
+    Args:
+        objects: of the change.
 
     Raises:
         InputError: base's tree cannot be read.
@@ -122,7 +124,7 @@ async def read_guidance(
     changed = change.names
     found = list(_instructions(settings, layers, changed))
     if settings.guidance and change.policy_commit is not None:
-        found += await _read_files(change, change.policy_commit, changed)
+        found += await _read_files(objects, change.policy_commit, changed)
     return tuple(_fit(found, changed))
 
 
@@ -156,25 +158,24 @@ def _instructions(
             yield Guidance(file, _lines_of(text), _sha256(text.encode()), max(line, 1), one.path)
 
 
-async def _read_files(change: Change, commit: str, changed: Collection[str]) -> list[Guidance]:
+async def _read_files(objects: Objects, commit: str, changed: Collection[str]) -> list[Guidance]:
     parents = {str(one) for path in changed for one in PurePosixPath(path).parents if one.name}
 
     def descend(path: str) -> bool:
         return path in parents or path in _FOLDERS or path.startswith(_COPILOT)
 
     found: list[Guidance] = []
-    async with Objects(Git.of(change)) as objects:
-        entries = await list_tree(objects, await Commits(objects).tree(commit), descend)
-        blobs = {path: blob for path, (mode, blob) in entries.items() if mode.startswith("100")}
-        # One text under two names, as CLAUDE.md often is AGENTS.md, is read once.
-        texts = {(posixpath.dirname(path), blobs[path]): path
-                 for path in reversed(list(_candidates(blobs, parents)))}  # fmt: skip
-        paths = list(reversed(texts.values()))
-        for path in paths[:MAX_FILES]:
-            try:
-                found += _interpret(path, await objects.read(blobs[path]), changed)
-            except InputError as error:
-                found.append(Guidance(path, (), "", why_not=str(error)))
+    entries = await list_tree(objects, await Commits(objects).tree(commit), descend)
+    blobs = {path: blob for path, (mode, blob) in entries.items() if mode.startswith("100")}
+    # One text under two names, as CLAUDE.md often is AGENTS.md, is read once.
+    texts = {(posixpath.dirname(path), blobs[path]): path
+             for path in reversed(list(_candidates(blobs, parents)))}  # fmt: skip
+    paths = list(reversed(texts.values()))
+    for path in paths[:MAX_FILES]:
+        try:
+            found += _interpret(path, await objects.read(blobs[path]), changed)
+        except InputError as error:
+            found.append(Guidance(path, (), "", why_not=str(error)))
     if rest := paths[MAX_FILES:]:
         why = f"only {MAX_FILES} files are read; it is the first of {len(rest)} others"
         found.append(Guidance(rest[0], (), "", why_not=why))

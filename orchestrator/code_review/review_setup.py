@@ -98,12 +98,12 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
     notes = _announce((*policy.notes, *model.notes), policy, journal, observer)
-    guidance = await _read_guidance(policy, change, journal)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     most = settings.limits.max_file_bytes
     async with open_review_workspace(
-        change, policy.rules, left_out, cores=cores, max_bytes=most, guidance=guidance
+        change, policy.rules, left_out, cores=cores, max_bytes=most
     ) as workspace:
+        workspace.guidance = await _read_guidance(policy, workspace, journal)
         tool_inputs = _tool_inputs(policy, workspace, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
@@ -128,11 +128,14 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         yield ReviewState(inputs, runtime, tool_inputs.focus, written=dict(patches or {}))
 
 
-async def _read_guidance(policy: Policy, change: Change, journal: Journal) -> tuple[Guidance, ...]:
+async def _read_guidance(
+    policy: Policy, workspace: ReviewWorkspace, journal: Journal
+) -> tuple[Guidance, ...]:
     """The repository's guidance, if a model takes part; a resumed run must find the same."""
     if policy.settings.provider == OFFLINE:
         return ()
-    found = await read_guidance(change, policy.settings, policy.layers)
+    objects = workspace.contents.objects
+    found = await read_guidance(workspace.change, objects, policy.settings, policy.layers)
     journal.note("intake/guidance", {f"{one.path}:{one.first_line}": one.sha256 for one in found})
     return found
 

@@ -243,7 +243,6 @@ async def open_review_workspace(
     *,
     cores: int,
     max_bytes: int = BIG_FILE_BYTES,
-    guidance: Sequence[Guidance] = (),
     contents: Contents | None = None,
 ) -> AsyncIterator[ReviewWorkspace]:
     """Open a change for the tools of a review; files that are written are removed at the end.
@@ -267,7 +266,6 @@ async def open_review_workspace(
                     excluded=excluded,
                     max_bytes=max_bytes,
                     slots=anyio.CapacityLimiter(cores),
-                    guidance=guidance,
                 )
         finally:
             with anyio.CancelScope(shield=True):

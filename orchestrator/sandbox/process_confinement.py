@@ -68,7 +68,7 @@ def confine(
     writes: list[str],
     canary: str,
     user: int | None,
-    program: str,
+    program: list[str],
     system: list[tuple[str, int]],
     executes: list[str] | None = None,
 ) -> None:
@@ -78,7 +78,7 @@ def confine(
         reads, writes, executes: as in ``Permissions``.
         canary: a file that this process may read and write before.
         user: the user id to change to, None to keep ours.
-        program: path of the program to execute; empty: none may be executed.
+        program: ``program_files`` of the program to execute; empty: none may be executed.
         system: what ``system_rules`` returned.
 
     Raises:
@@ -94,7 +94,7 @@ def confine(
             ) from None
     rules = [
         *system,
-        *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in program_files(program)),
+        *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in program),
         *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in executes or ()),
         *((path, kernel_calls.READ) for path in reads),
         *((path, kernel_calls.WRITE) for path in writes),

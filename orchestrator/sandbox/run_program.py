@@ -24,6 +24,7 @@ from orchestrator.program_search import SAFE_PATH
 from orchestrator.sandbox.cgroups import Cgroup
 from orchestrator.sandbox.kernel_calls import hide_from_other_processes
 from orchestrator.sandbox.level_and_launchers import SANDBOX
+from orchestrator.sandbox.process_confinement import program_files
 from orchestrator.sandbox.process_start import open_process
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 
@@ -154,7 +155,7 @@ def _request(
             "reads": [os.fspath(path) for path in permissions.reads],
             "writes": [os.fspath(path) for path in permissions.writes],
             "executes": [os.fspath(path) for path in permissions.executes],
-            "program": argv[0],
+            "program": program_files(argv[0]),
         },
     }
 

@@ -69,7 +69,7 @@ def _confinement(reads: Sequence[Path]) -> dict[str, Any]:
         "canary": os.fspath(scratch_directory.canary_file()),
         "system": system_rules(installation_directories()),
         "writes": [],
-        "program": "",
+        "program": [],
     }
 
 

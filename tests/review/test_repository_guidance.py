@@ -9,6 +9,7 @@ import pytest
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.code_review.agents.briefs import describe
 from orchestrator.code_review.change.change_construction import from_refs
+from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.repository_guidance import (
     ALL_CHARACTERS,
@@ -42,7 +43,8 @@ async def guidance_of(repo: Repo) -> dict[str, Guidance]:
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
     layers = await read_layers(found)
     policy = read_policy(layers)
-    read = await read_guidance(found, policy.settings, policy.layers)
+    async with Contents(found) as contents:
+        read = await read_guidance(found, contents.objects, policy.settings, policy.layers)
     return {one.path: one for one in read}
 
 
@@ -86,7 +88,8 @@ async def test_guidance_is_that_of_the_base_branch_not_of_the_fork(tmp_path: Pat
     repo.commit({"AGENTS.md": "New rules.\n"})
     found = await from_refs(repo.path, "main", "feature")
     policy = read_policy(await read_layers(found))
-    (one,) = await read_guidance(found, policy.settings, policy.layers)
+    async with Contents(found) as contents:
+        (one,) = await read_guidance(found, contents.objects, policy.settings, policy.layers)
     assert one.lines == ("New rules.",)
 
 

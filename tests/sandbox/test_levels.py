@@ -256,7 +256,7 @@ from orchestrator.sandbox import process_confinement, kernel_calls
 kernel_calls.{broken} = lambda *given, **named: None
 try:
     process_confinement.confine(reads=[], writes=[], canary={str(canary)!r},
-        user=61500 if kernel_calls.can_change_user() else None, program="/bin/true",
+        user=61500 if kernel_calls.can_change_user() else None, program=["/bin/true"],
         system=process_confinement.system_rules([]))
 except (process_confinement.DenialError, OSError) as fault:
     print("refused:", fault)
