@@ -13,7 +13,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,25 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)  # as often as usual it takes a fifteenth of the time
         gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have a worker report what failed and each test's call, unless times of the rest are asked for.
+
+    Most tests take less time than to tell of their start, set-up and end.
+    """
+    option, plugins = session.config.option, session.config.pluginmanager.get_plugins()
+    if option.durations is not None or option.xmlpath:
+        return
+    for interactor in (it for it in plugins if type(it).__name__ == "WorkerInteractor"):
+        interactor.sendevent = partial(_send_event, interactor.sendevent)
+
+
+def _send_event(send: Callable[..., None], name: str, **given: Any) -> None:
+    report = given.get("data", {}) if name == "testreport" else {}
+    is_routine = report.get("outcome") == "passed" and report["when"] != "call"
+    if name != "logstart" and not is_routine:
+        send(name, **given)
 
 
 def _list_attacks(terminalreporter: pytest.TerminalReporter) -> None:
