@@ -244,6 +244,8 @@ class Page:
         assert _AXE is not None
         assert _AXE.origin is not None
         self.run("for (const one of document.querySelectorAll('details')) one.open = true")
+        # The page's script sees new sizes with the next frame.
+        self.run("new Promise((seen) => requestAnimationFrame(() => requestAnimationFrame(seen)))")
         options: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
         if self.run("'axe' in window"):
             options["runOnly"] = _RULES_OF_A_LOOK

@@ -61,8 +61,8 @@
     const scrolls = boxes.map((box) => box.closest(closed) || box.scrollWidth > box.clientWidth);
     boxes.forEach((box, number) => (box.tabIndex = scrolls[number] ? 0 : -1));
   };
-  addEventListener("resize", setStops);
-  noticed.forEach((box) => box.addEventListener("toggle", setStops));
+  const sizes = new ResizeObserver(setStops);
+  boxes.forEach((box) => sizes.observe(box)); // also once they begin to be shown
   setStops();
   text.addEventListener("input", apply);
   category.addEventListener("change", apply);
