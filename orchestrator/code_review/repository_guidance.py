@@ -113,10 +113,7 @@ class Guidance(Struct, frozen=True):
 async def read_guidance(
     change: Change, objects: Objects, settings: ReviewSettings, layers: Sequence[Layer]
 ) -> tuple[Guidance, ...]:
-    """Base's guidance for this change, by weight and within the bounds.
-
-    Args:
-        objects: of the change.
+    """Base's guidance for this change, by weight and within the bounds; ``objects`` reads it.
 
     Raises:
         InputError: base's tree cannot be read.

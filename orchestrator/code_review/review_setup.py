@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.correction_requests import ReportCheck, R
 from orchestrator.code_review.findings.located_findings import ProposedFix, shared_fields
 from orchestrator.code_review.findings.required_checks import required
 from orchestrator.code_review.policy_loading import Policy
-from orchestrator.code_review.repository_guidance import Guidance, read_guidance
+from orchestrator.code_review.repository_guidance import read_guidance
 from orchestrator.code_review.review_state import ReviewInputs, ReviewState
 from orchestrator.code_review.review_workspace import (
     IterationFocus,
@@ -99,11 +99,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     SANDBOX.use(settings.sandbox)
     notes = _announce((*policy.notes, *model.notes), policy, journal, observer)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
-    most = settings.limits.max_file_bytes
     async with open_review_workspace(
-        change, policy.rules, left_out, cores=cores, max_bytes=most
+        change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
     ) as workspace:
-        workspace.guidance = await _read_guidance(policy, workspace, journal)
+        await _read_guidance(policy, workspace, journal)
         tool_inputs = _tool_inputs(policy, workspace, pool, given, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
@@ -128,16 +127,14 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         yield ReviewState(inputs, runtime, tool_inputs.focus, written=dict(patches or {}))
 
 
-async def _read_guidance(
-    policy: Policy, workspace: ReviewWorkspace, journal: Journal
-) -> tuple[Guidance, ...]:
-    """The repository's guidance, if a model takes part; a resumed run must find the same."""
+async def _read_guidance(policy: Policy, workspace: ReviewWorkspace, journal: Journal) -> None:
+    """Read the repository's guidance, if a model takes part; a resumed run must find the same."""
     if policy.settings.provider == OFFLINE:
-        return ()
-    objects = workspace.contents.objects
-    found = await read_guidance(workspace.change, objects, policy.settings, policy.layers)
+        return
+    change, objects = workspace.change, workspace.contents.objects
+    found = await read_guidance(change, objects, policy.settings, policy.layers)
     journal.note("intake/guidance", {f"{one.path}:{one.first_line}": one.sha256 for one in found})
-    return found
+    workspace.guidance = found
 
 
 def _make_runtime(  # noqa: PLR0917 - called once, with names that say what they are
