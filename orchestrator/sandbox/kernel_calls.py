@@ -40,7 +40,7 @@ _CAPABILITIES_V3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
 for _name in ("prctl", "syscall", "signal", "capset"):
-    getattr(_libc, _name)  # looked up once, and not after each fork
+    getattr(_libc, _name, None)  # looked up once, and not after each fork
 
 
 _Header = ctypes.c_uint32 * 2
