@@ -8,6 +8,7 @@ it, which the kernel's own way (``openat2``) is not faster than, and some contai
 """
 
 import errno
+import fcntl
 import os
 import stat
 import unicodedata
@@ -44,6 +45,17 @@ class SafeDirectory:
     def close(self) -> None:
         """Close the directory's descriptor."""
         os.close(self._root)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory's lock, which all of our writers that read before they write take."""
+        descriptor = self.open_directory()
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def open(self, path: str) -> int:
         """Open a regular file for reading; returns its descriptor.

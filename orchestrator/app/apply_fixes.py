@@ -265,7 +265,7 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
     folder = state_directory.state_dir(repo)
 
     async def work(store: RunStore, run: RunMeta) -> Applied:
-        async with state_directory.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_soon(store, run.run_id) as journal:
             after = {**check_applies(repo, fixes), **tests}
             files = make_rollback(repo, folder, run.run_id, only=after)
             call = _free_name(files)
@@ -279,11 +279,12 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
             await journal.flush()
             return Applied(tuple(sorted(after)), call)
 
-    try:
-        with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
-            return anyio.run(work, store, run)
-    except RunNotFound:
-        return anyio.run(_apply_unrecorded, repo, folder, fixes, tests)
+    with SafeDirectory(root) as tree, tree.locked():  # two may be applied at once
+        try:
+            with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
+                return anyio.run(work, store, run)
+        except RunNotFound:
+            return anyio.run(_apply_unrecorded, repo, folder, fixes, tests)
 
 
 async def _apply_unrecorded(

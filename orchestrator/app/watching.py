@@ -57,7 +57,7 @@ def watch(
         event ``error`` for a pass that failed and is tried again.
 
     Raises:
-        InputError, ConfigError: the first pass cannot begin.
+        InputError, ConfigError: the first pass cannot begin, or the repository was removed.
         KeyboardInterrupt: the user ended it; the run in progress is removed.
     """
     require_source(options, "")
@@ -89,6 +89,8 @@ def watch(
                 raise KeyboardInterrupt from None
             except DiffcourtError as error:
                 _forget(options, run_id)
+                if not top.is_dir():
+                    raise InputError(f"{top} was removed, so there is nothing to watch") from None
                 if once or (known is None and isinstance(error, InputError | ConfigError)):
                     raise
                 why = make_redactor(os.environ)(str(error))

@@ -48,11 +48,12 @@ def render(document: Document) -> str:
     """A document as text, what is not trusted at its end and named as that."""
     if "untrusted" in document:
         plain = document.pop("untrusted")
-        document |= {"note": UNTRUSTED, "untrusted": map_strings(plain, _escape_lines)}
+        document |= {"note": UNTRUSTED, "untrusted": map_strings(plain, escape_lines)}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _escape_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
+    """A text without what a terminal would obey."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
@@ -156,10 +157,15 @@ def explain(verdict: Verdict, finding: Finding) -> Document:
     }
 
 
+def join_fixes(findings: Sequence[Finding]) -> str:
+    """The patches of findings as one."""
+    parts = (patched_files(finding.fix) for finding in findings)
+    return join_patches(parts).decode("utf-8", "surrogateescape")
+
+
 def describe_patches(findings: Sequence[Finding], left_out: Mapping[str, str]) -> Document:
     """The patches of findings as one for ``git apply``, if there is room for it."""
-    fixes = {one.id: one.fix for one in findings if one.fix}
-    patch = join_patches(map(patched_files, fixes.values())).decode("utf-8", "surrogateescape")
+    fixes, patch = {one.id: one.fix for one in findings if one.fix}, join_fixes(findings)
     if len(patch) > MAX_PATCH:
         why = f"the patch of all has {len(patch):,} characters; name fewer findings"
         fixes, patch, left_out = {}, "", dict.fromkeys(fixes, why)

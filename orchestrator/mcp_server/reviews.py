@@ -60,12 +60,12 @@ class ServedReview:
         """The question that waits longest for its answer."""
         return next(iter(self.host.waiting()), None)
 
-    def stop(self) -> None:
-        """Interrupt it and wait; the run can be continued later."""
+    def stop(self, wait: float | None = None) -> None:
+        """Interrupt it and wait, at most some seconds; the run can be continued later."""
         self._stopped = True
         with suppress(RuntimeError):  # its loop has ended
             self._cancel()
-        self._thread.join()
+        self._thread.join(wait)
 
     def _run(self) -> None:
         try:

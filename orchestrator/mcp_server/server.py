@@ -31,7 +31,7 @@ from msgspec.json import encode
 from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator import __version__
-from orchestrator.app.apply_fixes import apply_fixes, check_applies, choose_fixes
+from orchestrator.app.apply_fixes import ChosenFixes, apply_fixes, check_applies, choose_fixes
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.human_decisions.approvals import acting_for, current_user
 from orchestrator.app.memory.waiver_files import (
@@ -53,6 +53,7 @@ from orchestrator.mcp_server.reviews import ServedReview, ServedReviews
 from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
 POLL_SECONDS = 0.02
+MAX_QUESTION = 6_000
 WHOLE = {"anthropic/maxResultSizeChars": 500_000}  # else Claude Code puts questions into files
 
 RUN = r"\d{8}-\d{6}-[0-9a-f]{8}"
@@ -88,9 +89,12 @@ class ReviewServer(MCPServer[Any]):
         super().__init__("diffcourt", version=__version__, instructions=said, log_level="CRITICAL")
         self.reviews = reviews
         for tool in (review, answer, findings, explain, gate, cancel, fix, dismiss):
-            # None destroys: fix asks a person itself. Without a person, Codex refuses what may.
-            hints = {"readOnlyHint": tool not in {cancel, fix, dismiss}, "openWorldHint": False}
-            kind = ToolAnnotations.model_validate({**hints, "destructiveHint": False})
+            # The others add: a run, an answer, a request, a proposal. Only fix changes what exists.
+            kind = ToolAnnotations(
+                read_only_hint=tool in {findings, explain, gate},
+                destructive_hint=tool is fix,
+                open_world_hint=False,
+            )
             says = inspect.getdoc(tool)
             self.add_tool(tool, None, None, says, kind, meta=WHOLE, structured_output=False)
         for added in self._tool_manager.list_tools():
@@ -178,7 +182,12 @@ async def review(  # noqa: PLR0917 - a tool's arguments are named
     else:
         provider = {"policy": None, "offline": OFFLINE, "host": HOST}[reasoner]
         found = await to_thread.run_sync(reviews.start, _client(ctx), uncommitted, paths, provider)
-    await _follow(ctx, found, end)
+    try:
+        await _follow(ctx, found, end)
+    except anyio.get_cancelled_exc_class():
+        if not run:  # its host cancelled what it does not know as a run yet
+            found.stop(0)
+        raise
     return answers.render(answers.describe_review(found, full))
 
 
@@ -241,11 +250,19 @@ class Consent(BaseModel):
     apply: bool = Field(description="Apply these patches to the work tree?")
 
 
-async def ask_person(
-    ctx: Context[Any, Any], apply: bool, run: str, findings: tuple[str, ...]
+def choose(ctx: Context[Any, Any], run: str, findings: tuple[str, ...]) -> ChosenFixes:
+    """The patches of a call: those that a person is asked about are those that are applied."""
+    return choose_fixes(_reviews(ctx).repo, _reviews(ctx).resolve(run, _client(ctx)), findings)
+
+
+Chosen = Annotated[ChosenFixes, Resolve(choose)]
+
+
+def ask_person(
+    ctx: Context[Any, Any], apply: bool, run: str, chosen: Chosen
 ) -> Consent | Elicit[Consent]:
     """Ask the person at the coding agent whether to apply patches."""
-    if not apply:
+    if not apply or not chosen.findings:
         return Consent(apply=False)
     capabilities = ctx.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
@@ -255,17 +272,19 @@ async def ask_person(
         )
     if run in {"", "latest"}:  # another one may be by the time that the person answers
         raise ToolError("to apply patches, name their run")
-    reviews = _reviews(ctx)
-    chosen = await to_thread.run_sync(choose_fixes, reviews.repo, run, findings)
-    paths = await to_thread.run_sync(check_applies, reviews.repo, chosen)
-    ids = ", ".join(finding.id for finding in chosen.findings) or "none"
-    files = ", ".join(map(quote_path, sorted(paths)))
-    return Elicit(f"Diffcourt: apply the patches of {ids} ({run}) to {files}?"[:2000], Consent)
+    ids = ", ".join(finding.id for finding in chosen.findings)
+    files = ", ".join(map(quote_path, sorted(check_applies(_reviews(ctx).repo, chosen))))
+    patch = answers.escape_lines(answers.join_fixes(chosen.findings))
+    question = f"Diffcourt: apply the patches of {ids} ({run}) to {files}?\n\n{patch}"
+    if len(question) > MAX_QUESTION:  # a person says yes to nothing unseen
+        raise ToolError("too long for a person to read: name fewer findings, or run diffcourt fix")
+    return Elicit(question, Consent)
 
 
 def fix(
     ctx: Context[Any, Any],
     consent: Annotated[ElicitationResult[Consent], Resolve(ask_person)],
+    chosen: Chosen,
     run: RunId = "latest",
     findings: Annotated[tuple[FindingId, ...], Field(max_length=200)] = (),
     apply: bool = False,
@@ -274,13 +293,11 @@ def fix(
 
     With `apply`, a person is asked, and the patches are applied only if the answer is yes.
     """
-    reviews = _reviews(ctx)
-    chosen = choose_fixes(reviews.repo, reviews.resolve(run, _client(ctx)), findings)
     found: answers.Document = {"run": chosen.verdict.run_id, "applied": []}
     agreed = isinstance(consent, AcceptedElicitation) and consent.data.apply
-    if apply and agreed and chosen.findings:
+    if agreed:
         with acting_for(f"a person at {_caller(ctx)}"):
-            applied = apply_fixes(reviews.repo, chosen)
+            applied = apply_fixes(_reviews(ctx).repo, chosen)
         found["applied"] = [finding.id for finding in chosen.findings]
         found["undo"] = f"diffcourt rollback {chosen.verdict.run_id} {applied.call}"
         return answers.render(found)

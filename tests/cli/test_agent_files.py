@@ -25,7 +25,7 @@ LONG = {"output_token_limit": 100_000}
 CODEX = {
     **SERVER,
     "startup_timeout_sec": 60,
-    "tools": {"review": LONG, "answer": LONG, "fix": LONG},
+    "tools": {"review": LONG, "answer": LONG, "fix": LONG | {"approval_mode": "approve"}},
 }
 SKILL = ".claude/skills/diffcourt/SKILL.md"
 

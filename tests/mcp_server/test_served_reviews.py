@@ -104,7 +104,10 @@ async def test_patches_are_applied_only_if_a_person_says_yes(
         else:
             assert "name their run" in await host.refused("fix", apply=True)
             done = await host.call("fix", run=run, apply=True)
-            assert asked == [f"Diffcourt: apply the patches of F1, F2 ({run}) to a.py?"]
+            patch = (await host.call("fix", run=run))["untrusted"]["patch"]
+            assert asked == [
+                f"Diffcourt: apply the patches of F1, F2 ({run}) to a.py?\n\n{patch}"
+            ]
             assert done["applied"] == (["F1", "F2"] if reply == "accept" else [])
     changed = (repo.path / "a.py").read_text() != UNUSED
     assert changed == (reply == "accept")
@@ -144,19 +147,17 @@ async def test_the_gate_knows_what_has_changed_since_and_what_was_left_out(tmp_p
         assert gate["why_not"] == ["the run reviewed some paths only; review all"]
 
 
-async def test_hosts_without_a_person_may_call_each_tool_and_show_its_whole_answer(
+async def test_tools_say_what_they_change_and_that_hosts_show_their_whole_answer(
     tmp_path: Path,
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
     async with served(repo.path) as server, hosting(server) as host:
         for tool in (await host.client.list_tools()).tools:
             assert tool.annotations
-            assert tool.annotations.read_only_hint == (
-                tool.name not in {"cancel", "fix", "dismiss"}
-            )
-            assert (tool.annotations.destructive_hint, tool.annotations.open_world_hint) == (
-                False,
-            ) * 2
+            hints = tool.annotations
+            assert hints.read_only_hint == (tool.name in {"findings", "explain", "gate"})
+            assert hints.destructive_hint == (tool.name == "fix")
+            assert hints.open_world_hint is False
             assert (tool.meta or {})["anthropic/maxResultSizeChars"] == 500_000
             assert "\n  " not in (tool.description or "")
 

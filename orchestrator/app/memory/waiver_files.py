@@ -191,7 +191,7 @@ def append_entry(
         InputError: it exists already, or the file cannot be extended.
     """
     try:
-        with SafeDirectory(repo_root(repo or Path()).resolve()) as tree:
+        with SafeDirectory(repo_root(repo or Path()).resolve()) as tree, tree.locked():
             before = tree.read(file.name) if tree.is_file(file.name) else b""
             known = file.read(before.strip() and before)
             if other := next(filter(same, known), None):

@@ -72,10 +72,12 @@ def state_dir(repo: Path | None) -> Path:
     which a change could escape), a directory under the user's state home is used.
 
     Raises:
-        InputError: git tracks it, so its contents may have come with a clone.
+        InputError: git tracks it, so its contents may have come with a clone; or no repository.
         StoreError: neither is writable.
     """
     root = repo_root(repo or Path())
+    if not root.is_dir():  # deleted meanwhile; else it would come back with nothing but runs
+        raise InputError(f"{root} does not exist")
     _ensure_untracked(root)
     places = [(root, STATE)]
     if own := user_directory(os.environ, "XDG_STATE_HOME", ".local/state"):
