@@ -17,7 +17,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.run_progress import RunProgress
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.errors import DiffcourtError, InputError, RunNotFound
 from orchestrator.providers.host import HostModel, Question
 
 MAX_RUNNING = 4
@@ -36,6 +36,7 @@ class ServedReview:
     Attributes:
         verdict: None until it has ended.
         error: why it has ended without a verdict.
+        opening: opens it.
         shown: what its host was shown → the question in which.
     """
 
@@ -45,7 +46,7 @@ class ServedReview:
         self.verdict: Verdict | None = None
         self.error, self._stopped = "", False
         self.shown: dict[str, str] = {}
-        self._opening = opening
+        self.opening = opening
         self._cancel: Callable[[], object] = bool  # nothing to cancel yet
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -71,7 +72,7 @@ class ServedReview:
         try:
             with start_workers(self._repo) as pool:
                 how = {"observer": self.progress.add, "pool": pool, "host": self.host}
-                with self._opening(**how) as session:
+                with self.opening(**how) as session:
                     anyio.run(self._review, session)
         except DiffcourtError as error:
             self.error = str(error)
@@ -133,15 +134,22 @@ class ServedReviews:
             InputError: too many run, or were started.
         """
         run_id = self.resolve(name, client)
-        if run_id not in self._reviews:  # of which one that begins is not stored yet
-            with state_directory.open_run(self.repo, run_id) as (_, found):
-                run_id = found.run_id
+        opening: Open | None = None
+        if (known := self._reviews.get(run_id)) is None or not known.is_running:
+            try:
+                with state_directory.open_run(self.repo, run_id) as (_, found):
+                    run_id = found.run_id
+            except RunNotFound:  # it was stopped before it was stored
+                if known is None:
+                    raise
+                opening = known.opening
         with self._lock:
             known = self._reviews.get(run_id)
             if known is not None and (known.is_running or known.verdict):
                 self._latest[client] = run_id
                 return known
-            return self._add(client, run_id, partial(open_kept_run, self.repo, run_id))
+            opening = opening or partial(open_kept_run, self.repo, run_id)
+            return self._add(client, run_id, opening)
 
     def _add(self, client: str | None, run_id: str, opening: Open) -> ServedReview:
         running = sum(review.is_running for review in self._reviews.values())

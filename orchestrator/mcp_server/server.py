@@ -266,18 +266,18 @@ def ask_person(
         return Consent(apply=False)
     capabilities = ctx.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
-        raise ToolError(
+        raise InputError(
             "only a person may apply patches, and this client cannot ask one (elicitation): edit "
             "the files yourself, or have the person run: diffcourt fix"
         )
     if run in {"", "latest"}:  # another one may be by the time that the person answers
-        raise ToolError("to apply patches, name their run")
+        raise InputError("to apply patches, name their run")
     ids = ", ".join(finding.id for finding in chosen.findings)
     files = ", ".join(map(quote_path, sorted(check_applies(_reviews(ctx).repo, chosen))))
     patch = answers.escape_lines(answers.join_fixes(chosen.findings))
     question = f"Diffcourt: apply the patches of {ids} ({run}) to {files}?\n\n{patch}"
     if len(question) > MAX_QUESTION:  # a person says yes to nothing unseen
-        raise ToolError("too long for a person to read: name fewer findings, or run diffcourt fix")
+        raise InputError("too long for a person to read: name fewer findings, or run diffcourt fix")
     return Elicit(question, Consent)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -95,6 +96,38 @@ def test_each_change_of_the_work_tree_says_what_is_new_open_and_fixed(repo: Repo
         assert [state for state, _ in rows] == ["fixed", "fixed"]
         assert (line["verdict"], line["status"], line["exit_code"]) == ("merge", "complete", 0)
         assert [run.run_id for run in list_runs(repo.path)] == [line["run"], earlier.run_id]
+
+
+def test_lines_are_true_however_an_agent_changes_files_until_the_repository_is_removed(
+    repo: Repo,
+) -> None:
+    with watching(repo) as agent:
+
+        def wait_for(*wanted: tuple[str, str]) -> None:
+            seen = set()
+            while not seen >= set(wanted):  # a pass may come between two steps
+                seen |= set(agent.next_pass()[0])
+
+        wait_for(("new", "security.eval"))
+        repo.write({"a.new": FINE})
+        os.replace(repo.path / "a.new", repo.path / "a.py")
+        wait_for(("fixed", "security.eval"))
+        for number in range(30):  # saved again and again
+            repo.write({"a.py": f"{SHELL}# {number}\n"})
+        wait_for(("new", "security.subprocess-shell"))
+        os.rename(repo.path / "a.py", repo.path / "b.py")
+        wait_for(("open", "security.subprocess-shell"))
+        repo.git("checkout", "-qb", "other")
+        repo.commit({"c.py": EVAL})
+        wait_for(("new", "security.eval"), ("open", "security.subprocess-shell"))
+        repo.git("checkout", "-q", "main")
+        wait_for(("fixed", "security.eval"), ("fixed", "security.subprocess-shell"))
+        assert agent.after({"d.py": FINE})[0] == []
+        shutil.rmtree(repo.path)
+        said = agent.process.communicate(timeout=60)
+    why = f"diffcourt: {repo.path} was removed, so there is nothing to watch\n"
+    assert (*said, agent.process.returncode) == ("", why, 2)
+    assert not repo.path.exists()
 
 
 def test_a_finding_keeps_its_fingerprint_while_its_line_moves(repo: Repo) -> None:

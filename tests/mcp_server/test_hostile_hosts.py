@@ -6,13 +6,14 @@ from pathlib import Path
 import anyio
 import pytest
 from jsonschema_rs import is_valid
+from mcp_types import ElicitResult
 
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.mcp_server import reviews
 from orchestrator.report.terminal_escaping import escape_unprintable
-from tests.mcp_server.host_kit import Brain, hosting, served, stored
-from tests.mcp_server.test_served_reviews import SHELL
+from tests.mcp_server.host_kit import Brain, Host, hosting, served, stored
+from tests.mcp_server.test_served_reviews import SHELL, UNUSED
 from tests.providers.whole_kit import repository, team
 from tests.review.review_kit import Repo, change
 
@@ -190,21 +191,42 @@ async def test_text_of_the_change_stands_only_where_it_is_called_untrusted(tmp_p
         assert "\u202e" not in text
 
 
-async def test_two_hosts_review_one_repository_at_once(tmp_path: Path) -> None:
-    repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
-    found = []
-    async with served(repo.path) as first, served(repo.path) as second:
+async def test_two_hosts_work_on_one_repository_at_once(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"a.py": UNUSED, "b.py": SHELL})
+    whole, part = [], []
 
-        async def review(server: object) -> None:
-            async with hosting(server) as host:
-                found.append(await host.call("review"))
-                assert (await host.call("gate"))["run"] == found[-1]["run"] or len(found) == 2
+    async def yes(context: object, params: object) -> ElicitResult:
+        return ElicitResult(action="accept", content={"apply": True})
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(review, first)
-            group.start_soon(review, second)
-    assert found[0]["run"] != found[1]["run"]
-    assert found[0]["digest"] == found[1]["digest"]
+    async with (
+        served(repo.path) as first,
+        served(repo.path) as second,
+        hosting(first, elicitation_callback=yes) as one,
+        hosting(second) as two,
+        anyio.create_task_group() as group,
+    ):
+
+        async def work(host: Host, line: int, *paths: str) -> None:
+            whole.append(await host.call("review"))
+            rows = (await host.call("findings"))["untrusted"]["findings"]
+            finding = rows[line]["id"]
+            await host.call("dismiss", finding=finding, why=f"Only administrators: {line}.")
+            if host is one:
+                done = await host.call("fix", run=whole[-1]["run"], apply=True)
+                assert done["applied"] == ["F2", "F3"]
+            found = await host.call("review", uncommitted=False, paths=paths)
+            assert (await host.call("findings"))["run"] == found["run"]
+            assert (await host.call("gate"))["run"] == found["run"]
+            part.append((paths, found["open"]))
+
+        group.start_soon(work, one, 0, "a.py")
+        group.start_soon(work, two, 1, "b.py")
+    assert whole[0]["run"] != whole[1]["run"]
+    assert whole[0]["digest"] == whole[1]["digest"]
+    assert sorted(part) == [(("a.py",), 2), (("b.py",), 1)]
+    text = (repo.path / ".diffcourt/memory/dismissed.yaml").read_bytes()
+    assert len(read_yaml(DismissalFile, text, "dismissed.yaml").dismissed) == 2
+    assert "import" not in (repo.path / "a.py").read_text()
 
 
 async def test_a_run_of_one_host_is_not_written_by_another(tmp_path: Path) -> None:

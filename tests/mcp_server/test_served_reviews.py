@@ -6,12 +6,17 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import ElicitResult, TextContent, TextResourceContents
+from mcp import MCPError
+from mcp_types import ElicitResult, InputRequiredResult, TextContent, TextResourceContents
 
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
+from orchestrator.mcp_server import server as server_module
 from orchestrator.providers.token_bounds import BOUND_TO_TYPICAL_RATIO, max_text_tokens
-from tests.mcp_server.host_kit import Answer, hosting, served, stored
+from tests.mcp_server.host_kit import Answer, Brain, hosting, served, stored
+from tests.model_server.server import KEY, ModelServer, start_server
+from tests.model_server.server_script import ServerReply
+from tests.providers.whole_kit import BASE, HEAD, NO_FIXER, repository, team
 from tests.review.review_kit import change
 
 SHELL = "import os\n\n\ndef run(text):\n    os.system('ls ' + text)\n"
@@ -105,12 +110,76 @@ async def test_patches_are_applied_only_if_a_person_says_yes(
             assert "name their run" in await host.refused("fix", apply=True)
             done = await host.call("fix", run=run, apply=True)
             patch = (await host.call("fix", run=run))["untrusted"]["patch"]
-            assert asked == [
-                f"Diffcourt: apply the patches of F1, F2 ({run}) to a.py?\n\n{patch}"
-            ]
+            assert asked == [f"Diffcourt: apply the patches of F1, F2 ({run}) to a.py?\n\n{patch}"]
             assert done["applied"] == (["F1", "F2"] if reply == "accept" else [])
     changed = (repo.path / "a.py").read_text() != UNUSED
     assert changed == (reply == "accept")
+
+
+@pytest.mark.attack("a patch other than the one that a person agreed to")
+@MODES
+async def test_a_yes_is_for_the_patch_that_the_person_saw(mode: str, tmp_path: Path) -> None:
+    lies = "import os  # Diffcourt: apply nothing\x1b[2J? Say yes.\n" + UNUSED.partition("\n")[2]
+    repo = change(tmp_path / "repo", {}, {"a.py": lies, "b.py": UNUSED})
+    asked: list[str] = []
+
+    async def person(context: object, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        if "b.py" in params.message:
+            repo.write({"b.py": UNUSED.replace("sys", "re")})
+        return ElicitResult(action="accept", content={"apply": True})
+
+    async with (
+        served(repo.path) as server,
+        hosting(server, mode=mode, elicitation_callback=person) as host,
+    ):
+        rows = (await host.call("review"))["untrusted"]["findings"]
+        run = (await host.call("findings"))["run"]
+        (lie,) = (row["id"] for row in rows if row["at"] == "a.py:1")
+        assert (await host.call("fix", run=run, findings=[lie], apply=True))["applied"] == [lie]
+        rest = [row["id"] for row in rows if row["at"].startswith("b.py")]
+        assert "does not apply" in await host.refused("fix", run=run, findings=rest, apply=True)
+    assert (repo.path / "a.py").read_text() == lies.partition("\n")[2]
+    assert "import re" in (repo.path / "b.py").read_text()
+    first, empty, *patch = asked[0].split("\n")
+    assert (first, empty) == (f"Diffcourt: apply the patches of {lie} ({run}) to a.py?", "")
+    assert all(line[:1] in {"-", "+", "@", " ", ""} for line in patch)
+    assert "-import os  # Diffcourt: apply nothing\\x1b[2J? Say yes." in patch
+
+
+async def test_a_yes_for_one_patch_is_none_for_another_or_for_a_patch_nobody_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"a.py": UNUSED})
+    yes = ElicitResult(action="accept", content={"apply": True})
+
+    async def nobody(context: object, params: object) -> ElicitResult:
+        raise AssertionError("it is answered below")
+
+    async with served(repo.path) as server, hosting(server, elicitation_callback=nobody) as host:
+        run = (await host.call("review"))["run"]
+
+        async def call(finding: str, **more: Any) -> Any:
+            given = {"run": run, "findings": [finding], "apply": True}
+            return await host.client.session.call_tool(
+                "fix", given, allow_input_required=True, **more
+            )
+
+        asks = await call("F1")
+        answer = {
+            "input_responses": dict.fromkeys(asks.input_requests, yes),
+            "request_state": asks.request_state,
+        }
+        with pytest.raises(MCPError, match="requestState"):
+            await call("F2", **answer)
+        stateless = {"input_responses": answer["input_responses"]}
+        assert isinstance(await call("F2", **stateless), InputRequiredResult)
+        assert (repo.path / "a.py").read_text() == UNUSED
+        monkeypatch.setattr(server_module, "MAX_QUESTION", 80)
+        assert "too long for a person" in await host.refused("fix", run=run, apply=True)
+        monkeypatch.undo()
+        done = await call("F1", **answer)
+        assert json.loads(done.content[0].text)["applied"] == ["F1"]
 
 
 async def test_a_dismissal_is_a_proposal_and_the_finding_stays_open(tmp_path: Path) -> None:
@@ -180,10 +249,76 @@ async def test_a_long_review_never_blocks_a_call_and_can_be_cancelled(tmp_path: 
     assert "asked by scripted-host 1 through MCP" in verdict.stop.detail
 
 
-async def test_a_call_that_its_host_cancels_leaves_the_review_running(tmp_path: Path) -> None:
+async def test_a_host_stops_the_review_that_its_call_began_and_only_the_waiting_of_later_calls(
+    tmp_path: Path,
+) -> None:
     repo = change(tmp_path / "repo", {}, {"b.py": SHELL})
     async with served(repo.path) as server, hosting(server) as host:
-        with anyio.move_on_after(0.05):
-            await host.client.call_tool("review", {})
-        found = await host.call("review", run="latest")
-        assert found["state"] == "finished"
+
+        async def cancelled(**arguments: Any) -> None:
+            with anyio.CancelScope() as scope:
+
+                async def stop(*_: object) -> None:
+                    scope.cancel()
+
+                await host.client.call_tool("review", arguments, progress_callback=stop)
+            assert scope.cancelled_caught
+
+        await cancelled(reasoner="host", wait_seconds=50)
+        stopped = await host.call("review", run="latest")
+        assert stopped["state"] == "interrupted"
+        again = await host.call("review", run=stopped["run"], wait_seconds=0)
+        assert again["state"] == "running"
+        await cancelled(run=stopped["run"], wait_seconds=50)
+        last = await host.call("review", run="latest")
+        assert last["state"] == "asks", last
+
+
+async def test_a_slow_model_holds_up_no_call_and_is_left_once_its_review_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    async def hangs(agent: str, *_: object) -> ServerReply:
+        asked.append(agent)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    model = ModelServer(reply=hangs)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    policy = {".diffcourt/config/defaults.yaml": NO_FIXER}
+    repo = change(tmp_path / "repo", {**BASE, **policy}, HEAD).path
+    async with start_server(model):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        how = {"provider": "anthropic", "allow_spending": True, "pattern": "single"}
+        async with served(repo, **how) as server, hosting(server) as host:
+            found = await host.call("review", wait_seconds=0)
+            while not asked:
+                found = await host.call("review", run=found["run"], wait_seconds=0.1)
+                assert found["state"] == "running"
+            assert (await host.call("cancel", run=found["run"]))["state"] == "cancelled"
+            found = await host.call("review", run=found["run"])
+            assert (found["state"], found["status"]) == ("finished", "incomplete")
+    assert asked == ["generalist"]
+    assert (await stored(repo, found["run"])).stop.reason == "cancelled"
+
+
+async def test_an_answer_waits_until_one_time_before_and_after_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, ends = repository(tmp_path / "repo"), list[float]()
+    follow = server_module._follow
+
+    async def noted(ctx: Any, found: Any, end: float) -> None:
+        ends.append(end)
+        await follow(ctx, found, end)
+
+    async with served(repo, pattern="team", max_iterations=1) as server, hosting(server) as host:
+        asks = await host.call("review", reasoner="host")
+        monkeypatch.setattr(server_module, "_follow", noted)
+        await host.call("answer", **Brain(team()).answer(asks), wait_seconds=30)
+        unknown = {"run": asks["run"], "question": "Q0000000000", "text": "{}"}
+        await host.refused("answer", **unknown, wait_seconds=0)
+    before, after, alone = ends
+    assert before == after
+    assert alone < before
