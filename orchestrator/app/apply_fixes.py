@@ -264,41 +264,33 @@ def apply_fixes(repo: Path | None, fixes: ChosenFixes, tests: Mapping[str, bytes
     root = state_directory.repo_root(repo or Path())
     folder = state_directory.state_dir(repo)
 
+    async def write(name: str) -> Applied:
+        after = {**check_applies(repo, fixes), **tests}
+        files = make_rollback(repo, folder, name, only=after)
+        call = _free_name(files)
+        await _write(files, root, after, call)
+        return Applied(tuple(sorted(after)), call)
+
     async def work(store: RunStore, run: RunMeta) -> Applied:
         async with state_directory.open_soon(store, run.run_id) as journal:
-            after = {**check_applies(repo, fixes), **tests}
-            files = make_rollback(repo, folder, run.run_id, only=after)
-            call = _free_name(files)
-            await _write(files, root, after, call)
-            note = {
-                "who": current_user(),
-                "paths": sorted(after),
-                "findings": [finding.id for finding in fixes.findings],
-            }
-            journal.add_note(TOPIC, note, call)
+            done = await write(run.run_id)
+            ids = [finding.id for finding in fixes.findings]
+            note = {"who": current_user(), "paths": [*done.paths], "findings": ids}
+            journal.add_note(TOPIC, note, done.call)
             await journal.flush()
-            return Applied(tuple(sorted(after)), call)
+            return done
 
     with SafeDirectory(root) as tree, tree.locked():  # two may be applied at once
         try:
             with state_directory.open_run(repo, fixes.verdict.run_id) as (store, run):
                 return anyio.run(work, store, run)
         except RunNotFound:
-            return anyio.run(_apply_unrecorded, repo, folder, fixes, tests)
-
-
-async def _apply_unrecorded(
-    repo: Path | None, folder: Path, fixes: ChosenFixes, tests: Mapping[str, bytes]
-) -> Applied:
-    name = state_directory.new_run_id()
-    after = {**check_applies(repo, fixes), **tests}
-    state_directory.make_scratch_dir(folder, name)
-    try:
-        files = make_rollback(repo, folder, name, only=after)
-        await _write(files, state_directory.repo_root(repo or Path()), after, TOPIC)
-    finally:
-        state_directory.remove_scratch_dir(folder, name)
-    return Applied(tuple(sorted(after)), "")
+            name = state_directory.new_run_id()
+            state_directory.make_scratch_dir(folder, name)
+            try:
+                return replace(anyio.run(write, name), call="")
+            finally:
+                state_directory.remove_scratch_dir(folder, name)
 
 
 def _free_name(files: FileRollback) -> str:

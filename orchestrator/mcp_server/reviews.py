@@ -123,8 +123,7 @@ class ServedReviews:
         provider = provider or self.options.provider
         options = replace(self.options, worktree=worktree, paths=paths, provider=provider)
         run_id = state_directory.new_run_id()
-        with self._lock:
-            return self._add(client, run_id, partial(open_new_run, options, run_id=run_id))
+        return self._take(client, run_id, partial(open_new_run, options, run_id=run_id))
 
     def open(self, name: str, client: str | None) -> ServedReview:
         """A review of this server, or another run of the store, which is continued.
@@ -139,28 +138,26 @@ class ServedReviews:
             try:
                 with state_directory.open_run(self.repo, run_id) as (_, found):
                     run_id = found.run_id
-            except RunNotFound:  # it was stopped before it was stored
+            except RunNotFound:
                 if known is None:
                     raise
-                opening = known.opening
-        with self._lock:
-            known = self._reviews.get(run_id)
-            if known is not None and (known.is_running or known.verdict):
-                self._latest[client] = run_id
-                return known
-            opening = opening or partial(open_kept_run, self.repo, run_id)
-            return self._add(client, run_id, opening)
+                opening = known.opening  # it was stopped before it was stored
+        return self._take(client, run_id, opening or partial(open_kept_run, self.repo, run_id))
 
-    def _add(self, client: str | None, run_id: str, opening: Open) -> ServedReview:
-        running = sum(review.is_running for review in self._reviews.values())
-        if running >= MAX_RUNNING or len(self._reviews) >= MAX_STARTED:
-            raise InputError(
-                f"{running} reviews run and {len(self._reviews)} were started; the limits are "
-                f"{MAX_RUNNING} and {MAX_STARTED}: wait for one, or start the server again"
-            )
-        self._latest[client] = run_id
-        self._reviews[run_id] = ServedReview(run_id, self.repo, opening)
-        return self._reviews[run_id]
+    def _take(self, client: str | None, run_id: str, opening: Open) -> ServedReview:
+        """The review of a run that runs or has a verdict here, else a new one."""
+        with self._lock:
+            found = self._reviews.get(run_id)
+            if found is None or not (found.is_running or found.verdict):
+                running = sum(review.is_running for review in self._reviews.values())
+                if running >= MAX_RUNNING or len(self._reviews) >= MAX_STARTED:
+                    raise InputError(
+                        f"{running} reviews run and {len(self._reviews)} were started; the limits "
+                        f"are {MAX_RUNNING} and {MAX_STARTED}: wait, or start the server again"
+                    )
+                found = self._reviews[run_id] = ServedReview(run_id, self.repo, opening)
+            self._latest[client] = run_id
+            return found
 
     def close(self) -> None:
         """Interrupt what runs; it can be continued by another server."""
