@@ -21,6 +21,7 @@ from diffchecks.unified_diff import PatchRefused
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.human_decisions.approvals import current_user
 from orchestrator.app.intake import resolve_change
+from orchestrator.app.memory.waiver_files import find_finding
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.runs import state_directory
@@ -94,19 +95,16 @@ def choose_fixes(repo: Path | None, run_id: str, names: Sequence[str]) -> Chosen
 
 
 def _choose(verdict: Verdict, names: Sequence[str]) -> ChosenFixes:
-    known = {finding.id: finding for finding in verdict.findings}
     chosen: list[Finding] = []
     left_out: dict[str, str] = {}
-    for name in names or known:
-        if name not in known:
-            have = ", ".join(list(known)[:10]) or "none"
-            raise InputError(f"the run {verdict.run_id} has no finding {name}; it has {have}")
-        why = _why_unusable(known[name], chosen, named=bool(names))
+    for name in names or [finding.id for finding in verdict.findings]:
+        finding = find_finding(verdict, name)
+        why = _why_unusable(finding, chosen, named=bool(names))
         if not why:
-            chosen.append(known[name])
+            chosen.append(finding)
         elif names:
             raise InputError(f"{name} cannot be fixed: {why}")
-        elif known[name].fix:
+        elif finding.fix:
             left_out[name] = why
     return ChosenFixes(verdict, tuple(chosen), left_out, tuple(names))
 

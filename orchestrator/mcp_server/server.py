@@ -34,13 +34,7 @@ from orchestrator import __version__
 from orchestrator.app.apply_fixes import ChosenFixes, apply_fixes, check_applies, choose_fixes
 from orchestrator.app.catalog_listing import shipped_rules
 from orchestrator.app.human_decisions.approvals import acting_for, current_user
-from orchestrator.app.memory.waiver_files import (
-    DISMISSAL_FILE,
-    Reason,
-    add_dismissal,
-    dismissal_of,
-    find_finding,
-)
+from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal, find_finding
 from orchestrator.app.runs.cancellation import cancel_run
 from orchestrator.app.runs.stored_runs import load_verdict
 from orchestrator.app.types import ReviewOptions
@@ -90,11 +84,8 @@ class ReviewServer(MCPServer[Any]):
         self.reviews = reviews
         for tool in (review, answer, findings, explain, gate, cancel, fix, dismiss):
             # The others add: a run, an answer, a request, a proposal. Only fix changes what exists.
-            kind = ToolAnnotations(
-                read_only_hint=tool in {findings, explain, gate},
-                destructive_hint=tool is fix,
-                open_world_hint=False,
-            )
+            hints = {"readOnlyHint": tool in {findings, explain, gate}, "openWorldHint": False}
+            kind = ToolAnnotations.model_validate({**hints, "destructiveHint": tool is fix})
             says = inspect.getdoc(tool)
             self.add_tool(tool, None, None, says, kind, meta=WHOLE, structured_output=False)
         for added in self._tool_manager.list_tools():
@@ -317,11 +308,9 @@ def dismiss(
 
     The finding stays open in this change. A critical one needs a person at the command line.
     """
-    reviews = _reviews(ctx)
     by = f"{current_user().partition(' on ')[0]} through {_caller(ctx)}"
     reason = Reason(why=why, recorded_by=by)
-    dismissal, entry = dismissal_of(_verdict(ctx, run), finding, reason, reviews.repo)
-    add_dismissal(reviews.repo, dismissal, entry)
+    add_dismissal(_reviews(ctx).repo, _verdict(ctx, run), finding, reason)
     effect = "none until people merge it into base; the finding is still open"
     return answers.render({"proposed_in": DISMISSAL_FILE.name, "effect": effect})
 

@@ -10,7 +10,7 @@ import pytest
 
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
-from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal, dismissal_of
+from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal
 from orchestrator.app.runs.stored_runs import list_runs, load_verdict
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
@@ -75,7 +75,7 @@ def test_each_of_several_dismissals_is_kept(
     names, verdict = findings_in(reviewed.path, "part"), load_verdict(reviewed.path, "latest")
 
     def dismiss(name: str) -> None:
-        add_dismissal(reviewed.path, *dismissal_of(verdict, name, Reason(why=f"It is {name}.")))
+        add_dismissal(reviewed.path, verdict, name, Reason(why=f"It is {name}."))
 
     dismiss(names[0])
     at_once(names[1:], dismiss, monkeypatch)

@@ -1,9 +1,9 @@
 """Run real coding agents against the server: ``python -m tests.real_hosts [NAME ...]``.
 
 Each is installed with npm, has a home and a repository of its own, finds the server by what
-``diffcourt init --agents`` writes, and has a model by a script: it reviews with analyzers, then
-answers the questions of a second review until there is a verdict. What cannot be installed is
-skipped with the reason.
+``diffcourt init --agents`` writes, and has a model by a script: it reviews with analyzers, wants a
+patch applied, then answers the questions of a second review until there is a verdict. In the end
+all work on one repository at once. What cannot be installed is skipped with the reason.
 """
 
 import argparse
@@ -15,21 +15,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 from tests.mcp_server.host_kit import Brain
 from tests.providers.whole_kit import judges, reports
 from tests.real_analyzers.__main__ import Case, commit, install, say
-from tests.real_hosts.model import Script, Step, serving
+from tests.real_hosts.model import Model, Script, Step, serving
 
-HOST_SECONDS = 400
+SILENT_SECONDS = 400
+"""Without a request to its model; a busy machine is slow, but something happens."""
+
 PROMPT = "Review what I did"
 STEPS: tuple[Step, ...] = (
     ("review", {}), ("findings", {}), ("explain", {"finding": "F1"}), ("fix", {}), ("gate", {}),
+    ("fix", {"findings": ["F1"], "apply": True}),
     ("review", {"reasoner": "host", "paths": ["a.py"], "wait_seconds": 45}),
 )  # fmt: skip
+APPLY = 5
+"""Which of the steps only a person may allow: in Claude Code a hook says yes, the others have none."""
+
+YES = {"hookEventName": "Elicitation", "action": "accept", "content": {"apply": True}}
 DEFECTS = "import os\n\n\ndef run(text):\n    eval(text)\n    os.system('ls ' + text)\n"
 TOOLS = {"review", "answer", "findings", "explain", "gate", "cancel", "fix", "dismiss"}
 Start = Callable[[Path, Path, str], tuple[list[str], dict[str, str]]]
@@ -43,7 +53,10 @@ def write(path: Path, text: str) -> None:
 
 
 def claude(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
-    settings = {"enabledMcpjsonServers": ["diffcourt"], "permissions": {"allow": ["mcp__diffcourt"]}}  # fmt: skip
+    write(home / "yes.json", json.dumps({"hookSpecificOutput": YES}))
+    hook = {"type": "command", "command": f"cat >/dev/null; cat {home / 'yes.json'}"}
+    settings = {"enabledMcpjsonServers": ["diffcourt"], "permissions": {"allow": ["mcp__diffcourt"]},
+                "hooks": {"Elicitation": [{"hooks": [hook]}]}}  # fmt: skip
     write(home / ".claude/settings.json", json.dumps(settings))
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     given = {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", **quiet}
@@ -98,6 +111,8 @@ def session(wrong: list[str]) -> Script:
 
     def next_step(results: Sequence[str]) -> Step:
         done = len(results)
+        if done == APPLY:
+            return STEPS[done][0], {**STEPS[done][1], "run": read(results[0])["run"]}
         if done < len(STEPS):
             return STEPS[done]
         if done not in said:
@@ -115,41 +130,67 @@ def session(wrong: list[str]) -> Script:
     return next_step
 
 
-def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
-    """A session: what is wrong, or empty; and what was seen."""
-    home, repository = place / "home", place / "repository"
-    home.mkdir(parents=True)
+def make_repository(place: Path, *names: str) -> Path:
+    """A repository with a change, the settings of hosts, and a program that they find."""
+    repository = place / "repository"
+    place.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
     commit(repository, {"a.py": "X = 1\n"})
     program = str(Path(sys.executable).with_name("diffcourt"))
     subprocess.run(
-        [program, "init", "--agents", name], cwd=repository, check=True, stdout=subprocess.DEVNULL
+        [program, "init", "--agents", *names], cwd=repository, check=True, stdout=subprocess.DEVNULL
     )
     commit(repository, {})
     write(repository / "b.py", DEFECTS)
     write(repository / "a.py", "import json\n\nX = 1\n")
     (place / "bin").mkdir()
     (place / "bin/diffcourt").symlink_to(program)
-    wrong: list[str] = []
-    with serving(session(wrong)) as model:
+    return repository
+
+
+def run_host(name: str, repository: Path, path: str, script: Script) -> tuple[str, Model]:
+    """Run a session in a home of its own: why it did not reach its model or end, and the model."""
+    home = repository.with_name(f"home-{name}")
+    home.mkdir()
+    with serving(script) as model:
         command, given = HOSTS[name][1](home, repository, model.address)
-        env = {"HOME": str(home), "PATH": f"{place / 'bin'}{os.pathsep}{path}", "TERM": "dumb"}
-        try:
-            done = subprocess.run(
-                command, cwd=repository, env={**env, **given}, timeout=HOST_SECONDS,
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"it took longer than {HOST_SECONDS} s", ""
-    if not model.requests:
-        return f"it asked no model: {(done.stderr or done.stdout)[-300:]}", ""
+        search = f"{repository.with_name('bin')}{os.pathsep}{path}"
+        env = {"HOME": str(home), "PATH": search, "TERM": "dumb", **given}
+        with (
+            open(home / "output", "w+", encoding="utf-8") as output,
+            subprocess.Popen(
+                command, cwd=repository, env=env, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT,
+            ) as process,
+        ):  # fmt: skip
+            seen = -1
+            while process.poll() is None and len(model.requests) != seen:
+                seen = len(model.requests)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SILENT_SECONDS)
+            if process.poll() is None:
+                process.kill()
+                return f"after {seen} requests it was silent for {SILENT_SECONDS} s", model
+            output.seek(0)
+            return "" if model.requests else f"it asked no model: {output.read()[-300:]}", model
+
+
+def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
+    """A session: what is wrong, or empty; and what was seen."""
+    repository, wrong = make_repository(place, name), list[str]()
+    why, model = run_host(name, repository, path, session(wrong))
+    if why:
+        return why, ""
     tools = {tool for tool in TOOLS if any(re.search(rf"(^|_){tool}$", one) for one in model.tools)}
     if tools != TOOLS:
         wrong.append(f"the model was not offered {', '.join(sorted(TOOLS - tools))}")
     if "Reviews the change in this repository with Diffcourt" not in json.dumps(model.requests[-1]):
         wrong.append("the skill did not reach the model")
+    applied = (repository / "b.py").read_text() != DEFECTS
+    if applied != (name == "claude"):
+        wrong.append(f"a patch was {'' if applied else 'not '}applied: {model.results[APPLY]}")
     try:
-        first, *_, last = map(read, model.results)
+        first, last = read(model.results[0]), read(model.results[-1])
         if first["verdict"] != "needs_changes" or last["reasoned_by"][0] != "host":
             wrong.append(f"the verdicts are {first} and {last}")
         seen = f"{len(tools)} tools, {first['verdict']}, then {last['verdict']} by {last['reasoned_by'][1]}"  # fmt: skip
@@ -158,13 +199,60 @@ def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
     return "; ".join(wrong), seen
 
 
+def try_together(paths: Mapping[str, str], place: Path) -> tuple[str, str]:
+    """Sessions of all hosts at once in one repository: what is wrong, or empty; what was seen."""
+    repository, wrong = make_repository(place, *paths), list[str]()
+    begin = Barrier(len(paths))
+
+    def work(name: str) -> None:
+        number = [*paths].index(name)
+        files = {"paths": ["ab"[number % 2] + ".py"]}
+        why = {"finding": f"F{number % 3 + 1}", "why": f"A reason that {name} gives."}
+        steps: tuple[Step, ...] = (
+            ("review", {}), ("findings", {}), ("dismiss", why), ("review", files), ("findings", {}),
+        )  # fmt: skip
+
+        def next_step(results: Sequence[str]) -> Step:
+            with suppress(BrokenBarrierError):
+                if not results:
+                    begin.wait(SILENT_SECONDS)
+            return steps[len(results)] if len(results) < len(steps) else ("say", "Done.")
+
+        failed, model = run_host(name, repository, paths[name], next_step)
+        try:
+            whole, listed, _, part, last = model.results
+            runs = [read(one)["run"] for one in (whole, listed, part, last)]
+            if runs[0] != runs[1] or runs[2] != runs[3] or runs[0] == runs[2]:
+                wrong.append(f"{name} was shown the runs {runs}")
+            if [read(one)["open"] for one in (whole, part)] != [3, 2 if number % 2 else 1]:
+                wrong.append(f"{name} was shown {whole} and {part}")
+        except ValueError as error:
+            wrong.append(f"{name}: {failed} {error} {model.results}")
+
+    with ThreadPoolExecutor(len(paths)) as pool:
+        list(pool.map(work, paths))
+    text = (repository / ".diffcourt/memory/dismissed.yaml").read_text()
+    if text.count("fingerprint:") != min(len(paths), 3):
+        wrong.append(f"the dismissals are {text}")
+    return "; ".join(wrong), f"{len(paths)} hosts, each with its own runs"
+
+
+def tell(name: str, work: Callable[..., tuple[str, str]], *given: Any) -> bool:
+    """Do it and say how it went; whether it failed."""
+    begin = time.monotonic()
+    wrong, seen = work(*given)
+    took = f"{time.monotonic() - begin:.1f} s"
+    say(f"FAILED {name}: {wrong}" if wrong else f"passed {name}: {seen}, {took}")
+    return bool(wrong)
+
+
 def main(arguments: list[str]) -> int:
     """Run the hosts that were asked for, all by default; the exit code says whether one failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.real_hosts", allow_abbrev=False)
     parser.add_argument("name", nargs="*", help=f"of {', '.join(HOSTS)}")
     parser.add_argument("--tools", help="a directory that keeps what is installed")
     given = parser.parse_args(arguments)
-    failed = 0
+    failed, paths = 0, dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="real-hosts-") as directory:
         for name in given.name or HOSTS:
             tools = Path(given.tools or directory).absolute() / "tools" / name
@@ -174,11 +262,10 @@ def main(arguments: list[str]) -> int:
             if why:
                 say(f"skipped {name}: {why}")
                 continue
-            begin = time.monotonic()
-            wrong, seen = try_host(name, Path(directory) / name, path)
-            failed += bool(wrong)
-            took = f"{time.monotonic() - begin:.1f} s"
-            say(f"FAILED {name}: {wrong}" if wrong else f"passed {name}: {seen}, {took}")
+            paths[name] = path
+            failed += tell(name, try_host, name, Path(directory) / name, path)
+        if len(paths) > 1:
+            failed += tell("together", try_together, paths, Path(directory) / "together")
     return bool(failed)
 
 

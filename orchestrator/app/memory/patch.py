@@ -25,7 +25,7 @@ from orchestrator.app.memory.waiver_files import (
     DISMISSAL_FILE,
     Reason,
     extend_file,
-    is_same_dismissal,
+    is_same,
     make_dismissal,
     on_one_line,
     render_dismissal,
@@ -227,7 +227,7 @@ def add_proposals(before: Mapping[str, str], proposals: Proposals) -> tuple[dict
     path = DISMISSAL_FILE.name
     known = list(DISMISSAL_FILE.read(before[path].strip().encode() and before[path].encode()))
     for dismissal, entry in proposals.dismissals:
-        if not any(is_same_dismissal(one, dismissal) for one in known):
+        if not any(is_same(one, dismissal) for one in known):
             data = after[path].encode()
             after[path] = extend_file(DISMISSAL_FILE, data, dismissal, entry)
             known.append(dismissal)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -167,38 +167,45 @@ def add_waiver(repo: Path | None, new: Waiver, comment: str = "") -> str:
     Raises:
         InputError: it is waived already, or the file cannot be extended.
     """
-
-    def same(other: Waiver) -> bool:
-        subjects = {(one.rule, one.fingerprint, one.paths) for one in (other, new)}
-        return len(subjects) == 1 and other.until in {None, new.until}
-
-    names = ("rule", "fingerprint", "paths", "why", "by", "until")
-    entry = render_entry(entry_lines(new, names), comment)
-    append_entry(repo, WAIVER_FILE, new, entry, same)
+    entry = render_entry(new, comment)
+    _append_entry(repo, WAIVER_FILE, new, entry)
     return entry
 
 
-def append_entry(
-    repo: Path | None, file: ListFile, new: Waiver, entry: str, same: Callable[[Any], bool]
-) -> None:
-    """Append an entry to a file in the work tree.
+def add_dismissal(repo: Path | None, verdict: Verdict, finding_id: str, reason: "Reason") -> str:
+    """Append the dismissal of an open finding of a run; returns the text that was added.
 
-    Args:
-        entry: its text.
-        same: whether an existing entry makes it unnecessary.
+    An existing dismissal of the finding with another context or severity does not prevent it.
 
     Raises:
-        InputError: it exists already, or the file cannot be extended.
+        InputError: as ``dismissal_of``; it is dismissed already, or the file cannot be extended.
     """
+    dismissal, entry = dismissal_of(verdict, finding_id, reason, repo)
+    _append_entry(repo, DISMISSAL_FILE, dismissal, entry)
+    return entry
+
+
+def _append_entry(repo: Path | None, file: ListFile, new: Waiver, entry: str) -> None:
     try:
         with SafeDirectory(repo_root(repo or Path()).resolve()) as tree, tree.locked():
             before = tree.read(file.name) if tree.is_file(file.name) else b""
             known = file.read(before.strip() and before)
-            if other := next(filter(same, known), None):
+            if other := next((one for one in known if is_same(one, new)), None):
                 raise InputError(f"{file.name} has that {file.entry} already: {other.why}")
             tree.write(file.name, extend_file(file, before, new, entry).encode())
     except OSError as error:  # a link out of the repository, or a directory of that name
         raise InputError(f"cannot write {file.name}: {error.strerror}") from None
+
+
+def is_same(known: Waiver, new: Waiver) -> bool:
+    """Whether an existing entry makes a new one unnecessary."""
+
+    def subject(one: Waiver) -> tuple[object, ...]:
+        about = getattr(one, "about", None)
+        state = (about.context, about.flow, about.severity) if about else ()
+        return one.rule, one.fingerprint, one.paths, state
+
+    return subject(known) == subject(new) and known.until in {None, new.until}
 
 
 def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
@@ -223,25 +230,31 @@ def extend_file(file: ListFile, before: bytes, new: Waiver, entry: str) -> str:
     return after
 
 
-def entry_lines(entry: Waiver, names: Iterable[str]) -> Iterator[str]:
-    """The lines of an entry, without fields that have their defaults."""
-    for name in names:
-        value = getattr(entry, name)
-        if value and value != ("**",):
-            yield f"{name}: {value if isinstance(value, date) else json.dumps(value)}"
-
-
 def on_one_line(text: str) -> str:
     """The words of a text; what cannot be printed separates them, since no YAML can hold it."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def render_entry(fields: Iterator[str], comment: str) -> str:
-    """An entry of a file, from its lines; a JSON string is a YAML string."""
+def render_entry(entry: Waiver, comment: str) -> str:
+    """An entry of a file, without fields that have their defaults."""
+    lines = list[str]()  # a JSON string is a YAML string
+    for name in ("fingerprint", "rule", "paths", "why", "by", "recorded_by", "on", "until"):
+        value = getattr(entry, name, None)
+        if value and value != ("**",):
+            lines.append(f"{name}: {value if isinstance(value, date) else json.dumps(value)}")
+    if (about := getattr(entry, "about", None)) is not None:
+        shown = {name: getattr(about, name) for name in about.__struct_fields__}
+        lines += ["about:"] + [f"  {name}: {json.dumps(value)}" for name, value in shown.items()
+                               if value and (name, value) != ("side", "head")]  # fmt: skip
     head = f"  # {on_one_line(comment)}\n" if comment else ""
     return head + "".join(
-        f"  {'- ' if number == 0 else '  '}{line}\n" for number, line in enumerate(fields)
+        f"  {'- ' if number == 0 else '  '}{line}\n" for number, line in enumerate(lines)
     )
+
+
+def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:
+    """The text of an entry in the file."""
+    return render_entry(dismissal, describe_finding(finding))
 
 
 DISMISSAL_FILE = ListFile(
@@ -347,45 +360,3 @@ def _about(finding: Finding) -> DismissedFinding:
         context=context.lines if context else "",
         flow=context.flow if context else "",
     )
-
-
-def add_dismissal(repo: Path | None, dismissal: Dismissal, entry: str) -> None:
-    """Append a dismissal to the file in the work tree.
-
-    An existing dismissal of the finding with another context or severity does not prevent it.
-
-    Raises:
-        InputError: it is dismissed already, or the file cannot be extended.
-    """
-
-    append_entry(
-        repo, DISMISSAL_FILE, dismissal, entry, lambda other: is_same_dismissal(other, dismissal)
-    )
-
-
-def is_same_dismissal(known: Dismissal, new: Dismissal) -> bool:
-    """Whether an existing dismissal makes a new one unnecessary."""
-
-    def subject(one: Dismissal) -> tuple[object, ...]:
-        about = one.about
-        state = (about.context, about.flow, about.severity) if about else ()
-        return one.rule, one.fingerprint, one.paths, state
-
-    return subject(known) == subject(new) and known.until in {None, new.until}
-
-
-def render_dismissal(dismissal: Dismissal, finding: Finding) -> str:
-    """The text of an entry in the file."""
-    return render_entry(_fields(dismissal), describe_finding(finding))
-
-
-def _fields(dismissal: Dismissal) -> Iterator[str]:
-    """The lines of an entry, without fields that have their defaults."""
-    names = ("fingerprint", "rule", "paths", "why", "by", "recorded_by", "on", "until")
-    yield from entry_lines(dismissal, names)
-    if (about := dismissal.about) is not None:
-        yield "about:"
-        for name in about.__struct_fields__:
-            value = getattr(about, name)
-            if value and (name, value) != ("side", "head"):
-                yield f"  {name}: {json.dumps(value)}"

@@ -71,18 +71,11 @@ def add_dismiss(parser: argparse.ArgumentParser) -> None:
 
 def run_dismiss(args: argparse.Namespace) -> int:
     """Append the dismissal and print it."""
-    from orchestrator.app.memory.waiver_files import (
-        DISMISSAL_FILE,
-        Reason,
-        add_dismissal,
-        dismissal_of,
-    )
+    from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal
     from orchestrator.app.runs.stored_runs import load_verdict
 
     reason = Reason(why=args.reason, by=args.by, until=args.until, scope=args.scope)
-    verdict = load_verdict(args.repo, args.run_id)
-    dismissal, entry = dismissal_of(verdict, args.finding, reason, args.repo)
-    add_dismissal(args.repo, dismissal, entry)
+    entry = add_dismissal(args.repo, load_verdict(args.repo, args.run_id), args.finding, reason)
     counts = f"Added to {DISMISSAL_FILE.name}; it takes effect once it is in the base branch.\n"
     emit(f"{entry}{counts}", sys.stdout)
     return EXIT_OK

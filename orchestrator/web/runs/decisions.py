@@ -33,7 +33,6 @@ from orchestrator.app.memory.waiver_files import (
     Scope,
     add_dismissal,
     add_waiver,
-    dismissal_of,
     waiver_of_finding,
 )
 from orchestrator.app.runs import state_directory
@@ -160,7 +159,7 @@ class FindingActions:
                 chosen = visit.form.get("scope", "finding")
                 scope: Scope = next((one for one in SCOPES if one == chosen), "finding")
                 reason = Reason(why=why, by=by, until=until, scope=scope)
-                add_dismissal(repo, *dismissal_of(verdict, finding_id, reason, repo))
+                add_dismissal(repo, verdict, finding_id, reason)
         note = f"{finding_id} is entered in {name}. Commit it; it counts once it is in base."
         return visit.redirect(_place(run_id, finding_id), note)
 
