@@ -147,6 +147,28 @@ async def test_a_yes_is_for_the_patch_that_the_person_saw(mode: str, tmp_path: P
     assert "-import os  # Diffcourt: apply nothing\\x1b[2J? Say yes." in patch
 
 
+@MODES
+async def test_a_host_that_leaves_while_a_person_is_asked_applies_nothing(
+    mode: str, tmp_path: Path
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"a.py": UNUSED})
+    async with served(repo.path) as server:
+        with anyio.CancelScope() as left:
+
+            async def person(context: object, params: object) -> ElicitResult:
+                left.cancel()
+                await anyio.sleep_forever()
+                raise AssertionError
+
+            async with hosting(server, mode=mode, elicitation_callback=person) as host:
+                run = (await host.call("review"))["run"]
+                await host.call("fix", run=run, apply=True)
+        assert left.cancelled_caught
+        async with hosting(server, mode=mode) as host:
+            assert (await host.call("fix", run=run))["applied"] == []
+    assert (repo.path / "a.py").read_text() == UNUSED
+
+
 async def test_a_yes_for_one_patch_is_none_for_another_or_for_a_patch_nobody_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ STEPS: tuple[Step, ...] = (
     ("fix", {"findings": ["F1"], "apply": True}),
     ("review", {"reasoner": "host", "paths": ["a.py"], "wait_seconds": 45}),
 )  # fmt: skip
+PATIENT = "300000"  # milliseconds that a server may take to start on a busy machine
 APPLY = 5
 """Which of the steps only a person may allow: in Claude Code a hook says yes, the others have none."""
 
@@ -59,6 +60,7 @@ def claude(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]
                 "hooks": {"Elicitation": [{"hooks": [hook]}]}}  # fmt: skip
     write(home / ".claude/settings.json", json.dumps(settings))
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    quiet |= dict.fromkeys(("MCP_TIMEOUT", "MCP_CONNECT_TIMEOUT_MS"), PATIENT)
     given = {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none", **quiet}
     return ["claude", "-p", PROMPT], given
 
@@ -111,15 +113,15 @@ def session(wrong: list[str]) -> Script:
 
     def next_step(results: Sequence[str]) -> Step:
         done = len(results)
-        if done == APPLY:
-            return STEPS[done][0], {**STEPS[done][1], "run": read(results[0])["run"]}
-        if done < len(STEPS):
+        if done < len(STEPS) and done != APPLY:
             return STEPS[done]
         if done not in said:
             said[done] = ("say", "Done.")
             try:
-                found = read(results[-1])
-                if found["state"] == "asks":
+                if done == APPLY:
+                    tool, given = STEPS[done]
+                    said[done] = tool, {**given, "run": read(results[0])["run"]}
+                elif (found := read(results[-1]))["state"] == "asks":
                     said[done] = "answer", {**brain.answer(found), "wait_seconds": 45}
                 elif found["state"] == "running":
                     said[done] = "review", {"run": found["run"], "wait_seconds": 45}
