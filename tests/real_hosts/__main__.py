@@ -106,6 +106,25 @@ def read(result: str) -> dict[str, Any]:
     return answer
 
 
+RUNNING = '"state":"running"'
+
+
+def ended(results: Sequence[str]) -> list[str]:
+    """The results without those of reviews that take longer than a call."""
+    return [one for one in results if RUNNING not in one]
+
+
+def polling(script: Script) -> Script:
+    """A script of results that have ended, which waits for the others."""
+
+    def next_step(results: Sequence[str]) -> Step:
+        if results and RUNNING in results[-1]:
+            return "review", {"run": read(results[-1])["run"], "wait_seconds": 45}
+        return script(ended(results))
+
+    return next_step
+
+
 def session(wrong: list[str]) -> Script:
     """The steps, then answers to the questions of the last review until it has a verdict."""
     brain = Brain({"generalist": [reports(checked=["a.py"])] * 3, "judge": [judges()] * 3})
@@ -123,13 +142,11 @@ def session(wrong: list[str]) -> Script:
                     said[done] = tool, {**given, "run": read(results[0])["run"]}
                 elif (found := read(results[-1]))["state"] == "asks":
                     said[done] = "answer", {**brain.answer(found), "wait_seconds": 45}
-                elif found["state"] == "running":
-                    said[done] = "review", {"run": found["run"], "wait_seconds": 45}
             except (ValueError, LookupError, AssertionError) as error:
                 wrong.append(str(error))
         return said[done]
 
-    return next_step
+    return polling(next_step)
 
 
 def make_repository(place: Path, *names: str) -> Path:
@@ -181,8 +198,9 @@ def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
     """A session: what is wrong, or empty; and what was seen."""
     repository, wrong = make_repository(place, name), list[str]()
     why, model = run_host(name, repository, path, session(wrong))
-    if why:
-        return why, ""
+    results = ended(model.results)
+    if why or len(results) <= len(STEPS):
+        return f"{why or 'it ended early'}: {'; '.join([*wrong, *results])[-600:]}", ""
     tools = {tool for tool in TOOLS if any(re.search(rf"(^|_){tool}$", one) for one in model.tools)}
     if tools != TOOLS:
         wrong.append(f"the model was not offered {', '.join(sorted(TOOLS - tools))}")
@@ -190,9 +208,9 @@ def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
         wrong.append("the skill did not reach the model")
     applied = (repository / "b.py").read_text() != DEFECTS
     if applied != (name == "claude"):
-        wrong.append(f"a patch was {'' if applied else 'not '}applied: {model.results[APPLY]}")
+        wrong.append(f"a patch was {'' if applied else 'not '}applied: {results[APPLY]}")
     try:
-        first, last = read(model.results[0]), read(model.results[-1])
+        first, last = read(results[0]), read(results[-1])
         if first["verdict"] != "needs_changes" or last["reasoned_by"][0] != "host":
             wrong.append(f"the verdicts are {first} and {last}")
         seen = f"{len(tools)} tools, {first['verdict']}, then {last['verdict']} by {last['reasoned_by'][1]}"  # fmt: skip
@@ -220,9 +238,9 @@ def try_together(paths: Mapping[str, str], place: Path) -> tuple[str, str]:
                     begin.wait(SILENT_SECONDS)
             return steps[len(results)] if len(results) < len(steps) else ("say", "Done.")
 
-        failed, model = run_host(name, repository, paths[name], next_step)
+        failed, model = run_host(name, repository, paths[name], polling(next_step))
         try:
-            whole, listed, _, part, last = model.results
+            whole, listed, _, part, last = ended(model.results)
             runs = [read(one)["run"] for one in (whole, listed, part, last)]
             if runs[0] != runs[1] or runs[2] != runs[3] or runs[0] == runs[2]:
                 wrong.append(f"{name} was shown the runs {runs}")
