@@ -102,7 +102,7 @@ def test_lines_are_true_however_an_agent_changes_files(repo: Repo) -> None:
     with watching(repo) as agent:
 
         def wait_for(*wanted: tuple[str, str]) -> None:
-            seen = set()
+            seen = set[tuple[str, str]]()
             while not seen >= set(wanted):  # a pass may come between two steps
                 seen |= set(agent.next_pass()[0])
 
