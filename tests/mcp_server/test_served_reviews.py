@@ -280,7 +280,7 @@ async def test_a_host_stops_the_review_that_its_call_began_and_only_the_waiting_
         async def cancelled(**arguments: Any) -> None:
             with anyio.CancelScope() as scope:
 
-                async def stop(at: float, total: float | None, state: str | None) -> None:
+                async def stop(progress: float, total: float | None, message: str | None) -> None:
                     scope.cancel()
 
                 await host.client.call_tool("review", arguments, progress_callback=stop)
