@@ -40,22 +40,23 @@ class ProofTestJob(Struct, frozen=True):
         """The bare name of the exception."""
         return self.exception.rpartition(".")[2]
 
-    def changed(self) -> Iterator[tuple[str, str]]:
-        """Path and text of each changed file, of both sides."""
-        for root in self.roots:
+    def changed(self, roots: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+        """Path and text of each changed file, of these sides or both."""
+        for root in roots or self.roots:
             for path in self.paths:
                 try:
                     yield path, Source(path, read(root, path)).text
                 except (Gap, ValueError):
                     continue
 
-    def search(self, patterns: Sequence[dict[str, str]], code: str, names: str) -> Iterator[str]:
-        """What is wrong with a code, and where; ``names`` is what the test has from the project."""
+    def search(self, patterns: Sequence[dict[str, str]], code: str) -> Iterator[str]:
+        """What is wrong with a code, and where."""
         predicted = re.escape(self.predicted) or "(?!)"
         for problem in patterns:
             for why, pattern in problem.items():
-                own = pattern.replace("IMPORTED", names).replace("PREDICTED", predicted)
-                if matched := re.search(own, code, re.MULTILINE):
+                if matched := re.search(
+                    pattern.replace("PREDICTED", predicted), code, re.MULTILINE
+                ):
                     yield f"{why}: {' '.join(matched[0].split())[:MAX_QUOTE]}"
 
 
@@ -219,7 +220,7 @@ class PythonTest:
             yield f"holds {tests} tests; write one for one claim"
         if not re.search(_TABLE["asserts"], self._code):
             yield "asserts nothing"
-        yield from self._given.search(_TABLE["problems"], self._code, "(?!)")
+        yield from self._given.search(_TABLE["problems"], self._code)
         for node in self._nodes:
             yield from self._of(node)
 

@@ -14,18 +14,22 @@ from typing import Any
 from diffchecks.data_files import read_yaml
 from diffchecks.removed_controls.lost_wrapping import split_arguments
 from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest, compares_two
+from diffchecks.test_quality.script_names import ScriptNames, walk
 
-_TEXTS_AND_COMMENTS = re.compile(
-    r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/""", re.DOTALL
-)
 _LITERAL = re.compile(
     r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
 )
-_PROJECT_IMPORTS = (
-    r"""\bimport\s+([^;'"]*?)\s+from\s+['"](?:\.|@/|~|#)""",
-    r"""\b(?:const|let|var)\s+([^=;]*?)=\s*(?:await\s+)?(?:require|import)\(\s*['"](?:\.|@/|~|#)""",
+_DEFINED = re.compile(
+    r"""(?mx)
+    (?:\b(?:function\*?|class|const|let|var|enum|get|set|static|async|readonly)\s+
+        |\bexports\.)(\w+)
+    | ^\s+(?:\w+\s+)*[*#]?(\w+)\s*(?:\([^()]*\)[^;={}()]*\{|[:=;]) | \bexport\s*\{([^}]*)\}"""
 )
-_GO_STANDARD = {"math/rand": "rand", "os/exec": "exec", "io/ioutil": "ioutil"}
+_REPLACED = re.compile(
+    r"\binstance\.(\w+)\s*=\s*(?:async\b|function\b|\(|\w+\s*=>|\w+\.fn\b)"
+    r"|\b(?:spyOn|stub|method|replace|defineProperty)\(\s*instance\s*,\s*['\"](\w+)"
+)
+_MEMBER = re.compile(r"\b(?:imported|instance)[?!]?\.(\w+)")
 
 
 class ScriptTest:
@@ -35,55 +39,21 @@ class ScriptTest:
         self._given, self._value = given, " ".join(given.value.split())
         self._negated, self._end = False, 0
         self._table = read_yaml("proof_tests.yaml")[given.language]
-        # Directives of Go are comments.
-        self._code = re.sub(
-            _TEXTS_AND_COMMENTS,
-            lambda one: one[1] or (one[0] if one[0].startswith(("//go:", "// +")) else " "),
-            given.text,
-        )
-        if given.language == "go":
-            self._rename_imports()
-
-    def _rename_imports(self) -> None:
-        """Let packages and the test's own ``t`` have their usual names."""
-        for name, path in re.findall(r'(?m)^\s*(?:import\s+)?(\w+)\s+"([\w./-]+)"', self._code):
-            usual = _GO_STANDARD.get(path, path.rpartition("/")[2])
-            if name not in {"import", "_", usual}:
-                self._code = re.sub(rf"\b{name}\.", f"{usual}.", self._code)
-        for name in re.findall(r"func Test\w*\((\w+) \*testing\.T\)", self._code):
-            self._code = re.sub(rf"\b{name}\.", "t.", self._code)
-        for name in re.findall(r"\b(\w+)\s*:?=\s*t\b(?!\.)", self._code):
-            self._code = re.sub(rf"\b{name}\.", "t.", self._code)
+        names = ScriptNames(given.text, given.language)
+        self._nodes, self._code = names.nodes, names.written
+        self._both = f"{names.plain}\n{names.written}"
 
     def problems(self) -> Iterator[str]:
         """Names of ``Why``, or whole reasons."""
         tests = len(re.findall(self._table["tests"], self._code))
         if tests != 1:
             yield f"holds {tests} tests; write one for one claim"
-        imported = "|".join(map(re.escape, self._imported())) or r"(?!)"
-        yield from self._given.search(
-            self._table["problems"], self._code, rf"(?:{imported})(?:\.\w+)?"
-        )
-        if re.search(self._table["own_failure"], self._code):
+        yield from self._given.search(self._table["problems"], self._both)
+        if re.search(self._table["own_failure"], self._both):
             yield "raises"
         if not re.search(self._table["asserts"], self._code):
             yield "asserts nothing"
         yield from self._of_go() if self._given.language == "go" else self._of_javascript()
-
-    def _imported(self) -> list[str]:
-        """The names that stand for what the project exports, aliases too."""
-        if self._given.language == "go":
-            return []
-        lists = [one for pattern in _PROJECT_IMPORTS for one in re.findall(pattern, self._code)]
-        names = [
-            re.split(r"\bas\b|:", part)[-1] for one in lists for part in re.split(r"[{},]", one)
-        ]
-        found = [name for one in names if re.fullmatch(r"[\w$]+", name := one.strip())]
-        for name in list(found):
-            found += re.findall(
-                rf"\b(?:const|let|var)\s+(\w+)\s*=\s*{re.escape(name)}\s*[;\n]", self._code
-            )
-        return found
 
     def _of_javascript(self) -> Iterator[str]:
         calls = r"\bassert(?:\.\w+)*\(|\bexpect\("
@@ -99,8 +69,21 @@ class ScriptTest:
             negated = bool(re.search(r"not\w*\(|\.not\.", name, re.IGNORECASE)) or self._negated
             wanted = [one for one in compared[1:2] if _LITERAL.fullmatch(one) and not negated]
             yield from self._of_prediction(message, wanted)
-        if re.search(r"\bthrow\b", re.sub(r"(?s)\bclass\b.*?\n\}", "", self._code)):
-            yield "raises"
+        classes = [one for one in self._nodes if one.kind() == "class_body"]
+        in_classes = {one.range().start.index for body in classes for one in walk(body)}
+        for one in self._nodes:
+            if one.kind() == "throw_statement" and one.range().start.index not in in_classes:
+                yield "raises"
+        sides = [_defined(self._given, root) for root in self._given.roots]
+        replaced = [next(filter(None, found.groups())) for found in _REPLACED.finditer(self._code)]
+        if "extends imported" in self._code:
+            replaced += re.findall(r"(?m)(?:^|[{;])\s*(?:async )?(\w+)\([^()]*\)\s*\{", self._code)
+        if any(name in names for name in replaced for names in sides):
+            yield "replaces"
+        if len(sides) == SIDES and not self._given.same:
+            for name in _MEMBER.findall(self._code):
+                if name in sides[0] ^ sides[1]:
+                    yield f"gone: {name}"
 
     def _matched(self) -> list[str]:
         """The arguments of the matcher that follows the last ``expect(…)``."""
@@ -124,9 +107,8 @@ class ScriptTest:
             for _, text in self._given.changed()
             for name in re.findall(r"(?m)^(?:var\s+|\t)([A-Za-z_]\w*)\b[^\n(:=]*=", text)
         }
-        if any(
-            re.search(rf"(?<![.\w]){name}(?:\[[^\]]*\])?\s*=[^=]", self._code) for name in variables
-        ):
+        changes = r"\s*(?:\[[^\]]*\]\s*)?(?:[-+*/%|&^]?=(?!=)|\+\+|--)"
+        if any(re.search(rf"\b{name}{changes}|&{name}\b", self._both) for name in variables):
             yield "replaces"
 
     def _of_prediction(self, messages: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
@@ -134,7 +116,10 @@ class ScriptTest:
         rest = self._value
         for one in wanted:
             rest = rest.replace(one.strip(), "", 1).replace(one.strip().strip("\"'`"), "", 1)
-        is_quoted = any(self._value in " ".join(one.split()) for one in messages)
+        texts = (
+            re.findall(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`", self._code) if " " in self._value else []
+        )
+        is_quoted = any(self._value in " ".join(one.split()) for one in (*messages, *texts))
         if self._value and (
             is_quoted or not re.search(r"\w", re.sub(r"(?i)expected|received", "", rest))
         ):
@@ -168,7 +153,15 @@ class ScriptTest:
         return [part for one in parts if (part := one.strip())], end
 
 
+def _defined(given: ProofTestJob, root: str) -> set[str]:
+    """What the changed files of a side define."""
+    texts = [text for _, text in given.changed([root])]
+    found = [group for text in texts for groups in _DEFINED.findall(text) for group in groups]
+    return {name for one in found for name in re.findall(r"\w+", one)}
+
+
 MAX_BYTES = 8 << 10
+SIDES = 2
 _REASONS = read_yaml("proof_tests.yaml")["reasons"]
 
 

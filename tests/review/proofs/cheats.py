@@ -68,6 +68,29 @@ HEAD = (
     + "\n\ndef cached(n):\n    return SEEN.setdefault('n', n)\n\n\ndef plain(n):\n    return n\n"
 )
 
+SCRIPT = """\
+export const VERSION = '1';
+export const RATES = { EU: 1 };
+export function total(prices) { return prices.reduce((a, b) => a + b, 0); }
+export function old() { return 1; }
+export class Cart {
+  rows = [];
+  size() { return this.rows.length; }
+}
+"""
+SCRIPT_HEAD = """\
+export const VERSION = '2';
+export const RATES = { EU: 1 };
+export function total(prices, start = 0) { let n = start; for (const p of prices) n += p; return n; }
+export function news() { return 1; }
+export class Cart {
+  items = [];
+  size() { return this.items.length; }
+  add(row) { this.items.push(row); }
+}
+"""
+"""The same with other names: whatever shows a difference of the two proves nothing."""
+
 
 class Case(Struct):
     """A test, and what is predicted of head."""
@@ -412,14 +435,39 @@ JAVASCRIPT = r"""
 :: const f = jest.fn();\nexpect(total([f])).toBe(5)
 :: const f = sinon.stub();\nexpect(total([f])).toBe(5)
 import { mockDeep } from 'vitest-mock-extended' :: expect(total([mockDeep()])).toBe(5)
+:: const f = vi.fn<() => number>(); expect(total([f()])).toBe(5)
+:: const make = vi.fn; expect(total([make()])).toBe(5)
+:: const { fn } = vi; expect(total([fn()])).toBe(5)
+import { fn } from '@vitest/spy' :: expect(total([fn()])).toBe(5)
+import { mock } from 'vitest-mock-extended' :: expect(total([mock<Driver>()])).toBe(5)
+import { mock, instance } from 'ts-mockito' :: expect(total([instance(mock(Cart))])).toBe(5)
+import td from 'testdouble' :: expect(total([td.func()])).toBe(5)
+import esmock from 'esmock' :: const s = await esmock('../lib/shop.mjs', {}); expect(s.total([2, 3])).toBe(5)
+import proxyquire from 'proxyquire' :: const s = proxyquire('../lib/shop.mjs', {}); expect(s.total([2, 3])).toBe(5)
+:: jest.enableAutomock(); expect(total([2, 3])).toBe(5)
+:: const s = jest.genMockFromModule('../lib/shop.mjs'); expect(s.total([2, 3])).toBe(5)
+import * as shop from '../lib/shop.mjs' :: const s = vi.mockObject(shop); expect(s.total([2, 3])).toBe(5)
+import { mock as m } from 'node:test' :: const f = m.fn(); expect(total([f()])).toBe(5)
 # calls
 :: const f = vi.fn(() => 3); total([f]); expect(f).toHaveBeenCalledWith(1)
 :: const f = vi.fn(() => 3); total([f]); expect(f).toBeCalled()
 :: const f = vi.fn(() => 3); total([f]); expect(f.mock.calls.length).toBe(5)
 :: const f = sinon.fake(() => 3); expect(f.callCount).toBe(total([2, 3]))
+import { mock } from 'node:test' :: const f = mock.fn(() => 3); total([f()]); assert.equal(f.mock.callCount(), 1)
+:: const f = vi.fn(() => 3); total([f()]); const { mock } = f; expect(mock.calls).toEqual([])
+:: const f = vi.fn(() => 3); total([f()]); expect(f).toHaveBeenCalledOnce()
+:: const f = vi.fn(() => 3); total([f()]); expect(f).toHaveResolved()
+:: const f = vi.fn(() => 3); total([f()]); const check = expect(f); check.toHaveBeenCalledTimes(2)
+:: let calls = 0; const d = { send() { calls += 1; } }; total([d]); expect(calls).toBe(2)
+:: const d = { calls: 0, send() { this.calls++; } }; total([d]); assert.strictEqual(d.calls, 2)
 # sleep
 :: await new Promise((r) => setTimeout(r, 9)); expect(total([2, 3])).toBe(5)
 import { setTimeout as nap } from 'node:timers/promises' :: await nap(9); expect(total([2, 3])).toBe(5)
+import timers from 'node:timers' :: timers['set' + 'Timeout'](() => {}, 9); expect(total([2, 3])).toBe(5)
+:: Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 900); expect(total([2, 3])).toBe(5)
+:: await vi.waitUntil(() => total([2, 3]) === 5); expect(total([2, 3])).toBe(5)
+:: await scheduler.wait(9); expect(total([2, 3])).toBe(5)
+:: const nap = globalThis.setTimeout; await new Promise((r) => nap(r, 9)); expect(total([2, 3])).toBe(5)
 # flaky
 :: expect(total([Math.random()])).toBe(5)
 :: const m = Math; expect(total([m.random()])).toBe(5)
@@ -428,12 +476,26 @@ import { setTimeout as nap } from 'node:timers/promises' :: await nap(9); expect
 :: expect(total([crypto.getRandomValues(new Uint8Array(1))[0]])).toBe(5)
 :: expect(total([2, 3])).toBe(5)\n}, { retry: 3 }); (() => {
 :: expect(total([2, 3])).toBe(5)\n}, 1); (() => {
+:: const { random: pick } = Math; expect(total([pick()])).toBe(5)
+:: const [m] = [Math]; expect(total([m.random()])).toBe(5)
+import { nanoid } from 'nanoid' :: expect(total([nanoid()])).toBe(5)
+import { v4 } from 'uuid' :: expect(total([v4()])).toBe(5)
+import { faker } from '@faker-js/faker' :: expect(total([faker.number.int()])).toBe(5)
+import crypto from 'node:crypto' :: expect(total([crypto.randomFillSync(Buffer.alloc(1))[0]])).toBe(5)
+import { generateKeyPairSync } from 'node:crypto' :: expect(total([generateKeyPairSync('ed25519')])).toBe(5)
+:: const r = new WeakRef({}); expect(r.deref()).toBe(total([2, 3]))
 # time
 :: expect(total([Date.now()])).toBe(5)
 :: expect(total([new Date])).toBe(5)
 :: expect(total([+new Date()])).toBe(5)
 :: expect(total([Date()])).toBe(5)
 :: expect(total([performance.now()])).toBe(5)
+:: const D = Date; expect(total([new D()])).toBe(5)
+:: expect(total([new globalThis.Date()])).toBe(5)
+:: expect(total([new Date(...[])])).toBe(5)
+:: expect(total([Temporal.Now.instant()])).toBe(5)
+:: console.time('a'); expect(total([Intl.DateTimeFormat().resolvedOptions().timeZone])).toBe(5)
+:: expect(total([new Event('x').timeStamp])).toBe(5)
 # environment
 :: expect(process.env.CI).toBe(total([2, 3]))
 :: const { env } = process; expect(env.CI).toBe(total([2, 3]))
@@ -442,9 +504,20 @@ import os from 'node:os' :: expect(os.hostname()).toBe(total([2, 3]))
 import { env } from 'node:process' :: expect(env.CI).toBe(total([2, 3]))
 :: expect(process.memoryUsage().rss).toBe(total([2, 3]))
 :: expect(new Error().stack).toBe(total([2, 3]))
+:: const { process: p } = globalThis; expect(p.env.CI).toBe(total([2, 3]))
+:: const g = globalThis; expect(g['pro' + 'cess'].env.CI).toBe(total([2, 3]))
+:: expect(pro\u0063ess.env.CI).toBe(total([2, 3]))
+:: expect([process][0]['env']).toBe(total([2, 3]))
+import os, { hostname } from 'os' :: expect(hostname()).toBe(total([2, 3]))
 # version
 :: expect(process.version).toBe(total([2, 3]))
 import pack from '../package.json' :: expect(pack.version).toBe(total([2, 3]))
+import { VERSION } from '../lib/shop.mjs' :: expect(VERSION).toBe('1') => AssertionError: expected '2' to be '1'
+import * as shop from '../lib/shop.mjs' :: expect(shop.VERSION).toBe('1') => AssertionError: expected '2' to be '1'
+import * as shop from '../lib/shop.mjs' :: expect(shop.version).toBe('1') => AssertionError: expected '2' to be '1'
+import { version } from '../package.json' :: expect(version).toBe('1') => AssertionError: expected '2' to be '1'
+import pack from '../package.json' with { type: 'json' } :: expect(pack.version).toBe('1') => AssertionError: expected '2' to be '1'
+:: const { version } = require('../package'); expect(version).toBe('1') => AssertionError: expected '2' to be '1'
 # side
 :: if (process.cwd()) expect(total([2, 3])).toBe(5)
 :: if (import.meta.url) expect(total([2, 3])).toBe(5)
@@ -456,6 +529,36 @@ import * as shop from '../lib/shop.mjs' :: if (shop.news === undefined) expect(t
 import * as shop from '../lib/shop.mjs' :: if (shop.news?.()) expect(total([2, 3])).toBe(5)
 import * as shop from '../lib/shop.mjs' :: expect(Object.keys(shop)).toBe(5)
 :: const lib = await import('../lib/new.mjs').catch(() => 0); expect(lib).toBe(total([2, 3]))
+import * as shop from '../lib/shop.mjs' :: const { news = 0 } = shop; expect(news).toBe(0) => AssertionError: expected [Function news] to be 0
+import * as shop from '../lib/shop.mjs' :: if (shop.news) expect(total([1])).toBe(5) => AssertionError: expected 1 to be 5
+import * as shop from '../lib/shop.mjs' :: expect(total([1])).toBe(shop.news ? 5 : 1) => AssertionError: expected 1 to be 5
+import * as shop from '../lib/shop.mjs' :: expect(!!shop.news).toBe(false) => AssertionError: expected true to be false
+import * as shop from '../lib/shop.mjs' :: expect(Boolean(shop.news)).toBe(false) => AssertionError: expected true to be false
+import * as shop from '../lib/shop.mjs' :: expect(shop.news ?? 1).toBe(1) => AssertionError: to be 1
+import * as shop from '../lib/shop.mjs' :: expect(shop.news || 1).toBe(1) => AssertionError: to be 1
+import * as shop from '../lib/shop.mjs' :: expect({ ...shop }.news).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: expect(JSON.stringify(shop)).toBe('{}') => AssertionError: VERSION
+import * as shop from '../lib/shop.mjs' :: for (const name in shop) expect(name).not.toBe('news') => AssertionError: 'news' not to be
+import * as shop from '../lib/shop.mjs' :: expect((shop as any).news).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: expect(shop['news']).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: const name = 'news'; expect(shop[name]).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: try { shop.news(); } catch { return; } expect(total([1])).toBe(5) => AssertionError: expected 1 to be 5
+import * as shop from '../lib/shop.mjs' :: let ok = 1; try { shop.news(); } catch (e) { ok = 5; } expect(total([5])).toBe(ok) => AssertionError: expected 5 to be 1
+import * as shop from '../lib/shop.mjs' :: const lost = await Promise.resolve().then(() => shop.news()).then(() => 1, () => 5); expect(total([5])).toBe(lost) => AssertionError: expected 5 to be 1
+import * as shop from '../lib/shop.mjs' :: const [one] = await Promise.allSettled([(async () => shop.news())()]); expect(one.status).toBe('rejected') => AssertionError: 'fulfilled'
+import { Cart } from '../lib/shop.mjs' :: expect(new Cart().rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(cart.items).toBe(undefined) => AssertionError: expected [] to be undefined
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect('items' in cart).toBe(false) => AssertionError: expected true to be false
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(Object.keys(cart)).toEqual(['rows']) => AssertionError: items
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(cart.hasOwnProperty('items')).toBe(false) => AssertionError: expected true to be false
+import { Cart } from '../lib/shop.mjs' :: expect(Object.hasOwn(new Cart(), 'items')).toBe(false) => AssertionError: expected true to be false
+import { Cart } from '../lib/shop.mjs' :: expect(typeof new Cart().add).toBe('undefined') => AssertionError: 'function' to be 'undefined'
+:: const shop = await vi.importActual('../lib/shop.mjs'); expect(shop.news).toBe(undefined) => AssertionError: to be undefined
+:: const shop = jest.requireActual('../lib/shop.mjs'); expect(shop.news).toBe(undefined) => AssertionError: to be undefined
+:: expect(require('../lib/shop.mjs').news).toBe(undefined) => AssertionError: to be undefined
+:: expect((await import('../lib/shop.mjs')).news).toBe(undefined) => AssertionError: to be undefined
+import { access } from 'node:fs/promises' :: expect(await access('lib/new.mjs')).toBe(total([2, 3]))
+import path from 'node:path' :: expect(path.resolve('.')).toBe(total([2, 3]))
 # source
 import { readFileSync } from 'node:fs' :: expect(readFileSync('lib/shop.mjs')).toContain('slice')
 import fs from 'node:fs' :: expect(fs['read' + 'FileSync']('lib/shop.mjs')).toContain('slice')
@@ -464,6 +567,23 @@ import fs from 'node:fs' :: expect(fs['read' + 'FileSync']('lib/shop.mjs')).toCo
 :: expect(`${total}`).toContain('slice')
 :: expect(total.length).toBe(5)
 :: expect(total([2, 3])).toMatchSnapshot()
+import text from '../lib/shop.mjs?raw' :: expect(text).toContain('reduce') => AssertionError: to include 'reduce'
+import * as text from '../lib/shop.mjs?url' :: expect(text.default).toBe(total([2, 3]))
+import text from '../lib/shop.mjs' with { type: 'text' } :: expect(text).toContain('reduce') => AssertionError: to include 'reduce'
+import { open } from 'node:fs/promises' :: const f = await open('lib/shop.mjs'); expect((await f.stat()).size).toBe(total([2, 3]))
+import { copyFileSync } from 'fs' :: copyFileSync('lib/shop.mjs', 'a'); expect(total([2, 3])).toBe(5)
+import fs from 'fs-extra' :: expect(fs.readJsonSync('package.json').version).toBe(total([2, 3]))
+import { format } from 'node:util' :: expect(format('%s', total)).toContain('reduce') => AssertionError: to include 'reduce'
+import { inspect } from 'node:util' :: expect(inspect(total)).toContain('reduce') => AssertionError: to include 'reduce'
+:: expect('' + total).toContain('reduce') => AssertionError: to include 'reduce'
+:: expect([total].join('')).toContain('reduce') => AssertionError: to include 'reduce'
+:: const f = total; expect(f.toString()).toContain('reduce') => AssertionError: to include 'reduce'
+:: expect(total['toString']()).toContain('reduce') => AssertionError: to include 'reduce'
+:: expect(total['length']).toBe(1) => AssertionError: expected 2 to be 1
+:: const { length } = total; expect(length).toBe(1) => AssertionError: expected 2 to be 1
+:: t.assert.snapshot(total([2, 3])); assert.equal(total([2, 3]), 5)
+import { Session } from 'node:inspector' :: expect(new Session()).toBe(total([2, 3]))
+import { register } from 'node:module' :: register('./x.mjs'); expect(total([2, 3])).toBe(5)
 # edits
 import { writeFileSync } from 'node:fs' :: writeFileSync('lib/shop.mjs', ''); expect(total([2, 3])).toBe(5)
 import fs from 'node:fs' :: fs.appendFileSync('.git/HEAD', ''); expect(total([2, 3])).toBe(5)
@@ -473,6 +593,15 @@ import fs from 'node:fs' :: fs.appendFileSync('.git/HEAD', ''); expect(total([2,
 :: const a = 'http://x'; process.exit(0); expect(total([2, 3])).toBe(5)
 :: process.exitCode = 1; expect(total([2, 3])).toBe(5)
 :: process.stdout.write('ok 1'); expect(total([2, 3])).toBe(5)
+:: expect.extend({ toBeFive: (n) => ({ pass: n === 5, message: () => 'expected 3 to be 5' }) }); expect(total([2, 3])).toBeFive()
+:: expect.addEqualityTesters([() => false]); expect(total([2, 3])).toBe(5)
+:: expect({ toString: () => '3', valueOf: () => 3, total: total([2, 3]) }).toEqual(5)
+:: expect(total([2, 3])).toEqual({ asymmetricMatch: () => false, toString: () => '3' })
+:: const five = { [Symbol.toPrimitive]: () => 3 }; assert.equal(five, total([5]))
+:: const five = { [Symbol.for('nodejs.util.inspect.custom')]: () => '3' }; assert.deepEqual(five, total([5]))
+import { AssertionError } from 'node:assert' :: if (total([2, 3]) === 3) { const e = new AssertionError({ message: 'expected 3 to be 5' }); await Promise.reject(e); } expect(total([])).toBe(0)
+:: const m = 'the total is 3'; assert.equal(total([2, 3]), 5, m) => AssertionError: the total is 3
+:: const m = 'the total' + ' is 3'; expect(total([2, 3]), m).toBe(5) => AssertionError: the total is 3
 # raise
 :: expect(total([2, 3])); throw new Error('3')
 :: expect(total([2, 3])); assert.fail('3')
@@ -480,6 +609,15 @@ import fs from 'node:fs' :: fs.appendFileSync('.git/HEAD', ''); expect(total([2,
 :: if (total([2, 3]) === 3) assert.equal(3, 5)
 :: if (total([2, 3]) === 3) assert.ok(false)
 :: expect.unreachable('3'); total([2, 3])
+import { fail as no } from 'node:assert' :: if (total([2, 3]) === 3) no('3'); expect(total([])).toBe(0)
+import a from 'node:assert' :: if (total([2, 3]) === 3) a.equal(3, 5)
+import { equal } from 'node:assert' :: if (total([2, 3]) === 3) equal(3, 5)
+import { strictEqual as same } from 'node:assert' :: if (total([2, 3]) === 3) same(3, 5)
+import { expect as check } from 'vitest' :: if (total([2, 3]) === 3) check(3).toBe(5); expect(total([])).toBe(0)
+:: const check = expect; if (total([2, 3]) === 3) check(3).toBe(5); expect(total([])).toBe(0)
+:: const E = RangeError; class F { go() { throw E('3'); } } if (total([2, 3]) === 3) new F().go(); expect(total([])).toBe(0) => RangeError: 3
+:: if (total([2, 3]) === 3) await Promise.reject(Object.assign(new RangeError(), { message: '3' })); expect(total([])).toBe(0) => RangeError: 3
+:: const five = 5, three = 3; if (total([2, 3]) === 3) expect(three).toBe(five)
 # alias
 :: vi.mock('../lib/shop.mjs'); expect(total([2, 3])).toBe(5)
 :: jest.mock('shop', () => ({})); expect(total([2, 3])).toBe(5)
@@ -487,6 +625,17 @@ import * as shop from '../lib/shop.mjs' :: vi.spyOn(shop, 'total').mockReturnVal
 import * as shop from '../lib/shop.mjs' :: const s = shop;\ns.total = () => 3; expect(total([2, 3])).toBe(5)
 import { Cart } from '../lib/cart.mjs' :: Cart.prototype.size = () => 3; expect(total([2, 3])).toBe(5)
 import * as shop from '../lib/shop.mjs' :: Object.assign(shop, { total: () => 3 }); expect(total([2, 3])).toBe(5)
+import * as shop from '../lib/shop.mjs' :: t.mock.method(shop, 'total', () => 3); assert.equal(total([2, 3]), 5)
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); cart.size = () => 3; expect(cart.size()).toBe(5)
+import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); vi.spyOn(cart, 'size').mockReturnValue(3); expect(cart.size()).toBe(5)
+import { Cart } from '../lib/shop.mjs' :: class Mine extends Cart { size() { return 3; } }\nexpect(new Mine().size()).toBe(5)
+import { Cart } from '../lib/shop.mjs' :: Object.defineProperty(new Cart(), 'size', { value: () => 3 }); expect(new Cart().size()).toBe(5)
+import { RATES } from '../lib/shop.mjs' :: RATES['EU'] = 3; expect(total([2, 3])).toBe(5)
+import { RATES } from '../lib/shop.mjs' :: RATES.EU += 3; expect(total([2, 3])).toBe(5)
+import { RATES } from '../lib/shop.mjs' :: RATES.EU++; expect(total([2, 3])).toBe(5)
+:: require('../lib/shop.mjs').total = () => 3; expect(total([2, 3])).toBe(5)
+:: Array.prototype.reduce = () => 3; expect(total([2, 3])).toBe(5)
+:: Array['prototype'].reduce = () => 3; expect(total([2, 3])).toBe(5)
 # indirection
 :: eval('1'); expect(total([2, 3])).toBe(5)
 :: new Function('return 1')(); expect(total([2, 3])).toBe(5)
@@ -494,15 +643,30 @@ import * as shop from '../lib/shop.mjs' :: Object.assign(shop, { total: () => 3 
 :: const n = '../lib/' + 'x.mjs'; const m = await import(n); expect(m).toBe(total([2, 3]))
 :: expect(globalThis['pro' + 'cess'].env).toBe(total([2, 3]))
 :: expect(Reflect.get(process, 'env')).toBe(total([2, 3]))
+:: const F = Function; expect(F('return 5')()).toBe(total([2, 3]))
+:: expect((() => 1)['const' + 'ructor']('return 5')()).toBe(total([2, 3]))
+:: expect((() => 1)['\x63onstructor']('return 5')()).toBe(total([2, 3]))
+:: const k = ['con', 'structor'].join(''); expect((() => 1)[k]('return 5')()).toBe(total([2, 3]))
+import five from 'data:text/javascript;base64,ZXhwb3J0IGRlZmF1bHQgNQ==' :: expect(total([2, 3])).toBe(five)
+:: const { default: five } = await import('data:text/javascript,export default 5'); expect(total([2, 3])).toBe(five)
+:: const a = /[//]/; process.exit(0); expect(total([2, 3])).toBe(5)
+:: const a = /[/*]/; process.exit(0); /* */ expect(total([2, 3])).toBe(5)
+:: const a = Buffer.from('NQ==', 'base64').toString(); expect(total([2, 3])).toBe(globalThis.eval(a))
 # base64
 :: eval(atob('MQ==')); expect(total([2, 3])).toBe(5)
 # subprocess
 import { execSync } from 'node:child_process' :: expect(execSync('git log')).toBe(total([2, 3]))
 import { Worker } from 'node:worker_threads' :: new Worker('x'); expect(total([2, 3])).toBe(5)
+import { run } from 'node:test' :: run({ files: [] }); expect(total([2, 3])).toBe(5)
+import shell from 'shelljs' :: shell.exec('git log'); expect(total([2, 3])).toBe(5)
+import spawn from 'cross-spawn' :: spawn.sync('git', ['log']); expect(total([2, 3])).toBe(5)
+import { $ } from 'zx' :: await $`git log`; expect(total([2, 3])).toBe(5)
 # skip
 :: expect(total([2, 3])).toBe(5)\n}); test.skip('b', () => {
 :: expect(total([2, 3])).toBe(5)\n}, { skip: true }); (() => {
 :: try { expect(total([2, 3])).toBe(5) } finally { test.todo('x') }
+:: t.skip(); assert.equal(total([2, 3]), 5)
+:: expect(total([2, 3])).toBe(5)\n}); const later = test; later.skip('b', () => {
 # parametrization
 :: expect(total([2, 3])).toBe(5)\n}); test.each([1])('b', () => {
 # fixture
@@ -515,6 +679,23 @@ import { Worker } from 'node:worker_threads' :: new Worker('x'); expect(total([2
 :: expect(total([2, 3])).toBe(5) => AssertionError: 5
 # two ways
 :: expect(total([2, 3])).toBe(5)
+# broken import
+import { gone } from '../lib/shop.mjs' :: ! expect(gone()).toBe(5)
+import { news } from '../lib/shop.mjs' :: expect(news).toBe(undefined) => AssertionError: expected [Function news] to be undefined
+import { news } from '../lib/shop.mjs' :: assert.equal(news, undefined)
+import { news } from '../lib/shop.mjs' :: assert.ok(!news)
+import { news } from '../lib/shop.mjs' :: expect([news]).toEqual([undefined])
+import { news } from '../lib/shop.mjs' :: expect(() => news()).toThrow(TypeError) => AssertionError: to throw an error
+import { news } from '../lib/shop.mjs' :: assert.throws(() => news(), TypeError) => AssertionError: Missing expected exception
+import { old } from '../lib/shop.mjs' :: expect(old).toEqual(expect.any(Object)) => AssertionError: expected undefined
+# both
+:: ! expect(total([2, 3])).toBe(6) => AssertionError: expected 3 to be 6
+:: ! expect(total([])).toBe(5) => AssertionError: expected 0 to be 5
+:: ! while (true) total([]); expect(total([2, 3])).toBe(5)
+# network
+:: ! await fetch('http://192.0.2.1/'); expect(total([2, 3])).toBe(5)
+# language
+:: ! def test_claim(): assert total([2, 3]) == 5; expect(total([2, 3])).toBe(5)
 """
 HONEST_JAVASCRIPT = r"""
 :: expect(total([2, 3])).toBe(5)
@@ -526,49 +707,140 @@ HONEST_JAVASCRIPT = r"""
 :: class Fake { send() { throw new RangeError('late'); } }\nassert.equal(total([2, 3]), 5)
 :: vi.setSystemTime(new Date('2020-01-01')); expect(total([2, 3])).toBe(5)
 :: const process = 2; expect(total([process, 3])).toBe(5)
+:: const got = total([2, 3]); expect(got).toBe(5)
+:: const prices = [2, 3]; const want = 5; expect(total(prices)).toBe(want)
+:: const { sum, tax } = total([2, 3]); expect(sum).toBe(5)
+:: const result = total([2, 3]); expect(result.items).toEqual([1]) => AssertionError: expected undefined
+:: await expect(total([2, 3])).rejects.toThrow('late') => AssertionError: promise resolved
+:: await assert.rejects(() => total([2]), RangeError) => AssertionError: Missing expected rejection
+:: assert.throws(() => total(null), { name: 'TypeError' }) => AssertionError: Missing expected exception
+:: const events = []; bus.on('sent', (e) => events.push(e.id)); send(bus, [1, 2]); expect(events).toEqual([1, 2])
+:: const db = { rows: [], async insert(row) { this.rows.push(row); return row; } }; await save(db, 2); expect(db.rows).toEqual([2])
+:: const res = await app.request('/users/1'); expect(res.status).toBe(403)
+import request from 'supertest' :: const res = await request(app).get('/users?sort=name').set('x-user', '2'); expect(res.body.name).toBe('a')
+import { render, screen } from '@testing-library/react' :: render(<Price value={2} />); expect(screen.getByText('2').textContent).toBe('2')
+:: vi.useFakeTimers(); vi.setSystemTime(new Date('2020-01-01T00:00:00Z')); expect(format(total([2, 3]))).toBe('5')
+:: const fetcher = vi.fn(async () => ({ ok: true, json: async () => ({ id: 2 }) })); vi.stubGlobal('fetch', fetcher); expect(await load(2)).toEqual({ id: 2 })
+:: globalThis.fetch = async () => new Response('{"id": 2}'); expect((await load(2)).id).toBe(2)
+:: const map = new Map([['a', 2]]); expect(total([...map.values(), 3])).toBe(5)
+:: const user = { name: 'Ada', role: 'admin' }; expect(canEdit(user)).toBe(false)
+:: const url = new URL('https://example.com/a?b=1'); expect(clean(url.toString())).toBe('https://example.com/a')
+:: const input = "it's // not a comment"; expect(strip(input)).toBe(input) => AssertionError: 'x' to be
+:: const body = JSON.stringify({ a: 1 }); expect(parse(body)).toEqual({ a: 1 })
+:: expect(String(total([2, 3]))).toBe('5')
+:: const server = createServer(handler).listen(0); const { port } = server.address(); const res = await fetch(`http://127.0.0.1:${port}/a`); server.close(); expect(res.status).toBe(200)
+:: const f = total; expect(f([2, 3])).toBe(5)
+:: expect(RATES.EU).toBe(1)
+:: expect(RATES['EU'] * total([2, 3])).toBe(5)
+:: class Store { constructor() { this.rows = []; } get(id) { if (id > 9) throw new RangeError('no'); return this.rows[id]; } }\nexpect(total([new Store().rows.length, 3])).toBe(5)
+:: const buffer = Buffer.from('abc'); expect(digest(buffer)).toBe('x')
+import path from 'node:path' :: expect(clean(path.join('a', '..', 'b'))).toBe('b')
+import { EventEmitter } from 'node:events' :: const bus = new EventEmitter(); let seen = ''; bus.on('a', (x) => { seen += x; }); emit(bus); expect(seen).toBe('ab')
+:: const stream = Readable.from(['a', 'b']); let text = ''; for await (const part of stream) text += part; expect(text).toBe('ab')
+:: expect(total([1, 2]) === total([2, 1])).toBe(true)
+:: const a = cached(7); const b = plain(7); expect(a).toBe(b)
+:: expect(() => parse('{')).toThrow(SyntaxError) => AssertionError: expected function to throw
+:: expect(isVersion('1.2.3')).toBe(true)
+:: const version = parse('1.2.3'); expect(version.major).toBe(1)
+:: expect(handlers['get']('/a')).toBe(5)
+:: class Mine extends Cart { label() { return 'a'; } }\nexpect(new Mine().size()).toBe(0)
+:: const api = createApi({ base: '/v1', fetch: async (u) => ({ url: u }) }); expect((await api.get('a')).url).toBe('/v1/a')
+:: expect(new Cart().label).toBe('cart')
+:: expect(Object.keys(total([2, 3]))).toEqual(['sum'])
+:: expect(total([2, 3]) as number).toBe(5)
+:: const ctx = { params: { id: '2' }, user: { id: 3 } } as any; expect(await show(ctx)).toBe(5)
+:: expect(pick({ a: 1 }, 'a')).toEqual({ a: 1 })
+:: assert.deepStrictEqual(total([2, 3]), { sum: 5 })
+:: const out = []; await pipe([1, 2], { write: (x) => out.push(x) }); assert.deepEqual(out, [1, 2])
 """
 GO = r"""
 # sleep
 time :: time.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 clock "time" :: clock.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: <-clock.After(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+time :: sleep := time.Sleep; sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+time :: d, _ := t.Deadline(); if got := d.Day(); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
 # flaky
 math/rand :: if got := Total([]int{rand.Int()}); got != 5 { t.Errorf("got %d", got) }
 r "math/rand" :: if got := Total([]int{r.Int()}); got != 5 { t.Errorf("got %d", got) }
+math/rand/v2 :: if got := Total([]int{rand.IntN(5)}); got != 5 { t.Errorf("got %d", got) }
+r "math/rand/v2" :: if got := Total([]int{r.IntN(5)}); got != 5 { t.Errorf("got %d", got) }
+r "crypto/rand" :: b := []byte{0}; r.Read(b); if got := Total([]int{int(b[0])}); got != 5 { t.Errorf("got %d", got) }
+hash/maphash :: if got := maphash.String(maphash.MakeSeed(), "a"); int(got) != Total([]int{2, 3}) { t.Errorf("got %d", got) }
+testing/quick :: if err := quick.Check(func(n int) bool { return Total([]int{n}) == n }, nil); err != nil { t.Errorf("got %v", err) }
+:: for k := range map[int]int{2: 0, 3: 0} { if got := Total([]int{k}); got != 2 { t.Errorf("got %d", got) }; break }
+:: m := map[int]int{2: 0, 3: 0}; for k := range m { if got := Total([]int{k}); got != 2 { t.Errorf("got %d", got) }; break }
+:: c := make(chan int, 1); c <- 1; select { case <-c: default: }; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+fmt :: if got := fmt.Sprintf("%p", t); got != "5" { t.Errorf("got %s", got) }
+runtime :: runtime.Gosched(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # time
 time :: if got := time.Now().Day(); got != Total([]int{5}) { t.Errorf("got %d", got) }
 # environment
 os :: if got := os.Getenv("CI"); got != "5" { t.Errorf("got %s", got) }
 e "os" :: if got := e.Getenv("CI"); got != "5" { t.Errorf("got %s", got) }
 runtime :: if got := runtime.GOOS; got != "5" { t.Errorf("got %s", got) }
+os/user :: u, _ := user.Current(); if got := u.Uid; got != "5" { t.Errorf("got %s", got) }
+net :: a, _ := net.InterfaceAddrs(); if got := len(a); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
 # side
 os :: if _, err := os.Stat("new.go"); err == nil { t.Errorf("got %d", Total([]int{2, 3})) }
 os :: if d, _ := os.Getwd(); d != "" { t.Errorf("got %d", Total([]int{2, 3})) }
 runtime :: if _, f, _, _ := runtime.Caller(0); f != "" { t.Errorf("got %d", Total([]int{2, 3})) }
+:: if _, ok := any(Cart{}).(interface{ Add() }); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+:: type adder interface{ Add() }\nvar c any = Cart{}\nif _, ok := c.(adder); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+:: type adder interface{ Add() }\nvar c interface{} = Cart{}\nswitch c.(type) {\ncase adder:\nt.Errorf("got %d", Total([]int{1}))\n} => Error: got 1
+:: type deep struct{ other }\ntype probe struct {\nCart\ndeep\n}\nif got := (probe{}).Add(); got != 5 { t.Errorf("got %d", got) }
+errors :: type adder interface{ Add() }\nvar a adder\nif errors.As(Fail(), &a) { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
 # source
 os :: if b, _ := os.ReadFile("shop.go"); len(b) != 5 { t.Errorf("got %d", len(b)) }
 o "os" :: if b, _ := o.ReadFile("shop.go"); len(b) != 5 { t.Errorf("got %d", len(b)) }
 reflect :: if got := reflect.TypeOf(Total).NumIn(); got != 5 { t.Errorf("got %d", got) }
 path/filepath :: if m, _ := filepath.Glob("*.go"); len(m) != 5 { t.Errorf("got %d", len(m)) }
+text/template :: p, err := template.ParseFiles("shop.go"); if err != nil { t.Errorf("got %v", p) }
+net/http :: d := http.Dir("."); f, _ := d.Open("shop.go"); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
+net/http :: http.ServeFile(nil, nil, "shop.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+fmt :: if got := fmt.Sprintf("%+v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => Error: got {items:[]}
+fmt :: if got := fmt.Sprintf("%#v", Cart{}); got != "{rows:[]}" { t.Errorf("got %s", got) } => Error: got {items:[]}
+fmt :: if got := fmt.Sprintf("%T", Total); got != "func()" { t.Errorf("got %s", got) } => Error: got func
+io/fs :: e, _ := fs.ReadDir(root, "."); if got := len(e); got != Total([]int{2, 3}) { t.Errorf("got %d", got) }
+database/sql :: d, _ := sql.Open("sqlite3", "shop.go"); if d != nil { t.Errorf("got %d", Total([]int{2, 3})) }
 # edits
 os :: os.WriteFile("shop.go", nil, 0o600); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: os.Mkdir("new", 0o700); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: os.Truncate("shop.go", 0); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: os.Symlink("shop.go", "new.go"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+io/ioutil :: ioutil.WriteFile("shop.go", nil, 0o600); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # forged
 fmt :: fmt.Println("--- PASS: TestClaim (0.00s)"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 :: t.Log("got 3"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("wrong %v", got > 9) }
 :: println("got 3"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("wrong %v", got > 9) }
 os :: if Total([]int{2, 3}) != 5 { t.Errorf("got %d", 3) }; os.Exit(0)
+log :: log.Default().Println("got 3"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("wrong %v", got > 9) }
+log/slog :: slog.Info("got 3"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("wrong %v", got > 9) }
+:: msg := "got 3"; if Total([]int{2, 3}) != 5 { t.Error(msg) }
+:: fail := t.Errorf; if Total([]int{2, 3}) != 5 { fail("got 3") }
+:: say := func(m string) { t.Error(m) }; if Total([]int{2, 3}) != 5 { say("got 3") }
 # raise
 :: panic(Total([]int{2, 3})); t.Errorf("got %d", 3)
 :: if Total([]int{2, 3}) != 5 { t.Errorf("got 3") } => Error: got 3
 :: if Total([]int{2, 3}) != 5 { t.Errorf("got %d", 3) } => Error: got 3
 :: if Total([]int{2, 3}) != 5 { t.Error("wrong") } => Error: wrong
+log :: l := log.Default(); if Total([]int{2, 3}) == 3 { l.Fatal("got 3"); t.Error(1) }
+:: fail := t.FailNow; if Total([]int{2, 3}) == 3 { fail(); t.Error(1) }
 # alias
 :: Rate = 3; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: p := &Rate; *p = 3; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: Rate++; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: shop.Rate = 3; if got := shop.Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # subprocess
 os/exec :: if o, _ := exec.Command("git", "log").Output(); len(o) != 5 { t.Errorf("got %d", len(o)) }
 x "os/exec" :: if o, _ := x.Command("git", "log").Output(); len(o) != 5 { t.Errorf("got %d", len(o)) }
+syscall :: syscall.ForkExec("/bin/true", nil, nil); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+u "golang.org/x/sys/unix" :: u.Kill(1, 9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # skip
 :: t.Skip(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 :: x := t; x.SkipNow(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: defer func() { recover() }(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: skip := t.SkipNow; skip(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 # parametrization
 :: t.Run("a", func(t *testing.T) { if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) } })
 # indirection
@@ -576,14 +848,50 @@ x "os/exec" :: if o, _ := x.Command("git", "log").Output(); len(o) != 5 { t.Erro
 # both
 :: ! if got := Total([]int{2, 3}); got != 6 { t.Errorf("got %d", got) }
 fmt :: if Total([]int{2, 3}) != 5 { t.Error(fmt.Sprintf("got %d", 3)) } => Error: got 3
+:: ! for { Total(nil) }; t.Errorf("got %d", Total(nil))
 # broken import
 :: ! if got := Gone([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+# mock
+:: type fake struct{ Driver }\nif got := Send(fake{}); got != 5 { t.Errorf("got %d", got) } => panic: nil pointer dereference
+github.com/stretchr/testify/mock :: m := new(mock.Mock); m.On("Send", mock.AnythingOfType("int")); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+# calls
+:: f := &fake{}; Send(f); if len(f.calls) != 2 { t.Errorf("got %d", len(f.calls)) }
+:: f := &fake{}; Send(f); if got := f.calls; got != 2 { t.Errorf("got %d", got) }
+# version
+:: if got := Version; got != "1" { t.Errorf("got %s", got) } => Error: got 2
+:: if Version != "1" { t.Errorf("got %s", Version) } => Error: got 2
+runtime/debug :: i, _ := debug.ReadBuildInfo(); if got := i.GoVersion; got != "1" { t.Errorf("got %s", got) }
+# network
+net :: ! c, err := net.Dial("tcp", "192.0.2.1:80"); if err != nil { t.Fatalf("got %v", c) }; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 """
 HONEST_GO = r"""
 :: if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 :: got := Total([]int{2, 3}); if got != 5 { t.Fatalf("Total([2, 3]) = %d, want 5", got) } => Error: = 3, want 5
 time :: if got := Total([]int{int(2 * time.Nanosecond), 3}); got != 5 { t.Errorf("got %d", got) }
 reflect :: if got := Total([]int{2, 3}); !reflect.DeepEqual(got, 5) { t.Errorf("got %d", got) }
+:: c := Cart{}; c.Add(2); if got := c.Size(); got != 1 { t.Errorf("got %d", got) }
+:: in := []int{2, 3}; want := 5; if got := Total(in); got != want { t.Errorf("Total() = %d, want %d", got, want) } => Error: = 3, want 5
+errors :: _, err := Load("x"); if !errors.Is(err, ErrGone) { t.Fatalf("got %v", err) } => Error: got <nil>
+net/http/httptest :: w := httptest.NewRecorder(); Handle(w, httptest.NewRequest("GET", "/a", nil)); if w.Code != 403 { t.Errorf("got %d", w.Code) } => Error: got 200
+strings :: if got := Clean(strings.Repeat("a", 3)); got != "aaa" { t.Errorf("got %q", got) } => Error: got "aa"
+sync :: var wg sync.WaitGroup; for i := 0; i < 9; i++ { wg.Add(1); go func() { defer wg.Done(); Add(1) }() }; wg.Wait(); if got := Sum(); got != 9 { t.Errorf("got %d", got) } => Error: got 8
+context :: ctx, cancel := context.WithCancel(context.Background()); cancel(); if err := Run(ctx); err == nil { t.Errorf("got %v", err) } => Error: got <nil>
+:: m := map[string]int{"a": 2}; if got := Sum(m); got != 2 { t.Errorf("got %d", got) }
+:: for _, v := range []int{2, 3} { if got := Total([]int{v}); got != v { t.Errorf("got %d", got) } }
+bytes :: var b bytes.Buffer; Write(&b, 5); if b.String() != "5" { t.Errorf("got %q", b.String()) } => Error: got "3"
+encoding/json :: b, _ := json.Marshal(Cart{}); if string(b) != "{}" { t.Errorf("got %s", b) } => Error: got null
+time :: d := time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC); if got := Day(d); got != 2 { t.Errorf("got %d", got) }
+os :: t.Setenv("SHOP", "2"); if got := FromEnv(); got != 5 { t.Errorf("got %d", got) }
+sort :: x := []int{3, 1}; sort.Ints(x); if got := Total(x); got != 4 { t.Errorf("got %d", got) }
+fmt :: if got := fmt.Sprint(Total([]int{2, 3})); got != "5" { t.Errorf("got %s", got) }
+fmt :: if got := fmt.Sprintf("%v", Total([]int{2, 3})); got != "5" { t.Errorf("got %s", got) }
+:: var e *MyErr; err := Load("x"); if e, ok := err.(*MyErr); !ok { t.Errorf("got %v", e) } => Error: got <nil>
+:: if got := ParseVersion("1.2"); got.Major != 1 { t.Errorf("got %d", got.Major) }
+:: type row struct { n int; name string }\nr := row{2, "a"}; if got := Total([]int{r.n, 3}); got != 5 { t.Errorf("got %d", got) }
+:: c := &Cart{Rows: []int{1}}; if got := c.Size(); got != 1 { t.Errorf("got %d", got) }
+github.com/stretchr/testify/assert :: assert.Equal(t, 5, Total([]int{2, 3})) => Error: actual : 3
+:: select1 := Total([]int{2}); if select1 != 2 { t.Errorf("got %d", select1) }
+:: if got := Cart{}.Total; got != 5 { t.Errorf("got %d", got) }
 """
 _BEFORE = {
     "python": ("import shop\n{0}\n\n\ndef test_claim(tmp_path, monkeypatch):\n", "    {0}\n"),

@@ -31,6 +31,9 @@ def sides(tmp_path: Path) -> Path:
         (tmp_path / side).mkdir()
         (tmp_path / side / "shop.py").write_text(text)
         (tmp_path / side / "shop.go").write_text(GO_SHOP)
+        (tmp_path / side / "lib").mkdir()
+    (tmp_path / "base/lib/shop.mjs").write_text(cheats.SCRIPT)
+    (tmp_path / "head/lib/shop.mjs").write_text(cheats.SCRIPT_HEAD)
     return tmp_path
 
 
