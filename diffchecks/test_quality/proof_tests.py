@@ -14,16 +14,14 @@ from typing import Any
 from diffchecks.data_files import read_yaml
 from diffchecks.removed_controls.lost_wrapping import split_arguments
 from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest, compares_two
-from diffchecks.test_quality.script_names import ScriptNames, walk
+from diffchecks.test_quality.script_names import ScriptNames
 
 _LITERAL = re.compile(
     r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
 )
 _DEFINED = re.compile(
-    r"""(?mx)
-    (?:\b(?:function\*?|class|const|let|var|enum|get|set|static|async|readonly)\s+
-        |\bexports\.)(\w+)
-    | ^\s+(?:\w+\s+)*[*#]?(\w+)\s*(?:\([^()]*\)[^;={}()]*\{|[:=;]) | \bexport\s*\{([^}]*)\}"""
+    r"(?m)\b(?:function\*?|class|const|let|var|enum|get|set|static|async|exports\.)\s*(\w+)"
+    r"|^\s+(?:\w+\s+)*[*#]?(\w+)\s*[(<:=;]|\bexport\s*\{([^}]*)\}"
 )
 _REPLACED = re.compile(
     r"\binstance\.(\w+)\s*=\s*(?:async\b|function\b|\(|\w+\s*=>|\w+\.fn\b)"
@@ -69,11 +67,9 @@ class ScriptTest:
             negated = bool(re.search(r"not\w*\(|\.not\.", name, re.IGNORECASE)) or self._negated
             wanted = [one for one in compared[1:2] if _LITERAL.fullmatch(one) and not negated]
             yield from self._of_prediction(message, wanted)
-        classes = [one for one in self._nodes if one.kind() == "class_body"]
-        in_classes = {one.range().start.index for body in classes for one in walk(body)}
-        for one in self._nodes:
-            if one.kind() == "throw_statement" and one.range().start.index not in in_classes:
-                yield "raises"
+        throws = [one for one in self._nodes if one.kind() == "throw_statement"]
+        if not all("class_body" in {up.kind() for up in one.ancestors()} for one in throws):
+            yield "raises"
         sides = [_defined(self._given, root) for root in self._given.roots]
         replaced = [next(filter(None, found.groups())) for found in _REPLACED.finditer(self._code)]
         if "extends imported" in self._code:

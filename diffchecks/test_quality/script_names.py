@@ -15,9 +15,12 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{
 _PROJECT = re.compile(r"['\"`](?:\.|@/|~|#)")
 _ASSERTS = re.compile(r"['\"](?:node:)?assert\b")
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
-_DECLARATIONS = ("variable_declarator", "short_var_declaration", "var_spec", "const_spec")
+_DECLARATIONS = frozenset(
+    {"variable_declarator", "short_var_declaration", "var_spec", "const_spec", "import_spec"}
+)
+_LISTS = frozenset({"expression_list", "array_pattern", "array"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
-_WRAPPED = frozenset({"as_expression", "satisfies_expression", "non_null_expression"})
+_QUOTES = frozenset("'\"`")
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -40,7 +43,7 @@ class ScriptNames:
 
         grammar = "go" if language == "go" else "tsx"
         root = SgRoot(_ESCAPE.sub(_unescape, text), grammar).root()
-        self.nodes = list(walk(root))
+        self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
         self.plain = self._write(root)
         for node in self.nodes:
@@ -50,113 +53,90 @@ class ScriptNames:
 
     def _renamed(self, node: SgNode, kind: str) -> Iterator[tuple[str, str]]:
         """The names that a node gives to what has another name, and that."""
-        name, path = node.field("name"), node.field("path") or node.field("source")
+        left = node.field("left") or node.field("name")
+        value = node.field("right") or node.field("value") or node.field("path")
         if kind == "import_statement":
-            source = path.text() if path else ""
-            top = "imported" if _PROJECT.match(source) else ""
-            yield from _of_import(node, "assert" if _ASSERTS.match(source) else top)
+            yield from _of_import(node)
+        elif kind == "parameter_declaration" and left and node.text().endswith("*testing.T"):
+            yield left.text(), "t"
+        elif kind not in _DECLARATIONS or left is None or value is None:
+            return
         elif kind == "import_spec":
-            if name and path and name.kind() == "package_identifier":
-                yield name.text(), re.sub(r"/v\d+$", "", path.text()[1:-1]).rpartition("/")[2]
-        elif kind == "parameter_declaration":
-            if name and node.text().endswith("*testing.T"):
-                yield name.text(), "t"
-        elif kind in _DECLARATIONS and (value := node.field("right") or node.field("value")):
-            left = node.field("left") or name
-            assert left is not None
-            if left.kind() == "object_pattern":
-                yield from _of_pattern(left, self._write(value))
-                return
-            for one, other in zip(_listed(left), map(self._write, _listed(value)), strict=False):
-                if _DOTTED.fullmatch(other) or (
-                    _LITERAL.fullmatch(other) and self._is_fixed(one.text())
+            yield left.text(), re.sub(r"/v\d+$", "", value.text()[1:-1]).rpartition("/")[2]
+        elif left.kind() == "object_pattern":
+            yield from _of_pattern(left, self._write(value))
+        else:
+            lists = [
+                one.named_children() if one.kind() in _LISTS else [one] for one in (left, value)
+            ]
+            for one, other in zip(*lists, strict=False):
+                name, written = one.text(), self._write(other)
+                changes = rf"\b{name}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){name}\b"
+                if _DOTTED.fullmatch(written) or (
+                    _LITERAL.fullmatch(written)
+                    and re.fullmatch(r"\w+", name)
+                    and len(re.findall(changes, self.plain)) == 1
                 ):
-                    yield one.text(), other
-
-    def _is_fixed(self, name: str) -> bool:
-        changes = (
-            rf"\b{re.escape(name)}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){re.escape(name)}\b"
-        )
-        return len(re.findall(changes, self.plain)) == 1
+                    yield name, written
 
     def _write(self, node: SgNode) -> str:
-        kind, parts = node.kind(), node.children()
+        kind, text, parts = node.kind(), node.text(), node.children()
         if kind == "comment":
-            return node.text() if node.text().startswith(("//go:", "// +")) else " "
+            return text if text.startswith(("//go:", "// +")) else " "
         if kind in _NAMES:
-            return self._names.get(node.text(), node.text())
+            return self._names.get(text, text)
         if not parts or kind == "import_statement" or kind.endswith("pattern"):
-            return node.text()
-        text, at = node.text(), node.range().start.index
+            return text
+        declared = (node.field("left") or node.field("name")) if kind in _DECLARATIONS else None
+        start = ends = node.range().start.index
         written: list[str] = []
-        ends = at
         for part in parts:
             span = part.range()
-            is_declared = kind in _DECLARATIONS and part == (
-                node.field("left") or node.field("name")
-            )
-            written += [
-                text[ends - at : span.start.index - at],
-                part.text() if is_declared else self._write(part),
-            ]
+            written.append(text[ends - start : span.start.index - start])
+            written.append(part.text() if part == declared else self._write(part))
             ends = span.end.index
-        whole = "".join(written) + text[ends - at :]
-        return self._simplified(kind, written[1::2], whole)
+        return _simplified(kind, written[1::2]) or "".join(written) + text[ends - start :]
 
-    def _simplified(self, kind: str, parts: list[str], whole: str) -> str:
-        """An expression in its plainest form."""
-        if kind in _WRAPPED:
-            return parts[0]
-        if kind == "parenthesized_expression" and _DOTTED.fullmatch(parts[1]):
-            return parts[1]
-        if kind == "await_expression" and parts[-1] == "imported":
-            return parts[-1]
-        if (
-            kind == "call_expression"
-            and parts[0] in _LOADS
-            and _PROJECT.match(parts[-1].lstrip("("))
-        ):
+
+def _simplified(kind: str, parts: list[str]) -> str:
+    """An expression in its plainest form; empty: as it is."""
+    match kind, parts:
+        case "as_expression" | "satisfies_expression" | "non_null_expression", [inner, *_]:
+            return inner
+        case "parenthesized_expression", [_, inner, _] if _DOTTED.fullmatch(inner):
+            return inner
+        case "await_expression", [_, "imported"]:
             return "imported"
-        if kind == "new_expression" and parts[1].startswith("imported"):
+        case "call_expression", [name, given] if name in _LOADS and _PROJECT.match(given[1:]):
+            return "imported"
+        case "new_expression", [_, name, *_] if name.startswith("imported"):
             return "instance"
-        if kind == "subscript_expression" and re.fullmatch(r"['\"`][\w$]+['\"`]", parts[-2]):
-            return f"{parts[0]}.{parts[-2][1:-1]}"
-        if (
-            kind == "binary_expression"
-            and parts[1] == "+"
-            and all(map(_LITERAL.fullmatch, (parts[0], parts[2])))
-        ):
-            return re.sub(r"['\"`]\s*\+\s*['\"`]", "", whole)
-        return whole
+        case "subscript_expression", [name, _, key, _] if re.fullmatch(r"(['\"`])[\w$]+\1", key):
+            return f"{name}.{key[1:-1]}"
+        case "binary_expression", [left, "+", right] if left[-1:] in _QUOTES > {right[:1]}:
+            return left[:-1] + right[1:]
+    return ""
 
 
-def walk(node: SgNode) -> Iterator[SgNode]:
-    """A node and all below it."""
+def _walk(node: SgNode) -> Iterator[SgNode]:
     yield node
     for part in node.children():
-        yield from walk(part)
+        yield from _walk(part)
 
 
-def _listed(node: SgNode) -> list[SgNode]:
-    """The expressions of a list, or the one."""
-    return (
-        node.named_children()
-        if node.kind() in {"expression_list", "array_pattern", "array"}
-        else [node]
-    )
-
-
-def _of_import(statement: SgNode, top: str) -> Iterator[tuple[str, str]]:
+def _of_import(statement: SgNode) -> Iterator[tuple[str, str]]:
     """Local name → what it stands for in a module."""
-    for one in statement.find_all(kind="import_specifier"):
+    source = statement.field("source")
+    module = source.text() if source else ""
+    top = "assert" if _ASSERTS.match(module) else "imported" if _PROJECT.match(module) else ""
+    for one in _walk(statement):
         names = [part.text() for part in one.children() if part.kind() == "identifier"]
-        yield names[-1], f"{top}.{names[0]}".lstrip(".")
-    for clause in statement.find_all(kind="import_clause"):
-        for part in clause.children() if top else ():
-            if part.kind() == "identifier":
-                yield part.text(), top if top == "assert" else f"{top}.default"
-            elif part.kind() == "namespace_import":
-                yield part.children()[-1].text(), top
+        if one.kind() == "import_specifier":
+            yield names[-1], f"{top}.{names[0]}".lstrip(".")
+        elif top and one.kind() == "namespace_import":
+            yield names[0], top
+        elif top and one.kind() == "import_clause" and names:
+            yield names[0], "assert" if top == "assert" else "imported.default"
 
 
 def _of_pattern(pattern: SgNode, value: str) -> Iterator[tuple[str, str]]:
