@@ -54,7 +54,7 @@ class ScriptTest:
         yield from self._of_go() if self._given.language == "go" else self._of_javascript()
 
     def _of_javascript(self) -> Iterator[str]:
-        calls = r"\bassert(?:\.\w+)*\(|\bexpect\("
+        calls = r"\bassert(?:\.\w+)*\(|\bexpect(?:\.soft)?\("
         for name, arguments in self._calls(calls):
             expects = name.startswith("expect")
             after = self._matched() if expects else []
@@ -77,9 +77,10 @@ class ScriptTest:
         if any(name in names for name in replaced for names in sides):
             yield "replaces"
         if len(sides) == SIDES and not self._given.same:
-            for name in _MEMBER.findall(self._code):
-                if name in sides[0] ^ sides[1]:
-                    yield f"gone: {name}"
+            members = set(_MEMBER.findall(self._code))
+            if re.search(r"\binstance\b(?!\s*[.\[;\n])", self._code):  # compared as a whole
+                members |= set(re.findall(r"\b(\w+)['\"]?\s*:", self._code))
+            yield from (f"gone: {name}" for name in sorted(members & (sides[0] ^ sides[1])))
 
     def _matched(self) -> list[str]:
         """The arguments of the matcher that follows the last ``expect(…)``."""
@@ -151,7 +152,7 @@ class ScriptTest:
 
 def _defined(given: ProofTestJob, root: str) -> set[str]:
     """What the changed files of a side define."""
-    texts = [text for _, text in given.changed([root])]
+    texts = [text for path, text in given.changed([root]) if re.search(r"[jt]sx?$", path)]
     found = [group for text in texts for groups in _DEFINED.findall(text) for group in groups]
     return {name for one in found for name in re.findall(r"\w+", one)}
 

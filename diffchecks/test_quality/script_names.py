@@ -18,6 +18,7 @@ _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"
 _DECLARATIONS = frozenset(
     {"variable_declarator", "short_var_declaration", "var_spec", "const_spec", "import_spec"}
 )
+_ASSIGNMENTS = frozenset({"assignment_expression", "assignment_statement"})
 _LISTS = frozenset({"expression_list", "array_pattern", "array"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
 _QUOTES = frozenset("'\"`")
@@ -59,7 +60,7 @@ class ScriptNames:
             yield from _of_import(node)
         elif kind == "parameter_declaration" and left and node.text().endswith("*testing.T"):
             yield left.text(), "t"
-        elif kind not in _DECLARATIONS or left is None or value is None:
+        elif kind not in _DECLARATIONS | _ASSIGNMENTS or left is None or value is None:
             return
         elif kind == "import_spec":
             yield left.text(), re.sub(r"/v\d+$", "", value.text()[1:-1]).rpartition("/")[2]

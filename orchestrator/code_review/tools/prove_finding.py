@@ -67,6 +67,15 @@ _GONE = re.compile(
     r"|'(?!NoneType')[A-Z]\w*' object has no attribute '(\w+)'"
     r"|\b(\w+)\)? is not (?:a function|a constructor|defined)"
 )
+_LACKING = re.compile(
+    r"'(\w+)' object has no attribute '(\w+)'"
+    r"|\.(?!(?:at|concat|every|filter|find|forEach|join|length|map|push|reduce|replace|slice|some|sort"
+    r"|split|then|to\w+|trim)\b)(\w+) is not a function"
+)
+_SCRIPT_FAKE = (
+    r"\bclass\s+\w+\s*\{|[{,]\s*(?:async\s+)?\w+\s*\([^()]*\)\s*\{"
+    r"|[{,]\s*\w+\s*:\s*(?:async\b|\(|\w+\s*=>|function\b|\w+\.fn\b)"
+)
 
 
 class _Refused(Exception):
@@ -177,6 +186,12 @@ class ProveFinding:
             name = next(filter(None, missing.groups()), "") if missing else ""
             if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
                 raise _Refused(f"it shows only that the name {name!r} is gone")
+            if (lacking := _LACKING.search(end.message)) and re.search(
+                rf"\bclass {lacking[1]}(?:\(\))?:" if lacking[1] else _SCRIPT_FAKE, proposed.test
+            ):
+                raise _Refused(
+                    f"it shows only what its own fake lacks: {lacking[2] or lacking[3]!r}"
+                )
             return
         lacks_feature = proposed.oracle == "same" and _MISSING_FEATURE.search(
             f"{end.exception}: {end.message}"

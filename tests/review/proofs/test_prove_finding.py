@@ -278,6 +278,39 @@ async def test_unittest_runs_them_as_well(namespaces: None, tmp_path: Path) -> N
     assert re.fullmatch(r"Python [\d.]+\w*", proof.versions)
 
 
+FAKES = {
+    "python": (
+        PYTEST, "def send(driver):\n    return driver.send()\n", "driver.send", "driver.send_all", "shop.py",
+        "class Fake:\n    def send(self):\n        return 5\n\n\n"
+        "def test_claim():\n    assert shop.send(Fake()) == 5\n",
+        "AttributeError", "no attribute 'send_all'", "tests/test_claim.py",
+    ),
+    "node": (
+        settings.Tests(("node", "--test"), seconds=20.0),
+        "export const send = (driver) => driver.send();\n", "driver.send", "driver.sendAll", "lib/shop.mjs",
+        "import test from 'node:test';\nimport assert from 'node:assert';\n"
+        "import { send } from '../lib/shop.mjs';\n"
+        "test('claim', () => { assert.equal(send({ send() { return 5; } }), 5); });\n",
+        "TypeError", "driver.sendAll is not a function", "test/claim.test.mjs",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.attack("a fake that lacks what the change calls")
+@pytest.mark.parametrize("name", FAKES)
+async def test_what_only_the_fake_of_a_test_lacks_proves_nothing(
+    namespaces: None, tmp_path: Path, name: str
+) -> None:
+    tests, code, called, now, file, test, exception, value, path = FAKES[name]
+    if shutil.which(tests.command[0]) is None:
+        pytest.skip(f"{tests.command[0]} is not installed")
+    imports = "import shop\n\n\n" if name == "python" else ""
+    async with bench(tmp_path, tests, {file: code}, {file: code.replace(called, now)}) as one:
+        proof = await one.tries(imports + test, exception, value, path=path)
+    assert proof.state == "inconclusive"
+    assert proof.reason == f"it shows only what its own fake lacks: {now.partition('.')[2]!r}"
+
+
 async def test_node_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
