@@ -297,11 +297,13 @@ class ReviewState:
         return replace(found, why_settled=settled.why_settled) if settled else found
 
     def family_of(self, agent: str) -> str:
-        """The provider that an agent's model is at; the review's own of one that takes no part."""
+        """The provider that answered for an agent; the review's own of one that takes no part."""
         known = {share.agent: share.role for share in self.shares}
         spec = self.given.catalog.agents.get(known.get(agent, agent))
-        own = self.given.settings.provider
-        return self.given.catalog.models.split(spec.model, own)[0] if spec else own
+        own, split = self.given.settings.provider, self.given.catalog.models.split
+        stages = [one.result.stage for one in self.team() if one.result.agent == agent]
+        replaced = split(stages[-1])[0] if stages else ""
+        return replaced or (split(spec.model, own)[0] if spec else own)
 
     @property
     def policy_digests(self) -> dict[str, str]:

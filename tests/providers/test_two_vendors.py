@@ -140,6 +140,20 @@ def test_a_vendor_that_fails_in_the_middle_of_an_agents_work_is_replaced(
     assert verdict.escalations[0].why.startswith("openai ")
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_only_who_answered_agrees(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, down: bool
+) -> None:
+    """An agent that another vendor answers for is of that one's family."""
+    told = [reports(summary="One.", findings=[FINDING], checked=["app.py"])]
+    claude = of_claude(qa=told, **({"security": told} if down else {}))
+    with two(portal, monkeypatch, claude, {"security": [EMPTY] if down else told}):
+        verdict = review(repo, "anthropic")
+    (found,) = (one for one in verdict.findings if one.title == FINDING["title"])
+    assert {"security", "qa"} <= set(found.reported_by)
+    assert found.support == ("claimed" if down else "agreed")
+
+
 def test_where_both_are_down_nothing_loops_and_the_agents_are_gaps(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:

@@ -153,7 +153,7 @@ async def test_cheats_of_a_runner_of_javascript_prove_nothing(
     tests = settings.Tests(command, seconds=60.0, reads=reads)
     async with bench(tmp_path / "repo", tests, base, head) as one:
         ends = [await one.tries(text, "AssertionError", value, path=path) for text, value in told]
-    assert [end.state for end in ends] == ["inconclusive"] * len(told)
+    assert [end.reason for end in ends if end.state == "reproduced"] == []
     assert [end.reason for end in ends if "\n" in end.reason or not end.reason] == []
     assert not outside.exists()
     async with bench(tmp_path / "again", replace(tests, seconds=4.0), base, head) as one:
