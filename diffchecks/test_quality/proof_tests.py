@@ -19,15 +19,6 @@ from diffchecks.test_quality.script_names import ScriptNames
 _LITERAL = re.compile(
     r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
 )
-_DEFINED = re.compile(
-    r"(?m)\b(?:function\*?|class|const|let|var|enum|get|set|static|async|exports\.)\s*(\w+)"
-    r"|^\s+(?:\w+\s+)*[*#]?(\w+)\s*[(<:=;]|\bexport\s*\{([^}]*)\}"
-)
-_REPLACED = re.compile(
-    r"\binstance\.(\w+)\s*=\s*(?:async\b|function\b|\(|\w+\s*=>|\w+\.fn\b)"
-    r"|\b(?:spyOn|stub|method|replace|defineProperty)\(\s*instance\s*,\s*['\"](\w+)"
-)
-_MEMBER = re.compile(r"\b(?:imported|instance)[?!]?\.(\w+)")
 
 
 class ScriptTest:
@@ -70,17 +61,24 @@ class ScriptTest:
         throws = [one for one in self._nodes if one.kind() == "throw_statement"]
         if not all("class_body" in {up.kind() for up in one.ancestors()} for one in throws):
             yield "raises"
-        sides = [_defined(self._given, root) for root in self._given.roots]
-        replaced = [next(filter(None, found.groups())) for found in _REPLACED.finditer(self._code)]
-        if "extends imported" in self._code:
-            replaced += re.findall(r"(?m)(?:^|[{;])\s*(?:async )?(\w+)\([^()]*\)\s*\{", self._code)
-        if any(name in names for name in replaced for names in sides):
+        sides = [self._defined(root) for root in self._given.roots]
+        if any(self._found("replaced", self._code) & names for names in sides):
             yield "replaces"
-        if len(sides) == SIDES and not self._given.same:
-            members = set(_MEMBER.findall(self._code))
-            if re.search(r"\binstance\b(?!\s*[.\[;\n])", self._code):  # compared as a whole
-                members |= set(re.findall(r"\b(\w+)['\"]?\s*:", self._code))
+        if len(sides) > 1 and not self._given.same:
+            members = self._found("members", self._code)
             yield from (f"gone: {name}" for name in sorted(members & (sides[0] ^ sides[1])))
+
+    def _defined(self, root: str) -> set[str]:
+        """What the changed files of a side define."""
+        given = self._given.changed([root])
+        return self._found("defined", "\n".join(t for p, t in given if re.search("[jt]sx?$", p)))
+
+    def _found(self, what: str, code: str) -> set[str]:
+        """The names that a pattern of the table finds."""
+        found = re.finditer(self._table[what], code, re.MULTILINE)
+        return {
+            n for one in found for n in re.findall(r"\w+", next(filter(None, one.groups()), ""))
+        }
 
     def _matched(self) -> list[str]:
         """The arguments of the matcher that follows the last ``expect(…)``."""
@@ -150,15 +148,7 @@ class ScriptTest:
         return [part for one in parts if (part := one.strip())], end
 
 
-def _defined(given: ProofTestJob, root: str) -> set[str]:
-    """What the changed files of a side define."""
-    texts = [text for path, text in given.changed([root]) if re.search(r"[jt]sx?$", path)]
-    found = [group for text in texts for groups in _DEFINED.findall(text) for group in groups]
-    return {name for one in found for name in re.findall(r"\w+", one)}
-
-
 MAX_BYTES = 8 << 10
-SIDES = 2
 _REASONS = read_yaml("proof_tests.yaml")["reasons"]
 
 

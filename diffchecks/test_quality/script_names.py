@@ -12,16 +12,11 @@ if TYPE_CHECKING:
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:[?!]?\.[\w$]+)*")
 _LITERAL = re.compile(r"-?\d[\w.]*|true|false|null|undefined|\"[^\"\n]*\"|'[^'\n]*'|`[^`$]*`")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,5})\})")
-_PROJECT = re.compile(r"['\"`](?:\.|@/|~|#)")
-_ASSERTS = re.compile(r"['\"](?:node:)?assert\b")
+_MODULES = re.compile(r"['\"`](?:(?P<imported>\.|@/|~|#)|(?P<assert>(?:node:)?assert\b))")
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
-_DECLARATIONS = frozenset(
-    {"variable_declarator", "short_var_declaration", "var_spec", "const_spec", "import_spec"}
-)
-_ASSIGNMENTS = frozenset({"assignment_expression", "assignment_statement"})
-_LISTS = frozenset({"expression_list", "array_pattern", "array"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
-_QUOTES = frozenset("'\"`")
+_DECLARES = re.compile(r"(?:variable_declarator|short_var_declaration|(?:var|const|import)_spec)\Z")
+_ASSIGNS = re.compile(r"assignment_(?:expression|statement)\Z")
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -42,8 +37,7 @@ class ScriptNames:
     def __init__(self, text: str, language: str) -> None:
         from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
-        grammar = "go" if language == "go" else "tsx"
-        root = SgRoot(_ESCAPE.sub(_unescape, text), grammar).root()
+        root = SgRoot(_ESCAPE.sub(_unescape, text), "go" if language == "go" else "tsx").root()
         self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
         self.plain = self._write(root)
@@ -60,24 +54,22 @@ class ScriptNames:
             yield from _of_import(node)
         elif kind == "parameter_declaration" and left and node.text().endswith("*testing.T"):
             yield left.text(), "t"
-        elif kind not in _DECLARATIONS | _ASSIGNMENTS or left is None or value is None:
+        elif left is None or value is None:
             return
         elif kind == "import_spec":
             yield left.text(), re.sub(r"/v\d+$", "", value.text()[1:-1]).rpartition("/")[2]
-        elif left.kind() == "object_pattern":
-            yield from _of_pattern(left, self._write(value))
-        else:
-            lists = [
-                one.named_children() if one.kind() in _LISTS else [one] for one in (left, value)
-            ]
+        elif _DECLARES.match(kind) or _ASSIGNS.match(kind):
+            whole = self._write(value)
+            for one in left.named_children() if _DOTTED.fullmatch(whole) else ():
+                key, *local = re.findall(r"[\w$]+", one.text().partition("=")[0])
+                if left.kind() == "object_pattern":
+                    yield (local or [key])[0], f"{whole}.{key}"
+            lists = (one.named_children() if _is_list(one) else [one] for one in (left, value))
             for one, other in zip(*lists, strict=False):
                 name, written = one.text(), self._write(other)
                 changes = rf"\b{name}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){name}\b"
-                if _DOTTED.fullmatch(written) or (
-                    _LITERAL.fullmatch(written)
-                    and re.fullmatch(r"\w+", name)
-                    and len(re.findall(changes, self.plain)) == 1
-                ):
+                is_fixed = name.isidentifier() and len(re.findall(changes, self.plain)) == 1
+                if _DOTTED.fullmatch(written) or (is_fixed and _LITERAL.fullmatch(written)):
                     yield name, written
 
     def _write(self, node: SgNode) -> str:
@@ -88,15 +80,16 @@ class ScriptNames:
             return self._names.get(text, text)
         if not parts or kind == "import_statement" or kind.endswith("pattern"):
             return text
-        declared = (node.field("left") or node.field("name")) if kind in _DECLARATIONS else None
+        declared = (node.field("left") or node.field("name")) if _DECLARES.match(kind) else None
+        written = [part.text() if part == declared else self._write(part) for part in parts]
+        if plain := _simplified(kind, written):
+            return plain
         start = ends = node.range().start.index
-        written: list[str] = []
-        for part in parts:
+        for at, part in enumerate(parts):
             span = part.range()
-            written.append(text[ends - start : span.start.index - start])
-            written.append(part.text() if part == declared else self._write(part))
+            written[at] = text[ends - start : span.start.index - start] + written[at]
             ends = span.end.index
-        return _simplified(kind, written[1::2]) or "".join(written) + text[ends - start :]
+        return "".join(written) + text[ends - start :]
 
 
 def _simplified(kind: str, parts: list[str]) -> str:
@@ -108,15 +101,25 @@ def _simplified(kind: str, parts: list[str]) -> str:
             return inner
         case "await_expression", [_, "imported"]:
             return "imported"
-        case "call_expression", [name, given] if name in _LOADS and _PROJECT.match(given[1:]):
-            return "imported"
+        case "call_expression", [name, given] if name in _LOADS and _module(given[1:]):
+            return _module(given[1:])
         case "new_expression", [_, name, *_] if name.startswith("imported"):
             return "instance"
         case "subscript_expression", [name, _, key, _] if re.fullmatch(r"(['\"`])[\w$]+\1", key):
             return f"{name}.{key[1:-1]}"
-        case "binary_expression", [left, "+", right] if left[-1:] in _QUOTES > {right[:1]}:
+        case "binary_expression", [left, "+", right] if {left[-1:], right[:1]} < set("'\"`"):
             return left[:-1] + right[1:]
     return ""
+
+
+def _module(named: str) -> str:
+    """What stands for a module of the project, or for one of assertions; else empty."""
+    found = _MODULES.match(named)
+    return str(found.lastgroup) if found else ""
+
+
+def _is_list(node: SgNode) -> bool:
+    return node.kind() in {"expression_list", "array_pattern", "array"}
 
 
 def _walk(node: SgNode) -> Iterator[SgNode]:
@@ -128,21 +131,11 @@ def _walk(node: SgNode) -> Iterator[SgNode]:
 def _of_import(statement: SgNode) -> Iterator[tuple[str, str]]:
     """Local name → what it stands for in a module."""
     source = statement.field("source")
-    module = source.text() if source else ""
-    top = "assert" if _ASSERTS.match(module) else "imported" if _PROJECT.match(module) else ""
+    top = _module(source.text()) if source else ""
     for one in _walk(statement):
         names = [part.text() for part in one.children() if part.kind() == "identifier"]
         if one.kind() == "import_specifier":
             yield names[-1], f"{top}.{names[0]}".lstrip(".")
-        elif top and one.kind() == "namespace_import":
-            yield names[0], top
-        elif top and one.kind() == "import_clause" and names:
-            yield names[0], "assert" if top == "assert" else "imported.default"
-
-
-def _of_pattern(pattern: SgNode, value: str) -> Iterator[tuple[str, str]]:
-    """Local name → the member that ``{ … } = value`` gives it."""
-    for one in pattern.named_children() if _DOTTED.fullmatch(value) else ():
-        names = re.findall(r"[\w$]+", one.text().partition("=")[0])
-        if names and one.kind() != "rest_pattern":
-            yield names[-1], f"{value}.{names[0]}"
+        elif top and names and one.kind() in {"namespace_import", "import_clause"}:
+            is_default = top == "imported" and one.kind() == "import_clause"
+            yield names[0], "imported.default" if is_default else top

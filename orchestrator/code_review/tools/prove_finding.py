@@ -69,13 +69,13 @@ _GONE = re.compile(
 )
 _LACKING = re.compile(
     r"'(\w+)' object has no attribute '(\w+)'"
-    r"|\.(?!(?:at|concat|every|filter|find|forEach|join|length|map|push|reduce|replace|slice|some|sort"
-    r"|split|then|to\w+|trim)\b)(\w+) is not a function"
+    r"|\.(?!(?:at|filter|find|forEach|join|map|push|reduce|slice|some|split|then|to\w+|trim)\b)"
+    r"(\w+) is not a function"
 )
-_SCRIPT_FAKE = (
-    r"\bclass\s+\w+\s*\{|[{,]\s*(?:async\s+)?\w+\s*\([^()]*\)\s*\{"
-    r"|[{,]\s*\w+\s*:\s*(?:async\b|\(|\w+\s*=>|function\b|\w+\.fn\b)"
+_FAKE = re.compile(
+    r"\bclass\s+\w+\s*\{|[{,]\s*(?:async\s+)?\w+(?:\s*\([^()]*\)\s*\{|\s*:[^,}]*(?:=>|function\b|\.fn\b))"
 )
+"""What a test in JavaScript makes of its own."""
 
 
 class _Refused(Exception):
@@ -186,12 +186,15 @@ class ProveFinding:
             name = next(filter(None, missing.groups()), "") if missing else ""
             if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
                 raise _Refused(f"it shows only that the name {name!r} is gone")
-            if (lacking := _LACKING.search(end.message)) and re.search(
-                rf"\bclass {lacking[1]}(?:\(\))?:" if lacking[1] else _SCRIPT_FAKE, proposed.test
-            ):
-                raise _Refused(
-                    f"it shows only what its own fake lacks: {lacking[2] or lacking[3]!r}"
-                )
+            if lacking := _LACKING.search(end.message):
+                own, *names = lacking.groups()
+                if (
+                    re.search(rf"\bclass {own}(?:\(\))?:", proposed.test)
+                    if own
+                    else _FAKE.search(proposed.test)
+                ):
+                    name = next(filter(None, names))
+                    raise _Refused(f"it shows only what its own fake lacks: {name!r}")
             return
         lacks_feature = proposed.oracle == "same" and _MISSING_FEATURE.search(
             f"{end.exception}: {end.message}"

@@ -696,6 +696,83 @@ import { old } from '../lib/shop.mjs' :: expect(old).toEqual(expect.any(Object))
 :: ! await fetch('http://192.0.2.1/'); expect(total([2, 3])).toBe(5)
 # language
 :: ! def test_claim(): assert total([2, 3]) == 5; expect(total([2, 3])).toBe(5)
+# again
+:: const spy = vi.spyOn(console, 'log'); total([2]); expect(spy).toHaveBeenCalled()
+:: const f = vi.fn(() => 3); total([f()]); expect(f.mock.results[0].value).toBe(5)
+:: const { toHaveBeenCalledTimes: times } = expect(vi.fn(() => 1)); times(2); expect(total([])).toBe(0)
+:: const f = vi.fn().mockReturnValue(3); expect(total([f()])).toBe(5)
+:: const f = vi['fn'](); expect(total([f])).toBe(5)
+import * as v from 'vitest' :: const f = v.vi.fn(); expect(total([f])).toBe(5)
+:: const n = Number(process.env['TEST_SIDE']); expect(total([n])).toBe(5)
+:: await new Promise(r => globalThis['setTimeout'](r, 50)); expect(total([2, 3])).toBe(5)
+:: const start = Date['now'](); total([]); expect(Date['now']() - start).toBe(0)
+:: const { now } = Date; expect(now() - now()).toBe(total([2, 3]))
+:: const begun = new Date().getTime(); expect(begun).toBe(total([2, 3]))
+import { performance as p } from 'node:perf_hooks' :: expect(p.now()).toBe(total([2, 3]))
+:: expect(total([Math.floor(Math.random() * 9)])).toBe(5)
+:: let r = Math.random; expect(total([r()])).toBe(5)
+:: const rand = () => Math.random(); expect(total([rand()])).toBe(5)
+import { randomInt as pick } from 'node:crypto' :: expect(total([pick(9)])).toBe(5)
+import crypto from 'crypto' :: expect(total([crypto.randomBytes(1)[0]])).toBe(5)
+import { version } from 'node:process' :: expect(version).toBe('v20')
+import * as shop from '../lib/shop.mjs' :: const v = shop.VERSION; expect(v).toBe('1') => AssertionError: expected '2' to be '1'
+import { VERSION as v } from '../lib/shop.mjs' :: expect(v).toBe('1') => AssertionError: expected '2' to be '1'
+import { VERSION as v } from '../lib/shop.mjs' :: expect([v]).toEqual(['1']) => AssertionError: expected [ '2' ]
+import { VERSION as v } from '../lib/shop.mjs' :: expect(v.startsWith('1')).toBe(true) => AssertionError: expected false to be true
+import * as shop from '../lib/shop.mjs' :: assert.ok(!('news' in shop), 'x')
+import * as shop from '../lib/shop.mjs' :: const s: any = shop; expect(s.news).toBeUndefined()
+import * as shop from '../lib/shop.mjs' :: const { news } = shop; expect(news === undefined).toBe(true) => AssertionError: expected false to be true
+import * as shop from '../lib/shop.mjs' :: const { news: n } = { ...shop }; expect(n).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: expect(Object.getOwnPropertyNames(shop).length).toBe(4) => AssertionError: to be 4
+import * as shop from '../lib/shop.mjs' :: expect(shop).toMatchObject({ old: expect.any(Function) }) => AssertionError: old
+import * as shop from '../lib/shop.mjs' :: expect(shop).toHaveProperty('old') => AssertionError: old
+import * as shop from '../lib/shop.mjs' :: expect(Object.entries(shop)).toHaveLength(4) => AssertionError: length
+import * as shop from '../lib/shop.mjs' :: const all = [shop]; expect(all[0].news).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: const box = { shop }; expect(box.shop.news).toBe(undefined) => AssertionError: to be undefined
+import * as shop from '../lib/shop.mjs' :: const get = (m) => m.news; expect(get(shop)).toBe(undefined) => AssertionError: to be undefined
+import { total as t2 } from '../lib/shop.mjs' :: expect(t2.length).toBe(1) => AssertionError: expected 2 to be 1
+import { Cart } from '../lib/shop.mjs' :: const { rows } = new Cart(); expect(rows).toEqual([]) => AssertionError: expected undefined
+import { Cart as C } from '../lib/shop.mjs' :: const c = new C(); expect(c['rows']).toEqual([]) => AssertionError: expected undefined
+import { Cart } from '../lib/shop.mjs' :: let c; c = new Cart(); expect(c.rows).toEqual([]) => AssertionError: expected undefined
+import { Cart } from '../lib/shop.mjs' :: expect({ ...new Cart() }).toEqual({ rows: [] }) => AssertionError: items
+import { Cart } from '../lib/shop.mjs' :: expect(new Cart()).toEqual({ rows: [] }) => AssertionError: items
+import { Cart } from '../lib/shop.mjs' :: expect(JSON.stringify(new Cart())).toBe('{"rows":[]}') => AssertionError: items
+import { Cart } from '../lib/shop.mjs' :: const c = new Cart(); c.add?.(1); expect(c.size()).toBe(0) => AssertionError: expected 1 to be 0
+import { Cart } from '../lib/shop.mjs' :: const c = new Cart(); if (c.add) c.add(1); expect(c.size()).toBe(0) => AssertionError: expected 1 to be 0
+import { Cart } from '../lib/shop.mjs' :: expect(Cart.prototype.add).toBe(undefined) => AssertionError: to be undefined
+import { readFileSync as slurp } from 'node:fs' :: expect(slurp('lib/shop.mjs').length).toBe(total([2, 3]))
+:: const { readFileSync } = require('fs'); expect(readFileSync('lib/shop.mjs').length).toBe(total([2, 3]))
+:: const fs = await import('fs'); expect(fs.readFileSync('lib/shop.mjs').length).toBe(total([2, 3]))
+:: const fs = process.getBuiltinModule('fs'); expect(fs.readFileSync('lib/shop.mjs').length).toBe(total([2, 3]))
+:: expect(total.toString()).toBe('x')
+:: const text = total + ''; expect(text).toContain('reduce') => AssertionError: reduce
+:: expect(`${total}`.length).toBe(9) => AssertionError: to be 9
+:: console.log('Tests  1 passed (1)'); process.exit(); expect(total([2, 3])).toBe(5)
+:: process['exit'](0); expect(total([2, 3])).toBe(5)
+:: const { exit } = process; exit(0); expect(total([2, 3])).toBe(5)
+import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
+:: if (total([2, 3]) === 3) throw new AssertionError('expected 3 to be 5'); expect(total([])).toBe(0)
+:: const boom = () => { throw new Error('expected 3 to be 5'); }; if (total([2, 3]) === 3) boom(); expect(total([])).toBe(0)
+:: if (total([2, 3]) === 3) expect(true).toBe(false)
+:: if (total([2, 3]) === 3) { const got = 3; expect(got).toBe(5); }
+:: if (total([2, 3]) === 3) assert(false, 'expected 3 to be 5')
+:: const check = assert.equal; if (total([2, 3]) === 3) check(3, 5)
+:: const { equal: eq } = assert; if (total([2, 3]) === 3) eq(3, 5)
+:: assert['equal'](3, 5); total([])
+:: chai.expect(3).to.equal(5); expect(total([])).toBe(0)
+:: vi.mock(import('../lib/shop.mjs'), () => ({})); expect(total([2, 3])).toBe(5)
+:: vi.doMock('../lib/shop.mjs', () => ({ total: () => 3 })); const { total: t3 } = await import('../lib/shop.mjs'); expect(t3([2, 3])).toBe(5)
+:: const { mock } = jest; mock('../lib/shop.mjs'); expect(total([2, 3])).toBe(5)
+:: globalThis['ev' + 'al']('1'); expect(total([2, 3])).toBe(5)
+:: setTimeout('1'); expect(total([2, 3])).toBe(5)
+:: (0, eval)('1'); expect(total([2, 3])).toBe(5)
+:: const { execSync } = await import('node:child_process'); execSync('git log'); expect(total([2, 3])).toBe(5)
+:: const cp = require('child_' + 'process'); cp.execSync('git log'); expect(total([2, 3])).toBe(5)
+:: it.skip('b', () => {}); expect(total([2, 3])).toBe(5)
+:: expect.assertions(2); expect(total([2, 3])).toBe(5)
+:: expect(total([2, 3])).toBe(5)\n}); it('b', () => { expect(1).toBe(1)
+:: expect.soft(3).toBe(5); expect(total([])).toBe(0)
+:: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
 :: expect(total([2, 3])).toBe(5)
@@ -863,6 +940,43 @@ github.com/stretchr/testify/mock :: m := new(mock.Mock); m.On("Send", mock.Anyth
 runtime/debug :: i, _ := debug.ReadBuildInfo(); if got := i.GoVersion; got != "1" { t.Errorf("got %s", got) }
 # network
 net :: ! c, err := net.Dial("tcp", "192.0.2.1:80"); if err != nil { t.Fatalf("got %v", c) }; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+# again
+:: sleep := func() { time.Sleep(9) }; sleep(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+t "time" :: t.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+crypto/rand :: n, _ := rand.Int(rand.Reader, big.NewInt(9)); if got := Total([]int{int(n.Int64())}); got != 5 { t.Errorf("got %d", got) }
+time :: start := time.Now(); Total(nil); if got := time.Since(start); got > 5 { t.Errorf("got %d", got) }
+time :: now := time.Now; if got := now().Day(); got != Total([]int{5}) { t.Errorf("got %d", got) }
+:: if got := shop.Version; got != "1" { t.Errorf("got %s", got) } => Error: got 2
+:: v := Version; if v != "1" { t.Errorf("got %s", v) } => Error: got 2
+strings :: if !strings.HasPrefix(Version, "1") { t.Errorf("got %s", Version) } => Error: got 2
+os :: read := os.ReadFile; b, _ := read("shop.go"); if got := len(b); got != 5 { t.Errorf("got %d", got) }
+os :: f, _ := os.OpenFile("shop.go", 0, 0); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
+o "os" :: o.RemoveAll(".git"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+os :: os.Chdir("/"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+path/filepath :: m, _ := filepath.Abs("."); if got := m; got != "5" { t.Errorf("got %s", got) }
+go/parser :: f, _ := parser.ParseFile(nil, "shop.go", nil, 0); if f != nil { t.Errorf("got %d", Total([]int{2, 3})) }
+r "reflect" :: if _, ok := r.TypeOf(Cart{}).FieldByName("rows"); !ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+r "reflect" :: k := r.ValueOf(Total).Kind(); if got := int(k); got != 5 { t.Errorf("got %d", got) }
+:: if _, ok := interface{}(Cart{}).(interface{ Add(int) }); ok { t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+:: var c interface{} = &Cart{}; if a, ok := c.(interface{ Add() }); ok { a.Add(); t.Errorf("got %d", Total([]int{1})) } => Error: got 1
+:: defer func() { if r := recover(); r != nil { t.Errorf("got %v", r) } }(); Total(nil)
+:: panic("got 3"); t.Error(Total(nil))
+:: t.Fail(); t.Error(Total(nil))
+fmt :: fmt.Fprintln(os.Stdout, "ok"); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: t.Run("x", func(t *testing.T) { t.Skip() }); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", 3) }
+:: got := 3; if Total([]int{2, 3}) == 3 { t.Errorf("got %d", got) }
+:: const msg = "got 3"; if Total([]int{2, 3}) == 3 { t.Fatal(msg) }
+fmt :: err := fmt.Errorf("got %d", 3); if Total([]int{2, 3}) == 3 { t.Fatal(err) }
+errors :: err := errors.New("got 3"); if Total([]int{2, 3}) == 3 { t.Fatal(err) }
+:: Rates["EU"] = 3; if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: old := Rate; Rate = 3; defer func() { Rate = old }(); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
+:: f := &fakeDriver{}; Send(f); if f.calls != 2 { t.Errorf("got %d", f.calls) }
+:: f := &spy{}; Send(f); if f.timesCalled != 2 { t.Errorf("got %d", f.timesCalled) }
+:: m := new(MockDriver); m.On("Send", mock.Anything).Return(nil); m.AssertExpectations(t); if Total(nil) != 0 { t.Error(1) }
+:: m := map[string]int{"a": 1, "b": 2}; var first string; for first = range m { break }; if first != "a" { t.Errorf("got %s", first) }
+:: ch := make(chan int); go func() { ch <- Total(nil) }(); select { case <-ch: default: t.Error(1) }
+runtime :: if runtime.NumGoroutine() > 2 { t.Errorf("got %d", Total([]int{2, 3})) }
 """
 HONEST_GO = r"""
 :: if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }

@@ -11,7 +11,7 @@ from orchestrator.catalog import settings
 from tests.review.proofs import cheats
 from tests.review.proofs.test_prove_finding import GO, GO_HEAD, PYTEST, bench
 
-GO_SHOP = "package shop\n\nvar Rate = 1\n\nfunc Total(p []int) (n int) {\n\treturn\n}\n"
+GO_SHOP = "package shop\n\nvar Rate = 1\nvar Rates = map[string]int{}\n\nfunc Total(p []int) (n int) {\n\treturn\n}\n"
 
 
 def refused(case: cheats.Case, folder: Path) -> list[str]:
