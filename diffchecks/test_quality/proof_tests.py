@@ -27,6 +27,7 @@ class ScriptTest:
     def __init__(self, given: ProofTestJob) -> None:
         self._given, self._value = given, " ".join(given.value.split())
         self._negated, self._end = False, 0
+        self._pairs: list[tuple[str, str]] = []
         self._table = read_yaml("proof_tests.yaml")[given.language]
         names = ScriptNames(given.text, given.language)
         self._nodes, self._code = names.nodes, names.written
@@ -50,6 +51,7 @@ class ScriptTest:
             expects = name.startswith("expect")
             after = self._matched() if expects else []
             compared = [*arguments[:1], *after] if expects else arguments[:2]
+            self._pairs += [(compared[0], compared[1])] if compared[1:] else []
             fixed = compared[:1] if expects else compared
             if fixed and all(map(_LITERAL.fullmatch, fixed)):
                 yield "constant"
@@ -121,20 +123,14 @@ class ScriptTest:
             yield "predicts"
 
     def compares_two(self) -> bool:
-        """Whether it compares two values that are both computed."""
+        """Whether it compares two values that are both computed, after ``problems``."""
         if self._given.language == "go":
             pairs = re.findall(
                 r"if\s+(?:[^;{\n]*;)?\s*([^!={\n]+?)\s*!=\s*([^{\n]+?)\s*\{", self._code
             )
             pairs += [(one[0], one[1]) for _, one in self._calls(r"\bDeepEqual\(") if len(one) > 1]
         else:
-            pairs = [
-                (arguments[0], after[0])
-                for _, arguments in self._calls(r"\bexpect\(")
-                if arguments and (after := self._matched())
-            ]
-            calls = self._calls(r"\bassert(?:\.\w+)*\(")
-            pairs += [(one[0], one[1]) for _, one in calls if len(one) > 1]
+            pairs = self._pairs
         return any(not (_LITERAL.fullmatch(a) or _LITERAL.fullmatch(b)) for a, b in pairs)
 
     def _calls(self, pattern: str) -> Iterator[tuple[str, list[str]]]:

@@ -35,6 +35,7 @@ from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import Proof, ProofState
+from orchestrator.data_directories import read_table
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -52,30 +53,9 @@ REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
 HEAD_PASSES = "head passes the test"
 LACKS = "the environment of the tests lacks "
-_NOT_FOUND = re.compile(r"No module named '(\w+)|Cannot find (?:module|package) '([\w@][^']*)'")
 SIDES: tuple[SideName, ...] = ("base", "head")
-_VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
+_TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failures.yaml").items()}
 _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
-_MISSING_FEATURE = re.compile(
-    r"\b(?:Import|ModuleNotFound|Name|Reference|Attribute|Type|Syntax)Error\b|Cannot find module"
-    r"|is not a (?:function|constructor)|undefined: |has no field or method"
-    r"|Failed to resolve import|\[build failed\]|does not provide an export"
-)
-"""How a test of a feature fails on a side that lacks it."""
-_GONE = re.compile(
-    r"(?:module|type object|class) '[\w.]+' has no attribute '(\w+)'"
-    r"|'(?!NoneType')[A-Z]\w*' object has no attribute '(\w+)'"
-    r"|\b(\w+)\)? is not (?:a function|a constructor|defined)"
-)
-_LACKING = re.compile(
-    r"'(\w+)' object has no attribute '(\w+)'"
-    r"|\.(?!(?:at|filter|find|forEach|join|map|push|reduce|slice|some|split|then|to\w+|trim)\b)"
-    r"(\w+) is not a function"
-)
-_FAKE = re.compile(
-    r"\bclass\s+\w+\s*\{|[{,]\s*(?:async\s+)?\w+(?:\s*\([^()]*\)\s*\{|\s*:[^,}]*(?:=>|function\b|\.fn\b))"
-)
-"""What a test in JavaScript makes of its own."""
 
 
 class _Refused(Exception):
@@ -127,7 +107,7 @@ class ProveFinding:
 
     async def _versions(self, printed: str) -> str:
         """What the test ran with, in the words of these programs."""
-        if found := _VERSIONS.search(printed):
+        if found := _TEXTS["versions"].search(printed):
             return found[0]
         if self._known_versions is None:
             versions = [await self._said_by(argv) for argv in self._single.version_commands()]
@@ -181,22 +161,22 @@ class ProveFinding:
                     f"head does not fail as predicted ({proposed.exception}, {proposed.value}), "
                     f"but so: {how[:400]}"
                 )
-            pattern = re.compile(r"'([\w.]+)'") if end.exception in _MISSING_NAME else _GONE
-            missing = pattern.search(end.message) or _GONE.search(end.message)
+            own = "missing_name" if end.exception in _MISSING_NAME else "gone"
+            missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
             name = next(filter(None, missing.groups()), "") if missing else ""
             if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
                 raise _Refused(f"it shows only that the name {name!r} is gone")
-            if lacking := _LACKING.search(end.message):
+            if lacking := _TEXTS["lacking"].search(end.message):
                 own, *names = lacking.groups()
                 if (
                     re.search(rf"\bclass {own}(?:\(\))?:", proposed.test)
                     if own
-                    else _FAKE.search(proposed.test)
+                    else _TEXTS["fake"].search(proposed.test)
                 ):
                     name = next(filter(None, names))
                     raise _Refused(f"it shows only what its own fake lacks: {name!r}")
             return
-        lacks_feature = proposed.oracle == "same" and _MISSING_FEATURE.search(
+        lacks_feature = proposed.oracle == "same" and _TEXTS["missing_feature"].search(
             f"{end.exception}: {end.message}"
         )
         if end.kind == "passed" or lacks_feature:
@@ -208,7 +188,7 @@ class ProveFinding:
 
     def _missing_package(self, message: str, test: str) -> str:
         """A package that a run did not find, and that is neither the project's nor in the test."""
-        found = _NOT_FOUND.search(message)
+        found = _TEXTS["not_found"].search(message)
         name = next(filter(None, found.groups()), "") if found else ""
         own = any(name in {PurePosixPath(path).stem, *path.split("/")} for path in self._paths)
         return "" if own or name in test else name

@@ -278,6 +278,17 @@ async def test_unittest_runs_them_as_well(namespaces: None, tmp_path: Path) -> N
     assert re.fullmatch(r"Python [\d.]+\w*", proof.versions)
 
 
+async def test_a_test_in_another_language_is_refused_in_one_clear_line(
+    namespaces: None, tmp_path: Path
+) -> None:
+    script = "import { expect, test } from 'vitest';\ntest('a', () => { expect(1).toBe(2); });\n"
+    async with bench(tmp_path) as one:
+        ends = [await one.tries(script, path=path) for path in ("src/a.test.ts", "test_a.py")]
+    assert [end.state for end in ends] == ["inconclusive"] * 2
+    assert "'a.test.ts' is no name of a pytest test, as tests/test_claim.py is" in ends[0].reason
+    assert re.fullmatch("the test proves nothing: it does not parse: [^\n]+", ends[1].reason)
+
+
 FAKES = {
     "python": (
         PYTEST, "def send(driver):\n    return driver.send()\n", "driver.send", "driver.send_all", "shop.py",
