@@ -155,17 +155,17 @@ def run(job: Mapping[str, Any]) -> list[str]:
         return [f"has more than {MAX_BYTES >> 10} KiB"]
     if given.value and not re.search(r"\w", GENERIC.sub("", given.value)):
         return [_REASONS["predicts"]]
-    if given.language != "python":
-        test = ScriptTest(given)
-        found = list(test.problems())
-        same = given.same and not test.compares_two()
-    else:
-        try:
+    try:
+        if given.language != "python":
+            test = ScriptTest(given)
+            found = list(test.problems())
+            same = given.same and not test.compares_two()
+        else:
             tree = ast.parse(given.text)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            return [f"does not parse: {error}"]
-        found = list(PythonTest(tree, given).problems())
-        same = given.same and not any(map(compares_two, ast.walk(tree)))
+            found = list(PythonTest(tree, given).problems())
+            same = given.same and not any(map(compares_two, ast.walk(tree)))
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return [f"does not parse: {error}"]
     if same:
         found.append("compares no two values that are both computed")
     reasons: dict[str, str] = {}

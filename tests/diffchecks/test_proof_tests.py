@@ -125,6 +125,13 @@ def test_other_languages_have_the_same_rules(
     assert wrong == {}
 
 
+@pytest.mark.attack("a test that is nested too deeply to read")
+@pytest.mark.parametrize("language", ["python", "javascript", "go"])
+def test_a_test_that_is_nested_deeply_is_refused(tmp_path: Path, language: str) -> None:
+    (why,) = problems(tmp_path, f"{'(' * 4000}1{')' * 4000}", language)
+    assert why.startswith("does not parse: ")
+
+
 def test_a_refusal_quotes_what_matched() -> None:
     text = "def test_a():\n    assert  shop.session.call_count == 1\n"
     assert run({"text": text, "language": "python"}) == [
