@@ -775,6 +775,8 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 :: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
+:: expect(kinds(['uuid', 'module', 'fs']).total).toBe(5)
+:: expect(clean('https://example.com/package?url=a').total).toBe(5)
 :: expect(total([2, 3])).toBe(5)
 :: assert.equal(total([2, 3]), 5)
 :: const f = vi.fn(() => 3); expect(total([2, f()])).toBe(5)
