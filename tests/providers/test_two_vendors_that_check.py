@@ -80,7 +80,7 @@ def confirms(finding: str, verdict: str = "confirmed", *quotes: Mapping[str, str
 PROVES, VERIFIES = about(LOST["title"], writes), about(HARM["title"], confirms)
 CHECKS: Script = {"prover": [PROVES], "verifier": [VERIFIES]}
 CLOSED = Reshaped(FOUND, lambda reply: replace(reply, cut=0))
-FAILURES = {"429": Refuse(429), "500": Refuse(500), "closed": CLOSED}
+FAILURES: Mapping[str, ServerReply] = {"429": Refuse(429), "500": Refuse(500), "closed": CLOSED}
 VENDORS = ("anthropic", "openai")
 Run = tuple[Verdict, ModelServer, ModelServer]
 
@@ -139,9 +139,10 @@ def test_a_vendor_that_is_down_in_any_role_is_replaced_and_said_once(
     finds: str, failure: str, down: str,
 ) -> None:  # fmt: skip
     fails = [FAILURES[failure]] * 3
-    first, second = {"generalist": [FOUND]}, dict(CHECKS)
+    first: dict[str, Sequence[ServerReply]] = {"generalist": [FOUND]}
+    second = dict(CHECKS)
     if down == "generalist":
-        first, second = {"generalist": fails}, {**second, "generalist": [FOUND]}
+        first, second = {"generalist": fails}, {**second, **first}
     else:
         second[down] = fails
         first[down] = CHECKS[down]
@@ -163,7 +164,7 @@ def test_what_one_claims_and_the_other_refutes_is_kept_and_blocks_nothing(
 ) -> None:  # fmt: skip
     """A quotation of the claimed line itself refutes nothing."""
     refutes = about(HARM["title"], lambda name: confirms(name, "refuted", quote))
-    second = {"prover": [PROVES], "verifier": [refutes] * (1 + (support == "claimed"))}
+    second: Script = {"prover": [PROVES], "verifier": [refutes] * (1 + (support == "claimed"))}
     verdict, *_ = reviewed(portal, monkeypatch, repo, finds, {"generalist": [FOUND]}, second)
     assert supports(verdict) == {**GOOD, str(HARM["title"]): support}
     assert verdict.verdict == "needs_changes"
