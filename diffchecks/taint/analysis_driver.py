@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Final, NoReturn
 
+from diffchecks.path_kinds import is_test
 from diffchecks.taint import (
     calls,
     entry_parameters,
@@ -161,12 +162,15 @@ class TaintAnalysis:
     ) -> None:
         """Run what begins in these files, and in others where they use what these define.
 
+        Nothing begins in tests, of which no rule of taint reports anything.
+
         Args:
             affected: what others count as users of; None: all that these files define.
             pages: templates; what fills them in is run as well.
         """
         for path in paths:
             self.project.module(path, changed=True)  # what does not parse must be named
+        paths = [path for path in paths if not is_test(path)]
         self._used = find_dependent_files(self.project, paths, affected)
         scope = [*paths, *self._used]
         names: list[str] = []

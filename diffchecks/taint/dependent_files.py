@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
 from typing import Final
 
+from diffchecks.path_kinds import is_test
 from diffchecks.python.imported_files import scan_imports
 from diffchecks.taint.entry_points import (
     FEW,
@@ -25,7 +26,7 @@ _Module = tuple[str, str]
 def find_dependent_files(
     project: Project, paths: Iterable[str], affected: Set[str] | None = None
 ) -> dict[str, list[int]]:
-    """The files that use what these files define, and the lines on which they do.
+    """The files but tests that use what these files define, and the lines on which they do.
 
     A file counts when it imports one of them and names something that this one defines, or when it
     imports a file that does so, and names a function there that does or a name that this package
@@ -35,7 +36,7 @@ def find_dependent_files(
         affected: the names that count, those of methods with a dot before them; None: all.
     """
     defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
-    others = sorted(project.paths.difference(defined))
+    others = [path for path in sorted(project.paths.difference(defined)) if not is_test(path)]
     if affected is not None:
         defined = {
             path: {name for name in affected if name.lstrip(".") in own}

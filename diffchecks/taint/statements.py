@@ -18,7 +18,7 @@ from diffchecks.taint import (
 from diffchecks.taint.abstract_state import AbstractState, HeapObject, join_states, same_state
 from diffchecks.taint.abstract_values import PART, UNKNOWN, Deferred, Value, join, resolve
 from diffchecks.taint.attribute_access import external_value
-from diffchecks.taint.call_frames import Activation, EvaluatedCall, Return
+from diffchecks.taint.call_frames import Activation, EvaluatedCall, Return, TaintJob
 from diffchecks.taint.module_index import Class, Definition, Function, Module, Namespace
 from diffchecks.taint.template_code import ImportMacros, Include, Print
 
@@ -378,7 +378,9 @@ def make_class(frame: Activation, node: ast.ClassDef) -> Class:
                 break
             inner = frame.state
     made.attributes.update(
-        (name, value) for name, value in inner.vars.items() if outer.vars.get(name) is not value
+        (name, resolve(value))
+        for name, value in inner.vars.items()
+        if outer.vars.get(name) is not value
     )
     outer.objects = inner.objects
     frame.state = outer
@@ -386,24 +388,22 @@ def make_class(frame: Activation, node: ast.ClassDef) -> Class:
 
 
 def execute_import(frame: Activation, node: ast.Import) -> None:
-    """Execute an ``import`` statement."""
-    project = frame.run.project
+    """Execute an ``import`` statement; in the body of a module, when its names are used."""
     for alias in node.names:
-        if alias.asname:
-            found = project.find(alias.name, frame.module.path)
-            ref = frame.run.models.canonical(alias.name)
-            set_name(frame, alias.asname, Value(target=found) if found else Value(ref=ref))
-        else:
-            top = alias.name.partition(".")[0]
-            found = project.find(top, frame.module.path)
-            set_name(frame, top, Value(target=found) if found else Value(ref=top))
+        name, module = alias.asname or alias.name.partition(".")[0], alias.name
+        find = partial(_module, frame.run, frame.module.path, module if alias.asname else name)
+        set_name(frame, name, find() if frame.function else Deferred(find=find))
+
+
+def _module(run: TaintJob, importer: str, name: str) -> Value:
+    found = run.project.find(name, importer)
+    return Value(target=found) if found else Value(ref=run.models.canonical(name))
 
 
 def execute_import_from(frame: Activation, node: ast.ImportFrom) -> None:
-    """Perform a ``from ... import``; at the top of a module, when its names are used."""
-    is_outermost = frame.function is None and node.col_offset == 0
+    """Perform a ``from ... import``; in the body of a module, when its names are used."""
     # A separate frame, since a reference cycle would never be freed.
-    later = Activation(frame.run, frame.module) if is_outermost else frame
+    later = frame if frame.function else Activation(frame.run, frame.module)
     for alias in node.names:
         if alias.name == "*":
             source = _source(frame, node)
@@ -414,7 +414,9 @@ def execute_import_from(frame: Activation, node: ast.ImportFrom) -> None:
                 frame.module.wildcards.append(name)
             continue
         find = partial(_one, later, node, alias)
-        set_name(frame, alias.asname or alias.name, Deferred(find=find) if is_outermost else find())
+        set_name(
+            frame, alias.asname or alias.name, find() if frame.function else Deferred(find=find)
+        )
 
 
 def _source(frame: Activation, node: ast.ImportFrom) -> Module | Namespace | None:
@@ -424,14 +426,15 @@ def _source(frame: Activation, node: ast.ImportFrom) -> Module | Namespace | Non
 
 
 def _one(frame: Activation, node: ast.ImportFrom, alias: ast.alias) -> Value:
-    source = _source(frame, node)
-    child = None if source is None else frame.run.project.child(source, alias.name)
+    source, project = _source(frame, node), frame.run.project
     # A package that imports a part of its own has this import itself under that name.
-    if isinstance(source, Module) and (child is None or source is not frame.module):
+    is_own = source is frame.module and project.child(source, alias.name) is not None
+    if isinstance(source, Module) and not is_own:
         value = frame.run.globals_of(source).get(alias.name)
         if value is not None:
             return resolve(value)
     if source is not None:
+        child = project.child(source, alias.name)
         return UNKNOWN if child is None else Value(target=child)
     if node.level:
         return UNKNOWN
