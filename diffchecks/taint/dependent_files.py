@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -88,12 +89,17 @@ def _names_used(names_of: Mapping[_Module, Set[str]], path: str, text: str) -> s
         if not package
     ):
         return set()
-    imported = set(_imported_modules(path, text))
+    imported = _imported_modules(path, text)
     return set[str]().union(*(names_of[module] for module in imported & names_of.keys()))
 
 
-def _imported_modules(path: str, text: str) -> Iterator[_Module]:
+@lru_cache(maxsize=1024)
+def _imported_modules(path: str, text: str) -> frozenset[_Module]:
     """What the import statements of a file may mean: modules, and names in modules."""
+    return frozenset(_read_imports(path, text))
+
+
+def _read_imports(path: str, text: str) -> Iterator[_Module]:
     for statement in scan_imports(text):
         parts = [part for part in statement.module.split(".") if part]
         if not statement.names:

@@ -16,6 +16,8 @@ from diffchecks.taint.module_index import Module, imported_packages
 COMMON = read_names("common_function_names")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _ANY_WORD: Final = re.compile(r"\w+")
+_DOT: Final = re.compile(r"\.[\s\\]*\Z")
+_GAP: Final = 200  # characters between the dot of an attribute and its name
 REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -64,7 +66,7 @@ class _Words:
     def __init__(self) -> None:
         self._free: set[str] = set()
         self._of: dict[str, set[str]] = {}
-        self._patterns: dict[frozenset[str], re.Pattern[str] | None] = {}
+        self._used: dict[frozenset[str], tuple[set[str], re.Pattern[str] | None]] = {}
 
     def add(self, package: str, word: str) -> None:
         self._of.setdefault(package, set()).add(word)
@@ -79,12 +81,14 @@ class _Words:
 
     def lines(self, text: str, packages: frozenset[str]) -> list[int]:
         used = frozenset(packages & self._of.keys())
-        if used not in self._patterns:
+        if used not in self._used:
             words = self._free.union(*(self._of[package] for package in used))
-            joined = "|".join(sorted(words))
-            self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
-        pattern = self._patterns[used]
-        return [] if pattern is None else lines_with(text, pattern)
+            wild = [word for word in sorted(words) if not word.isidentifier()]
+            pattern = re.compile(rf"\b(?:{'|'.join(wild)})\b") if wild else None
+            self._used[used] = words.difference(wild), pattern
+        words, pattern = self._used[used]
+        lines = lines_naming(text, words)
+        return sorted({*lines, *lines_with(text, pattern)}) if pattern else lines
 
 
 class Hints:
@@ -173,11 +177,16 @@ def functions_with_statements(
 
 def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
     """The 1-based lines on which a pattern is found."""
+    return _line_numbers(text, [match.start() for match in pattern.finditer(text)])
+
+
+def _line_numbers(text: str, places: Iterable[int]) -> list[int]:
+    """The lines of places that are in order."""
     lines: list[int] = []
     line, counted = 1, 0
-    for match in pattern.finditer(text):
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
+    for place in places:
+        line += text.count("\n", counted, place)
+        counted = place
         if not lines or lines[-1] != line:
             lines.append(line)
     return lines
@@ -226,13 +235,30 @@ def lines_naming(text: str, names: Set[str]) -> list[int]:
 
     Of a name that begins with a dot only attributes count, and what a string says of one.
 
-    A pattern tries its alternatives one by one, and most of thousands of names are not there: so
-    it is made of those that are. A few are looked up sooner than all words of the text are.
+    A pattern tries its alternatives one by one at each place, so each name is searched for.
     """
     words = text if len(names) <= FEW else set(_ANY_WORD.findall(text))
-    present = [name for name in sorted(names) if name.lstrip(".") in words]
-    variables = "|".join(name for name in present if name[0] != ".")
-    attributes = "|".join(name[1:] for name in present if name[0] == ".")
-    patterns = [rf"\b(?:{variables})\b"] if variables else []
-    patterns += [rf"(?:\.[\s\\]*|[\"'])(?:{attributes})\b"] if attributes else []
-    return lines_with(text, re.compile("|".join(patterns))) if patterns else []
+    present = (name for name in names if name.lstrip(".") in words)
+    return _line_numbers(text, sorted({at for name in present for at in _places(text, name)}))
+
+
+def _places(text: str, name: str) -> Iterator[int]:
+    """Where a name stands as a word, or with its dot or quotation mark as an attribute."""
+    word = name.lstrip(".")
+    end = 0
+    while (at := text.find(word, end)) >= 0:
+        end = at + len(word)
+        if _ends_inside_word(text[end : end + 1]):
+            continue
+        before = text[at - 1 : at]
+        if word == name:
+            if not _ends_inside_word(before):
+                yield at
+        elif before in {'"', "'"}:
+            yield at - 1
+        elif (dot := _DOT.search(text, max(0, at - _GAP), at)) is not None:
+            yield dot.start()
+
+
+def _ends_inside_word(character: str) -> bool:
+    return character.isalnum() or character == "_"

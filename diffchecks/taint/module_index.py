@@ -126,11 +126,17 @@ class Bound(Struct, eq=False):
     receiver: Value
 
 
+_trees: dict[bytes, ast.Module] = {}
+"""By source, those of the last project: the other side of a change has nearly all of them."""
+
+
 class Project:
     """Reads modules below a root on demand; ``tree``: the Python paths that may be read."""
 
     def __init__(self, root: Path, tree: Iterable[str]) -> None:
         self.root = root
+        self._known_trees = dict(_trees)
+        _trees.clear()
         self.paths = frozenset(tree)
         self.gaps: dict[str, str] = {}
         self._texts: dict[str, str | None] = {}
@@ -183,7 +189,7 @@ class Project:
             return None
         try:
             data = read_file(self.root, path)
-            tree = parse(data) if changed else compact(syntax_downgrade.parse(decode_python(data)))
+            tree = parse(data) if changed else self._tree(data)
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: line {error.lineno or 1}: {error.msg}"
         except ValueError as error:
@@ -195,6 +201,12 @@ class Project:
         else:
             return Module(path, tree, imported_packages(text))
         return None
+
+    def _tree(self, data: bytes) -> ast.Module:
+        tree = self._known_trees.pop(data, None)
+        if tree is None:
+            tree = compact(syntax_downgrade.parse(decode_python(data)))
+        return _trees.setdefault(data, tree)
 
     def find(self, dotted: str, importer: str) -> Module | Namespace | None:
         """The module or directory of the tree that an absolute import in ``importer`` names."""

@@ -22,7 +22,7 @@ SHOWN: Final = re.compile(
 )
 """Matches in a function that may send markup to a browser or execute a text."""
 
-MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|\w+Field\(|SQLModel\b)")
+MODELS: Final = re.compile(r"\b(?:Model\)|Base\)|Column\(|mapped_column\(|SQLModel\b)|\wField\(")
 """Matches in a module that may define database models."""
 
 _REMOTE: Final = frozenset({"request", "socket"})

@@ -23,7 +23,7 @@ _SUFFIXES: Final = {
     "Update": "form",
     "Delete": "confirm_delete",
 }
-_VIEWS: Final = re.compile(r"\b\w*(?:Detail|List|Create|Update|Delete)View\b|\btemplate_name\b")
+_VIEWS: Final = re.compile(r"(?:Detail|List|Create|Update|Delete)View\b|\btemplate_name\b")
 
 
 def rendering_lines(

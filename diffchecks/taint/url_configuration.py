@@ -62,7 +62,8 @@ class UrlConfiguration:
         """The functions of a module all of whose parameters a client gives."""
         if path not in self._served:
             text = self._project.text(path) or ""
-            found = {_name(match) for match in _RESOLVER.finditer(text) if _SCHEMA.search(text)}
+            is_schema = ("resolver" in text or "set_" in text) and _SCHEMA.search(text)
+            found = {_name(match) for match in _RESOLVER.finditer(text)} if is_schema else set()
             module = f".{path.removesuffix('.py').replace('/', '.')}"
             for name in self._operations:
                 place, _, function = name.rpartition(".")
