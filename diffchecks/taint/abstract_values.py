@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any, Final
 
 from msgspec import Struct
@@ -209,18 +210,6 @@ def same_const(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _common_prefix(left: Value, right: Value) -> str:
-    left_prefix, right_prefix = prefix_of(left), prefix_of(right)
-    if not left_prefix or not right_prefix:
-        return ""
-    size = 0
-    for a, b in zip(left_prefix, right_prefix, strict=False):
-        if a != b:
-            break
-        size += 1
-    return left_prefix[:size]
-
-
 def prefix_of(value: Value) -> str:
     """The known beginning of a value's text."""
     return value.const if isinstance(value.const, str) else value.prefix
@@ -243,7 +232,7 @@ def join(left: Value, right: Value) -> Value:
         merge_taints(left.taints, right.taints),
         left.locs if left.locs == right.locs else tuple({*left.locs, *right.locs})[:MAX_LOCS],
         left.target if left.target is right.target or right.target is None else right.target,
-        "" if same_value else _common_prefix(left, right),
+        "" if same_value else commonprefix((prefix_of(left), prefix_of(right))),  # noqa: RUF071
         left.marks & right.marks,
         None,
         () if same_value else _either_constant(left, right),

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from diffchecks.data_files import read_names
+from diffchecks.python.syntax_tree_cache import blocks
 from diffchecks.taint.library_models import LibraryModels
 from diffchecks.taint.module_index import Module, imported_packages
 
@@ -47,17 +48,8 @@ def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterato
             )
             yield from _spans(statement.body, (*parents, statement))
         else:
-            for inner in _inner_bodies(statement):
+            for inner in blocks(statement):
                 yield from _spans(inner, parents)
-
-
-def _inner_bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        inner = getattr(statement, name, None)
-        if isinstance(inner, list):
-            yield inner
-    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-        yield part.body
 
 
 class _Words:
@@ -207,18 +199,8 @@ def functions_containing(found: list[DefinitionLines], lines: list[int]) -> list
 
 def covers(found: list[DefinitionLines], lines: list[int]) -> bool:
     """Whether every line is inside some function."""
-    end = 0
-    bounds: list[tuple[int, int]] = []
-    for span in found:
-        if span.first > end:
-            bounds.append((span.first, span.last))
-            end = span.last
-    starts = [first for first, _ in bounds]
-    for line in lines:
-        place = bisect.bisect_right(starts, line) - 1
-        if place < 0 or line > bounds[place][1]:
-            return False
-    return True
+    outer = (range(span.first, span.last + 1) for span in found if not span.parents)
+    return set[int]().union(*outer).issuperset(lines)
 
 
 def distinctive_names(names: Iterable[str]) -> set[str]:

@@ -4,6 +4,7 @@ import ast
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from os.path import commonprefix
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -262,9 +263,4 @@ class Project:
 
 
 def _shared(path: str, home: tuple[str, ...]) -> int:
-    count = 0
-    for part, home_part in zip(PurePosixPath(path).parts, home, strict=False):
-        if part != home_part:
-            break
-        count += 1
-    return count
+    return len(commonprefix([PurePosixPath(path).parts, home]))  # noqa: RUF071 - of parts

@@ -414,9 +414,8 @@ def execute_import_from(frame: Activation, node: ast.ImportFrom) -> None:
                 frame.module.wildcards.append(name)
             continue
         find = partial(_one, later, node, alias)
-        set_name(
-            frame, alias.asname or alias.name, find() if frame.function else Deferred(find=find)
-        )
+        value = find() if frame.function else Deferred(find=find)
+        set_name(frame, alias.asname or alias.name, value)
 
 
 def _source(frame: Activation, node: ast.ImportFrom) -> Module | Namespace | None:
