@@ -123,10 +123,7 @@ def _place(
     """The place of the sink, or, if it is elsewhere, of the last step in a reported file."""
     if finding.path in reported:
         return TaintStep(finding.path, finding.line, "")
-    for step in reversed(steps):
-        if step.path in reported:
-            return step
-    return None
+    return next((step for step in reversed(steps) if step.path in reported), None)
 
 
 def _raw_finding(finding: TaintFinding, steps: list[TaintStep], place: TaintStep) -> RawFinding:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from os.path import commonprefix
 from typing import Any, Final
 
@@ -252,10 +253,8 @@ def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:
 
 def join_all(values: Iterable[Value]) -> Value:
     """The join of values; unknown for none."""
-    joined: Value | None = None
-    for value in values:
-        joined = value if joined is None else join(joined, value)
-    return UNKNOWN if joined is None else joined
+    found = list(values)
+    return reduce(join, found) if found else UNKNOWN
 
 
 def same_value(left: Value, right: Value) -> bool:

@@ -105,8 +105,7 @@ def _parts_of(root: Path, path: str | None) -> list[_Part]:
     if path is None:
         return []
     data = read_file(root, path)
-    lines = decode_python(data).split("\n")
-    return list(_parts(parse(data).body, lines))
+    return list(_parts(parse(data).body, decode_python(data).split("\n")))
 
 
 def _parts(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[_Part]:
@@ -155,9 +154,7 @@ def _text(node: ast.stmt, lines: Sequence[str]) -> str:
 
 def _defined(node: ast.AST) -> Iterator[str]:
     """The names of the functions and classes in a tree."""
-    for item in walk(node):
-        if isinstance(item, Definition | ast.ClassDef):
-            yield item.name
+    return (item.name for item in walk(node) if isinstance(item, Definition | ast.ClassDef))
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

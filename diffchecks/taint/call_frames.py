@@ -220,9 +220,7 @@ class Activation:
         self.call: EvaluatedCall | None = None  # that of the caller
         self.returns: list[Return] = []
         self.yields: list[Value] = []
-        self.jumps: list[
-            tuple[list[AbstractState], list[AbstractState]]
-        ] = []  # per loop: breaks, continues
+        self.jumps: list[tuple[list[AbstractState], list[AbstractState]]] = []  # breaks, continues
         self.quiet = False  # a body that is only run for its names
         self.handler = False  # the activation of a request handler itself
         self.statement: ast.stmt | None = None

@@ -40,12 +40,9 @@ def spans(module: Module) -> list[DefinitionLines]:
 def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterator[DefinitionLines]:
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min(
-                [statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)]
-            )
-            yield DefinitionLines(
-                statement, first, statement.end_lineno or statement.lineno, parents
-            )
+            first = min(each.lineno for each in (statement, *statement.decorator_list))
+            last = statement.end_lineno or statement.lineno
+            yield DefinitionLines(statement, first, last, parents)
             yield from _spans(statement.body, (*parents, statement))
         else:
             for inner in blocks(statement):
@@ -230,17 +227,13 @@ def _places(text: str, name: str) -> Iterator[int]:
     end = 0
     while (at := text.find(word, end)) >= 0:
         end = at + len(word)
-        if _ends_inside_word(text[end : end + 1]):
+        if _ANY_WORD.match(text, end):  # it goes on
             continue
         before = text[at - 1 : at]
         if word == name:
-            if not _ends_inside_word(before):
+            if not _ANY_WORD.match(before):
                 yield at
         elif before in {'"', "'"}:
             yield at - 1
         elif (dot := _DOT.search(text, max(0, at - _GAP), at)) is not None:
             yield dot.start()
-
-
-def _ends_inside_word(character: str) -> bool:
-    return character.isalnum() or character == "_"

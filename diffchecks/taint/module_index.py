@@ -80,12 +80,9 @@ class Class(Struct, eq=False):
         found = self.attributes.get(name)
         if found is not None or depth == 0:
             return found
-        for base in self.bases:
-            if isinstance(base.target, Class):
-                found = base.target.lookup(name, depth - 1)
-                if found is not None:
-                    return found
-        return None
+        bases = (base.target for base in self.bases if isinstance(base.target, Class))
+        inherited = (base.lookup(name, depth - 1) for base in bases)
+        return next((value for value in inherited if value is not None), None)
 
     def outer_bases(self, depth: int = 8) -> list[str]:
         """Dotted names of the base classes that are not in the tree."""

@@ -54,6 +54,28 @@ def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path:
     assert ([one.line for one in reply.findings], reply.gaps) == ([9], {})
 
 
+def test_nothing_begins_in_a_test(tmp_path: Path) -> None:
+    reply = trace(tmp_path, {"tests/test_app.py": APP, "helpers.py": HELPERS})
+    assert reply.findings == []
+    assert "tests/test_app.py" in reply.examined
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "try:\n    from helpers import launch\nexcept ImportError:\n    launch = None",
+        "if True:\n    import helpers as h\nlaunch = h.launch",
+        "class Tools:\n    from helpers import launch\nlaunch = Tools.launch",
+    ],
+)
+def test_imports_inside_other_statements_of_a_module_are_followed(
+    tmp_path: Path, imported: str
+) -> None:
+    app = APP.replace("from helpers import launch", imported)
+    (finding,) = trace(tmp_path, {"app.py": app, "helpers.py": HELPERS}).findings
+    assert finding.code == "command"
+
+
 @pytest.mark.parametrize(
     ("body", "constant"),
     [
