@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from diffchecks.check_io import FlowStep, RawFinding, Source
-from diffchecks.flows.calls import Flow
+from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.flow_tables import SAME_DEFECT, load_flows, words_of
 from diffchecks.flows.tracing import Tracing
 
@@ -52,7 +52,7 @@ def find_flows(
     return flows, frozenset(tracing.safe - tracing.doubtful - hit)
 
 
-def _finding(language: str, source: Source, flow: Flow) -> RawFinding:
+def _finding(language: str, source: Source, flow: TracedFlow) -> RawFinding:
     steps = flow.taint.steps
     shown = steps if len(steps) <= _SHOWN else (*steps[:2], *steps[-_SHOWN + 2 :])
     way = " → ".join(f"{text} (line {line})" for line, text in (*shown, (flow.line, flow.call)))

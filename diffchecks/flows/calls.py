@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from diffchecks.check_io import Source
-from diffchecks.flows.flow_tables import FlowTables, Sink
+from diffchecks.flows.flow_tables import FlowSink, FlowTables
 from diffchecks.flows.syntax import Syntax, line_of, module_name, place_of, shorten, unquote
 from diffchecks.flows.values import (
     ALL,
@@ -19,9 +19,9 @@ from diffchecks.flows.values import (
     TAINTED,
     UNKNOWN,
     Cleared,
-    State,
-    Taint,
-    Value,
+    FlowState,
+    FlowTaint,
+    FlowValue,
     checked,
     concat,
     either,
@@ -47,7 +47,7 @@ _CHECKED = {"any": slice(None), "arguments": slice(1, None), "first": slice(1, 2
 """What ``values`` of a guard names, of the object of its call and the arguments."""
 
 
-class Flow(Struct, frozen=True):
+class TracedFlow(Struct, frozen=True):
     """Request data, or a parameter, that reaches a dangerous call."""
 
     code: str
@@ -55,17 +55,17 @@ class Flow(Struct, frozen=True):
     end_line: int
     column: int
     call: str
-    taint: Taint
+    taint: FlowTaint
 
 
 class Arguments(Struct):
     """What a call is given: by position and by name."""
 
     nodes: list[SgNode]
-    values: list[Value]
-    named: Mapping[str, Value]
+    values: list[FlowValue]
+    named: Mapping[str, FlowValue]
 
-    def chosen(self, sink: Sink, receiver: Value) -> list[Value]:
+    def chosen(self, sink: FlowSink, receiver: FlowValue) -> list[FlowValue]:
         """The dangerous ones."""
         named = dict(self.named)
         by_name = any(isinstance(place, str) and place != "self" for place in sink.args)
@@ -75,7 +75,7 @@ class Arguments(Struct):
             return list(_run_by_shell(self.values))
         if not sink.args:
             return [*self.values, *self.named.values()]
-        found: list[Value] = []
+        found: list[FlowValue] = []
         for place in sink.args:
             if place == "self":
                 found.append(receiver)
@@ -86,7 +86,7 @@ class Arguments(Struct):
         return found
 
 
-def _run_by_shell(values: Sequence[Value]) -> Iterator[Value]:
+def _run_by_shell(values: Sequence[FlowValue]) -> Iterator[FlowValue]:
     """What a command line of a program and its arguments lets somebody choose."""
     options = [each for value in values for each in value.fields.items() if each[0] == "shell"]
     through_shell = any(value.text != "false" for _, value in options)
@@ -101,7 +101,7 @@ def _run_by_shell(values: Sequence[Value]) -> Iterator[Value]:
             yield part
 
 
-def _elements(value: Value) -> list[Value]:
+def _elements(value: FlowValue) -> list[FlowValue]:
     listed = [part for key, part in value.fields.items() if key.isdigit()]
     return listed or ([] if value.fields else [value])
 
@@ -116,32 +116,32 @@ class Calls(Syntax, ABC):
         self.root = root
         self.safe, self.doubtful = set[tuple[int, str]](), set[tuple[int, str]]()
         self.invoked = 0
-        self.flows: dict[tuple[int, int, str], Flow] = {}
+        self.flows: dict[tuple[int, int, str], TracedFlow] = {}
         self.functions: dict[str, list[SgNode]] = {}
         self.classes: set[str] = set()
-        self.module = State({}, {})
+        self.module = FlowState({}, {})
         self.runs = 0
-        self._results: dict[object, Value] = {}
+        self._results: dict[object, FlowValue] = {}
 
     @abstractmethod
-    def evaluate(self, node: SgNode, state: State) -> Value:
+    def evaluate(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of an expression or statement, which may alter the state."""
 
     @abstractmethod
     def run_function(
-        self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
-    ) -> Value:
+        self, node: SgNode, state: FlowState, values: Sequence[FlowValue], context: str = ""
+    ) -> FlowValue:
         """What a function gives back for these arguments; those left out are what they say."""
 
     @abstractmethod
-    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+    def is_of_interest(self, node: SgNode, state: FlowState, context: str = "") -> bool:
         """Whether a function may hold a source, or the rest of a flow."""
 
     @abstractmethod
-    def joined(self, node: SgNode, state: State) -> Value:
+    def joined(self, node: SgNode, state: FlowState) -> FlowValue:
         """Text that a node puts together."""
 
-    def call(self, node: SgNode, state: State) -> Value:
+    def call(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of a call."""
         receiver, name, local = self._called(node, state)
         arguments = self._arguments(node, state)
@@ -159,7 +159,7 @@ class Calls(Syntax, ABC):
             value = back
         return replace(value, passed=merge(value.passed, passed), failed=failed)
 
-    def _called(self, node: SgNode, state: State) -> tuple[Value, str, Sequence[SgNode]]:
+    def _called(self, node: SgNode, state: FlowState) -> tuple[FlowValue, str, Sequence[SgNode]]:
         """The object of a call, the name that is called, and the functions that it may be."""
         owner = node.field("object") or node.field("receiver") or node.field("scope")
         method = node.field("name") or node.field("method")
@@ -178,7 +178,7 @@ class Calls(Syntax, ABC):
         if owner is not None:
             receiver = self.evaluate(owner, state)
             if not receiver.name and not receiver.taints and _WORDS.fullmatch(owner.text()):
-                receiver = Value(name=owner.text().lstrip("\\"))
+                receiver = FlowValue(name=owner.text().lstrip("\\"))
             named = unquote(method.text()) if method else ""
             made = receiver.name.removeprefix("~new ").removesuffix("()")
             own = receiver.name in self.classes or made in self.classes
@@ -196,13 +196,13 @@ class Calls(Syntax, ABC):
         functions = [known.function] if known.function else ()
         return CLEAN, known.name if known.name not in {"", text} else f"~{text}", functions
 
-    def _arguments(self, node: SgNode, state: State) -> Arguments:
+    def _arguments(self, node: SgNode, state: FlowState) -> Arguments:
         if node.kind() in self.tables.texts:
             return Arguments([node], [self.joined(node, state)], {})
         part = self.argument_part(node)
         children = part.named_children() if part and part.kind() not in self.tables.texts else []
         given = Arguments([], [], {})
-        named: dict[str, Value] = {}
+        named: dict[str, FlowValue] = {}
         for child in children:
             if child.kind() == "comment":
                 continue
@@ -229,9 +229,9 @@ class Calls(Syntax, ABC):
         self,
         node: SgNode,
         name: str,
-        receiver: Value,
+        receiver: FlowValue,
         given: Arguments,
-        state: State,
+        state: FlowState,
         *,
         bare: object,
     ) -> None:
@@ -255,7 +255,7 @@ class Calls(Syntax, ABC):
                     self.check_value(node, sink, value, state, name)
 
     def check_value(
-        self, node: SgNode, sink: Sink, value: Value, state: State, called: str
+        self, node: SgNode, sink: FlowSink, value: FlowValue, state: FlowState, called: str
     ) -> None:
         """Report what is not safe of a value that a dangerous call gets."""
         if not sink.says.search(value.text):
@@ -275,7 +275,7 @@ class Calls(Syntax, ABC):
                     continue
                 code = "command-parameter"
             place = (span.start.line + 1, span.end.line + 1, span.start.column + 1)
-            flow = Flow(code, *place, f"`{called.removesuffix('()').lstrip('.')}`", taint)
+            flow = TracedFlow(code, *place, f"`{called.removesuffix('()').lstrip('.')}`", taint)
             key = (place[0], place[2], sink.code)
             other = self.flows.get(key)
             if other is None or (other.taint.parameter and not taint.parameter):
@@ -283,7 +283,7 @@ class Calls(Syntax, ABC):
 
     # --- what comes back -------------------------------------------------------------------------
 
-    def _guard(self, name: str, receiver: Value, given: Arguments) -> Cleared:
+    def _guard(self, name: str, receiver: FlowValue, given: Arguments) -> Cleared:
         guard: Cleared = {}
         for each in self.tables.guards:
             if each.call.search(name):
@@ -294,8 +294,8 @@ class Calls(Syntax, ABC):
         return guard
 
     def _callbacks(
-        self, node: SgNode, name: str, receiver: Value, given: Arguments, state: State
-    ) -> Value:
+        self, node: SgNode, name: str, receiver: FlowValue, given: Arguments, state: FlowState
+    ) -> FlowValue:
         """Run the functions that a call is given, with what it gives them."""
         functions = [child for child in given.nodes if child.kind() in self.tables.functions]
         functions += [value.function for value in given.values if value.function]
@@ -308,22 +308,22 @@ class Calls(Syntax, ABC):
                 results.append(self.run_function(function, state, bound, name))
         return either([value for value in results if value.taints])
 
-    def _bound(self, name: str, function: SgNode, receiver: Value) -> list[Value]:
+    def _bound(self, name: str, function: SgNode, receiver: FlowValue) -> list[FlowValue]:
         for callback in self.tables.callbacks:
             count = len(self.parameters(function))
             if callback.call.search(name) and count >= len(callback.names):
-                return [Value(name=each) for each in callback.names]
+                return [FlowValue(name=each) for each in callback.names]
         return [tainted(receiver.taints)] if receiver.taints else []
 
     def _result(
         self,
         node: SgNode,
         name: str,
-        receiver: Value,
+        receiver: FlowValue,
         given: Arguments,
         local: Sequence[SgNode],
-        state: State,
-    ) -> Value:
+        state: FlowState,
+    ) -> FlowValue:
         tables = self.tables
         is_source = tables.sources.fullmatch(name) is not None
         every = [receiver] if receiver.taints else []
@@ -346,12 +346,14 @@ class Calls(Syntax, ABC):
             self._add(node, receiver, given.values, state)
         return self._made(name, receiver, given, every)
 
-    def _made(self, name: str, receiver: Value, given: Arguments, every: Sequence[Value]) -> Value:
+    def _made(
+        self, name: str, receiver: FlowValue, given: Arguments, every: Sequence[FlowValue]
+    ) -> FlowValue:
         """What a function outside the file makes of its object and arguments."""
         tables = self.tables
         if given.values and (name == "require()" or tables.same.search(name)):
             first = given.values[0]
-            return first if name != "require()" else Value(name=module_name(first.text))
+            return first if name != "require()" else FlowValue(name=module_name(first.text))
         if _FORMATS.search(name):
             return replace(self.formatted(receiver, given.values), name=name)
         if receiver.taints or tables.mutates.search(name.rpartition(".")[2]):
@@ -363,12 +365,12 @@ class Calls(Syntax, ABC):
         return (
             replace(concat(every, "/"), name=name)
             if tables.passes.search(name)
-            else Value(name=name)
+            else FlowValue(name=name)
         )
 
     def _invoke(
-        self, node: SgNode, function: SgNode, values: Sequence[Value], state: State
-    ) -> Value:
+        self, node: SgNode, function: SgNode, values: Sequence[FlowValue], state: FlowState
+    ) -> FlowValue:
         """What a function of the file gives back."""
         if not any(value.taints for value in values) and not self.tables.hint.search(
             function.text()
@@ -387,32 +389,34 @@ class Calls(Syntax, ABC):
         key = place_of(function), signs
         if key not in self._results:
             nested = self.is_nested(function)
-            base = State((state if nested else self.module).values, state.cleared)
+            base = FlowState((state if nested else self.module).values, state.cleared)
             self.invoked += 1
             self._results[key] = self.run_function(function, base, passed)
             self.invoked -= 1
         return self._results[key]
 
-    def source(self, node: SgNode, name: str) -> Value:
+    def source(self, node: SgNode, name: str) -> FlowValue:
         """A value that comes with a request."""
         part = self.argument_part(node)
         key = name + (part.text() if part is not None else "")
-        found = tainted([Taint(key, ((line_of(node), shorten(node)),))])
+        found = tainted([FlowTaint(key, ((line_of(node), shorten(node)),))])
         checked_at_once = self.tables.validated.search(node.text())
         return replace(harmless([found]) if checked_at_once else found, name=name)
 
-    def _fill(self, node: SgNode, given: Arguments, receiver: Value, state: State) -> None:
+    def _fill(self, node: SgNode, given: Arguments, receiver: FlowValue, state: FlowState) -> None:
         """A call that writes a request into its arguments."""
         for child in given.nodes:
             name = child.text().lstrip("&")
             if name.isidentifier():
                 key = (line_of(node), shorten(node))
                 typed = any(receiver.name == known for _, known in self.tables.types)
-                new = (Taint(f"{name}@{key[0]}", (key,)),) if typed else ()
+                new = (FlowTaint(f"{name}@{key[0]}", (key,)),) if typed else ()
                 if taints := receiver.taints or new:
                     state.values[name] = tainted(taints)
 
-    def _add(self, node: SgNode, receiver: Value, values: Sequence[Value], state: State) -> None:
+    def _add(
+        self, node: SgNode, receiver: FlowValue, values: Sequence[FlowValue], state: FlowState
+    ) -> None:
         """A call that adds its arguments to its object, or Ruby's operator that does."""
         owner = node.field("object") or node.field("receiver") or node.field("left")
         target = node.field("function")
@@ -424,13 +428,13 @@ class Calls(Syntax, ABC):
             old = state.values[owner.text()]
             state.values[owner.text()] = replace(concat([old, *values]), name=old.name)
 
-    def formatted(self, receiver: Value, values: Sequence[Value]) -> Value:
+    def formatted(self, receiver: FlowValue, values: Sequence[FlowValue]) -> FlowValue:
         """Text with values in the places of a format."""
         parts = [receiver, *values] if "%" in receiver.text or "{" in receiver.text else [*values]
         at = next((n for n, value in enumerate(parts) if _PLACE.search(value.text)), None)
         if at is None:
             return concat(parts)
-        given, shown = iter(parts[at + 1 :]), list[Value]()
+        given, shown = iter(parts[at + 1 :]), list[FlowValue]()
 
         def fill(found: re.Match[str]) -> str:
             value = next(given, CLEAN)
@@ -443,6 +447,6 @@ class Calls(Syntax, ABC):
         return tainted((t for value in [parts[at], *shown] for t in value.taints), text)
 
 
-def _is_own(receiver: Value, text: str, own: bool) -> bool:
+def _is_own(receiver: FlowValue, text: str, own: bool) -> bool:
     """Whether a method may be one of the file's."""
     return own or _SELF.fullmatch(text) is not None or receiver.name == text

@@ -14,8 +14,8 @@ from diffchecks.flows.syntax import line_of, part_of, place_of, shorten, unquote
 from diffchecks.flows.values import (
     CLEAN,
     UNKNOWN,
-    State,
-    Value,
+    FlowState,
+    FlowValue,
     checked,
     common,
     concat,
@@ -41,19 +41,19 @@ _FOUND = re.compile(r"!==?(?:-1|false)|>=?(?:-1|0)|===?(?:0|true)")
 class Expressions(Calls):
     """The evaluation of expressions; its heir evaluates statements."""
 
-    shadowed: list[dict[str, Value | None]]
+    shadowed: list[dict[str, FlowValue | None]]
 
     @abstractmethod
-    def branch(self, node: SgNode, condition: SgNode, state: State) -> Value:
+    def branch(self, node: SgNode, condition: SgNode, state: FlowState) -> FlowValue:
         """The value of a node with a condition, of which one side is evaluated."""
 
-    def literal(self, node: SgNode, state: State) -> Value:
+    def literal(self, node: SgNode, state: FlowState) -> FlowValue:
         """What a literal says."""
         if self.language.inserts.search(node.text()):
             return self.joined(node, state)
-        return Value(text=unquote(node.text()))
+        return FlowValue(text=unquote(node.text()))
 
-    def name_of(self, node: SgNode, state: State) -> Value:
+    def name_of(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of a name."""
         text = node.text()
         known = state.values.get(text)
@@ -64,9 +64,9 @@ class Expressions(Calls):
         functions = self.functions.get(text, ())
         if functions and self.tables.implicit:
             return self._invoke(node, functions[0], (), state)
-        return Value(name=text, function=functions[0] if len(functions) == 1 else None)
+        return FlowValue(name=text, function=functions[0] if len(functions) == 1 else None)
 
-    def member(self, node: SgNode, state: State) -> Value:
+    def member(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of a lookup."""
         owner, named = self.split_member(node)
         if owner is None or named is None:
@@ -86,7 +86,9 @@ class Expressions(Calls):
             found = replace(harmless([index]), name=found.name)
         return replace(found, passed=merge(found.passed, listed))
 
-    def _field(self, value: Value, name: str, node: SgNode, *, index: bool = False) -> Value:
+    def _field(
+        self, value: FlowValue, name: str, node: SgNode, *, index: bool = False
+    ) -> FlowValue:
         if name in value.fields:
             return value.fields[name]
         full = f"{value.name}[{name}]" if index else f"{value.name}.{name}"
@@ -99,29 +101,29 @@ class Expressions(Calls):
                 return harmless([value])
             taints = [replace(each, key=f"{each.key}.{name}") for each in value.taints]
             return replace(tainted(taints), name=full)
-        return Value(name=full)
+        return FlowValue(name=full)
 
-    def joined(self, node: SgNode, state: State) -> Value:
+    def joined(self, node: SgNode, state: FlowState) -> FlowValue:
         """Text that a node puts together."""
-        parts: list[Value] = []
+        parts: list[FlowValue] = []
         children = [child for child in node.children() if child.is_named()]
         if not children:
-            return Value(text=unquote(node.text()))
+            return FlowValue(text=unquote(node.text()))
         for child in children:
             if child.kind() in self.literals:
                 if not child.kind().startswith(("interpolation", "heredoc_start", "heredoc_end")):
-                    parts.append(Value(text=child.text()))
+                    parts.append(FlowValue(text=child.text()))
             else:
                 parts.append(self.evaluate(child, state))
         return concat(parts)
 
-    def container(self, node: SgNode, state: State) -> Value:
+    def container(self, node: SgNode, state: FlowState) -> FlowValue:
         """A list or an object that is written out."""
         listed = node.named_children()
         if len(listed) == 1 and node.kind() == "expression_list":
             return self.evaluate(listed[0], state)
-        fields: dict[str, Value] = {}
-        rest: list[Value] = []
+        fields: dict[str, FlowValue] = {}
+        rest: list[FlowValue] = []
         for child in listed:
             value = self.evaluate(child, state)
             if child.kind() == "shorthand_property_identifier":
@@ -136,7 +138,7 @@ class Expressions(Calls):
             concat(every), text=UNKNOWN if not every else concat(every).text, fields=fields
         )
 
-    def pair(self, node: SgNode, state: State) -> Value:
+    def pair(self, node: SgNode, state: FlowState) -> FlowValue:
         """An entry with a name."""
         children = node.named_children()
         if len(children) < 2:
@@ -146,7 +148,7 @@ class Expressions(Calls):
         self._check_set(node, f".{key}", value, state)
         return replace(tainted(value.taints, value.text), fields={key: value})
 
-    def made_of(self, node: SgNode, state: State) -> Value:
+    def made_of(self, node: SgNode, state: FlowState) -> FlowValue:
         """A value that is another one, or one of several."""
         condition = node.field("condition")
         if condition is not None:
@@ -164,7 +166,7 @@ class Expressions(Calls):
             return harmless(values)
         return either(values) if values else CLEAN
 
-    def binary(self, node: SgNode, state: State) -> Value:
+    def binary(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of two operands."""
         children = node.children()
         if len(children) < 3:
@@ -183,7 +185,7 @@ class Expressions(Calls):
             )
         return self._compared(left, right, operator, sides[1].text())
 
-    def _both(self, left: Value, both: bool, other: SgNode, state: State) -> Value:
+    def _both(self, left: FlowValue, both: bool, other: SgNode, state: FlowState) -> FlowValue:
         inner = state.copy()
         inner.clear(left.passed if both else left.failed)
         right = self.evaluate(other, inner)
@@ -195,29 +197,29 @@ class Expressions(Calls):
             passed, failed = common(left.passed, right.passed), merge(left.failed, right.failed)
         return replace(value, passed=passed, failed=failed)
 
-    def _compared(self, left: Value, right: Value, operator: str, other: str) -> Value:
+    def _compared(self, left: FlowValue, right: FlowValue, operator: str, other: str) -> FlowValue:
         """A comparison: with a constant, or of what a check gives back."""
         comparison = operator + other.replace(" ", "")
         checks = left.passed or left.failed
         if checks and _FOUND.fullmatch(comparison):
-            return Value(passed=left.passed, failed=left.failed)
+            return FlowValue(passed=left.passed, failed=left.failed)
         if checks and _NOT_FOUND.fullmatch(comparison):
-            return Value(passed=left.failed, failed=left.passed)
+            return FlowValue(passed=left.failed, failed=left.passed)
         if operator == "is" and other.startswith("not "):
             operator = "is not"
         if operator == "in":
-            return Value(passed=checked([left]))
+            return FlowValue(passed=checked([left]))
         for one, two in ((left, right), (right, left)):
             constant = not two.taints and (UNKNOWN not in two.text or "is" in operator) and two.text
             if one.taints and constant and not _MISSING.fullmatch(two.text):
                 same = checked([one])
                 if operator in _EQUAL:
-                    return Value(passed=same)
+                    return FlowValue(passed=same)
                 if operator in _UNEQUAL:
-                    return Value(failed=same)
+                    return FlowValue(failed=same)
         return CLEAN
 
-    def assign(self, node: SgNode, state: State) -> Value:
+    def assign(self, node: SgNode, state: FlowState) -> FlowValue:
         """Give names a value."""
         field = self.language.bindings[node.kind()]
         target = None if field is None else part_of(node, field)
@@ -225,7 +227,7 @@ class Expressions(Calls):
         given = part_of(node, parts[0]) if parts else None
         if target is None or given is None or place_of(given) == place_of(target):
             if target is not None and node.kind() in self.tables.declares:
-                self._set(target.text(), Value(name=target.text()), state, declared=True)
+                self._set(target.text(), FlowValue(name=target.text()), state, declared=True)
             return CLEAN
         value = self.evaluate(given, state)
         if given.kind() in self.tables.functions:
@@ -239,7 +241,7 @@ class Expressions(Calls):
         return value
 
     def bind_name(
-        self, target: SgNode, value: Value, state: State, *, declared: bool = False
+        self, target: SgNode, value: FlowValue, state: FlowState, *, declared: bool = False
     ) -> None:
         """Give a value to a name, or to each in a pattern."""
         kind, text = target.kind(), target.text()
@@ -271,8 +273,8 @@ class Expressions(Calls):
         self,
         target: SgNode,
         children: Sequence[SgNode],
-        value: Value,
-        state: State,
+        value: FlowValue,
+        state: FlowState,
         *,
         declared: bool,
     ) -> None:
@@ -289,7 +291,9 @@ class Expressions(Calls):
             part = listed if listed is not None and of_many else replace(value, fields={})
             self.bind_name(child, part, state, declared=declared)
 
-    def _bind_named(self, child: SgNode, value: Value, state: State, *, declared: bool) -> None:
+    def _bind_named(
+        self, child: SgNode, value: FlowValue, state: FlowState, *, declared: bool
+    ) -> None:
         """A part of an object, under its own name or in its own pattern."""
         if child.kind() in self.names:
             part = self._field(value, child.text(), child).through(
@@ -299,7 +303,7 @@ class Expressions(Calls):
         else:
             self.bind_name(child, value, state, declared=declared)
 
-    def _bind_member(self, target: SgNode, value: Value, state: State) -> None:
+    def _bind_member(self, target: SgNode, value: FlowValue, state: FlowState) -> None:
         if target.kind() in self.lookups:
             owner, named = self.split_member(target)
         else:
@@ -315,12 +319,12 @@ class Expressions(Calls):
             taints = (*held.taints, *step.taints)
             state.values[owner.text()] = replace(held, fields=fields, taints=taints)
 
-    def _check_set(self, node: SgNode, name: str, value: Value, state: State) -> None:
+    def _check_set(self, node: SgNode, name: str, value: FlowValue, state: FlowState) -> None:
         for sink in self.tables.sinks:
             if sink.sets and sink.call.search(name) and not sink.unless.search(node.text()):
                 self.check_value(node, sink, value, state, name)
 
-    def _set(self, name: str, value: Value, state: State, *, declared: bool) -> None:
+    def _set(self, name: str, value: FlowValue, state: FlowState, *, declared: bool) -> None:
         if declared and self.shadowed:
             self.shadowed[-1].setdefault(name, state.values.get(name))
         state.values[name] = value

@@ -34,7 +34,7 @@ parameters replaced, as in ``http.Request.URL.Query().Get``:
     stops      calls that do not return
     clears     calls whose result does no harm to some classes
     guards     calls that are true for a value that does no harm to some classes
-    sinks      see ``Sink``
+    sinks      see ``FlowSink``
 """
 
 import re
@@ -62,7 +62,7 @@ SAME_DEFECT: Mapping[str, str] = {
 """Class -> how the codes of patterns for the same defect begin, after the language."""
 
 
-class Sink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FlowSink(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A dangerous call, or with ``sets`` an assignment, by its name.
 
     Attributes:
@@ -141,8 +141,8 @@ class FlowTables(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     stops: re.Pattern[str]
     clears: tuple[Clearing, ...]
     guards: tuple[Clearing, ...]
-    sinks: tuple[Sink, ...]
-    returned: tuple[Sink, ...] = ()
+    sinks: tuple[FlowSink, ...]
+    returned: tuple[FlowSink, ...] = ()
     commands: re.Pattern[str] = NOTHING
     own_programs: re.Pattern[str]
     lists: re.Pattern[str] = NOTHING

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from diffchecks.check_io import Source
-from diffchecks.flows.calls import Flow
+from diffchecks.flows.calls import TracedFlow
 from diffchecks.flows.expressions import Expressions
 from diffchecks.flows.flow_tables import FlowTables
 from diffchecks.flows.syntax import line_of, module_name, part_of, place_of
-from diffchecks.flows.values import CLEAN, State, Taint, Value, checked, either, harmless
+from diffchecks.flows.values import (
+    CLEAN,
+    FlowState,
+    FlowTaint,
+    FlowValue,
+    checked,
+    either,
+    harmless,
+)
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -38,10 +46,10 @@ class Tracing(Expressions):
         self.has_commands = tables.commands.search(source.text) is not None
         self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
-        self._returned: list[list[Value]] = []
-        self.shadowed: list[dict[str, Value | None]] = []
+        self._returned: list[list[FlowValue]] = []
+        self.shadowed: list[dict[str, FlowValue | None]] = []
         self._header = ""
-        self._by_kind: dict[str, Callable[[SgNode, State], Value]] = {
+        self._by_kind: dict[str, Callable[[SgNode, FlowState], FlowValue]] = {
             **dict.fromkeys(self.values, self.made_of),
             **dict.fromkeys(language.bindings, self.assign),
             **dict.fromkeys(self.literals, self.literal),
@@ -59,7 +67,7 @@ class Tracing(Expressions):
             **dict.fromkeys(tables.functions, self._function),
         }
 
-    def run(self) -> list[Flow]:
+    def run(self) -> list[TracedFlow]:
         """The flows of the program, by place."""
         self._index()
         for found in self.tables.imports.finditer(self.program.text):
@@ -96,13 +104,13 @@ class Tracing(Expressions):
         values = self.module.values
         for name in (found.get("space"), found.get("default")):
             if name:
-                values[name] = Value(name=module)
+                values[name] = FlowValue(name=module)
         for each in found.get("names", "").split(","):
             own, _, alias = re.sub(r"\s+as\s+|\s*:\s*", "=", each.strip()).partition("=")
             if own:
-                values[alias or own] = Value(name=f"{module}.{own}")
+                values[alias or own] = FlowValue(name=f"{module}.{own}")
 
-    def evaluate(self, node: SgNode, state: State) -> Value:
+    def evaluate(self, node: SgNode, state: FlowState) -> FlowValue:
         """The value of an expression or statement; nothing happens after a return."""
         if state.dead:
             return CLEAN
@@ -121,25 +129,25 @@ class Tracing(Expressions):
             return self._class(node, state)
         return self._other(node, state)
 
-    def _other(self, node: SgNode, state: State) -> Value:
+    def _other(self, node: SgNode, state: FlowState) -> FlowValue:
         """A statement or operator, whose value is known where it has one part alone."""
         children = node.children()
         sign = children[0].text() if children else ""
         if sign in {"!", "not"}:
             value = self.evaluate(children[-1], state)
-            return Value(passed=value.failed, failed=value.passed)
+            return FlowValue(passed=value.failed, failed=value.passed)
         values = [self.evaluate(child, state) for child in children if child.is_named()]
         if sign in {"+", "-", "~"}:
             return harmless(values)
         alone = len(children) == 1 or sign in {"&", "*", "@", "(", "["}
         return values[0] if len(values) == 1 and alone else CLEAN
 
-    def _block(self, node: SgNode, state: State) -> Value:
+    def _block(self, node: SgNode, state: FlowState) -> FlowValue:
         self.shadowed.append({})
         value = CLEAN
         for child in node.named_children():
             if child.kind() in {"rescue", "ensure"}:
-                self.evaluate(child, State(state.values, state.cleared))
+                self.evaluate(child, FlowState(state.values, state.cleared))
             elif child.kind() != "comment":
                 value = self.evaluate(child, state)
         for name, before in self.shadowed.pop().items():
@@ -149,7 +157,7 @@ class Tracing(Expressions):
                 state.values[name] = before
         return value
 
-    def _loop(self, node: SgNode, state: State) -> Value:
+    def _loop(self, node: SgNode, state: FlowState) -> FlowValue:
         inner, done = state.copy(), set[tuple[int, int]]()
         parts = self.values.get(node.kind(), ())
         field = self.language.bindings.get(node.kind())
@@ -170,7 +178,7 @@ class Tracing(Expressions):
         state.become([state, inner])
         return CLEAN
 
-    def _try(self, node: SgNode, state: State) -> Value:
+    def _try(self, node: SgNode, state: FlowState) -> FlowValue:
         """Each part from the state before it, since any statement may fail."""
         states, values = [], []
         for child in node.named_children():
@@ -180,7 +188,7 @@ class Tracing(Expressions):
         state.become(states)
         return either(values)
 
-    def branch(self, node: SgNode, condition: SgNode, state: State) -> Value:
+    def branch(self, node: SgNode, condition: SgNode, state: FlowState) -> FlowValue:
         """One side of a condition, or both."""
         first = node.field("initializer")
         if first is not None:
@@ -199,7 +207,7 @@ class Tracing(Expressions):
         state.become([then, other])
         return either([value for value in values if value is not CLEAN] or [CLEAN])
 
-    def _switch(self, node: SgNode, state: State) -> Value:
+    def _switch(self, node: SgNode, state: FlowState) -> FlowValue:
         kinds = self.tables.switches[node.kind()]
         subject, states, values = CLEAN, [], []
         cases = list(self._cases(node, kinds))
@@ -231,7 +239,7 @@ class Tracing(Expressions):
             elif child.kind().endswith(("body", "block")):
                 yield from self._cases(child, kinds)
 
-    def _return(self, node: SgNode, state: State) -> Value:
+    def _return(self, node: SgNode, state: FlowState) -> FlowValue:
         values = [self.evaluate(child, state) for child in node.named_children()]
         value = either(values)
         if self._returned:
@@ -239,13 +247,13 @@ class Tracing(Expressions):
         state.dead = True
         return value
 
-    def _exit(self, node: SgNode, state: State) -> Value:
+    def _exit(self, node: SgNode, state: FlowState) -> FlowValue:
         for child in node.named_children():
             self.evaluate(child, state)
         state.dead = True
         return CLEAN
 
-    def _class(self, node: SgNode, state: State) -> Value:
+    def _class(self, node: SgNode, state: FlowState) -> FlowValue:
         body = node.field("body")
         before, self._header = self._header, node.text().partition("{")[0]
         for child in (body or node).named_children():
@@ -254,7 +262,7 @@ class Tracing(Expressions):
         self._header = before
         return CLEAN
 
-    def _function(self, node: SgNode, state: State) -> Value:
+    def _function(self, node: SgNode, state: FlowState) -> FlowValue:
         """A function where it is written: a named one waits for the end of the program."""
         if node.field("name") is not None and not self._running:
             above = node.parent()
@@ -266,15 +274,15 @@ class Tracing(Expressions):
             self.run_function(node, state, ())
         return CLEAN
 
-    def is_of_interest(self, node: SgNode, state: State, context: str = "") -> bool:
+    def is_of_interest(self, node: SgNode, state: FlowState, context: str = "") -> bool:
         """Whether a function may hold a source, or the rest of a flow."""
         if any(value.taints for value in state.values.values()):
             return True
         return self.has_commands or bool(self.tables.hint.search(context + node.text()[:_MAX_TEXT]))
 
     def run_function(
-        self, node: SgNode, state: State, values: Sequence[Value], context: str = ""
-    ) -> Value:
+        self, node: SgNode, state: FlowState, values: Sequence[FlowValue], context: str = ""
+    ) -> FlowValue:
         """What a function gives back for these arguments; those left out are what they say."""
         own_place = place_of(node)
         if own_place in self._running or len(self._running) >= _DEPTH or self.runs >= _MAX_RUNS:
@@ -310,13 +318,13 @@ class Tracing(Expressions):
                 state.values[name] = either([state.values[name], value])
         return result
 
-    def _check_returned(self, node: SgNode, values: Sequence[Value], context: str) -> None:
+    def _check_returned(self, node: SgNode, values: Sequence[FlowValue], context: str) -> None:
         for sink in self.tables.returned:
             if sink.call.search(context) and not sink.unless.search(node.text()):
                 for value in values:
-                    self.check_value(node, sink, value, State({}, {}), "return")
+                    self.check_value(node, sink, value, FlowState({}, {}), "return")
 
-    def _parameter(self, node: SgNode, context: str) -> Value:
+    def _parameter(self, node: SgNode, context: str) -> FlowValue:
         """What a parameter is when nobody passes it: a request, a part of one, or anything."""
         above = node.parent()
         written = node.text()
@@ -328,16 +336,16 @@ class Tracing(Expressions):
             written = above.text()
         name = next((each.text() for each in self.names_in(node)), written)
         if self.language.known.fullmatch(written):
-            return Value(name=name)
+            return FlowValue(name=name)
         for pattern, of in self.tables.parameters:
             if pattern.search(written) and of.search(context):
                 return self.source(node, f"@{name}")
         for kind, known in self.tables.types:
             if kind.search(written):
-                return Value(name=known)
+                return FlowValue(name=known)
         if self.tables.sources.fullmatch(name) or not self.has_commands:
-            return Value(name=name)
+            return FlowValue(name=name)
         step = (line_of(node), f"`{name}`")
-        return Value(
-            name=name, text="\1", taints=(Taint(f"{name}@{step[0]}", (step,), parameter=True),)
+        return FlowValue(
+            name=name, text="\1", taints=(FlowTaint(f"{name}@{step[0]}", (step,), parameter=True),)
         )

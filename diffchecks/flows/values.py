@@ -23,7 +23,7 @@ Cleared = Mapping[str, frozenset[str]]
 """Key of a source -> the classes that a check makes it safe for."""
 
 
-class Taint(Struct, frozen=True):
+class FlowTaint(Struct, frozen=True):
     """Something of a request that a value holds.
 
     Attributes:
@@ -38,14 +38,14 @@ class Taint(Struct, frozen=True):
     cleared: frozenset[str] = frozenset()
     parameter: bool = False
 
-    def through(self, line: int, text: str) -> Taint:
+    def through(self, line: int, text: str) -> FlowTaint:
         """The same one step later."""
         if self.steps[-1] == (line, text) or len(self.steps) >= _MAX_STEPS:
             return self
         return replace(self, steps=(*self.steps, (line, text)))
 
 
-class Value(Struct, frozen=True):
+class FlowValue(Struct, frozen=True):
     """A value.
 
     Attributes:
@@ -58,13 +58,13 @@ class Value(Struct, frozen=True):
 
     name: str = ""
     text: str = UNKNOWN
-    taints: tuple[Taint, ...] = ()
-    fields: Mapping[str, Value] = field(default_factory=dict)
+    taints: tuple[FlowTaint, ...] = ()
+    fields: Mapping[str, FlowValue] = field(default_factory=dict)
     passed: Cleared = field(default_factory=dict)
     failed: Cleared = field(default_factory=dict)
     function: SgNode | None = None
 
-    def through(self, line: int, text: str) -> Value:
+    def through(self, line: int, text: str) -> FlowValue:
         """The same, and what it holds, one step later."""
         if not self.taints:
             return self
@@ -73,37 +73,37 @@ class Value(Struct, frozen=True):
             self, taints=tuple(each.through(line, text) for each in self.taints), fields=fields
         )
 
-    def safe_for(self, classes: frozenset[str]) -> Value:
+    def safe_for(self, classes: frozenset[str]) -> FlowValue:
         """The same, safe for classes as well."""
         taints = tuple(replace(each, cleared=each.cleared | classes) for each in self.taints)
-        return Value(text=self.text, taints=taints)
+        return FlowValue(text=self.text, taints=taints)
 
 
-CLEAN = Value()
+CLEAN = FlowValue()
 
 
-def tainted(taints: Iterable[Taint], text: str = TAINTED) -> Value:
+def tainted(taints: Iterable[FlowTaint], text: str = TAINTED) -> FlowValue:
     """A value that holds these, each once."""
-    once: dict[tuple[str, frozenset[str]], Taint] = {}
+    once: dict[tuple[str, frozenset[str]], FlowTaint] = {}
     for each in taints:
         once.setdefault((each.key, each.cleared), each)
-    return Value(text=text, taints=tuple(once.values())[:_MAX_TAINTS])
+    return FlowValue(text=text, taints=tuple(once.values())[:_MAX_TAINTS])
 
 
-def harmless(values: Iterable[Value]) -> Value:
+def harmless(values: Iterable[FlowValue]) -> FlowValue:
     """What is made of values and does no harm."""
     everywhere = frozenset({ALL})
     taints = [replace(each, cleared=everywhere) for value in values for each in value.taints]
     return tainted(taints) if taints else CLEAN
 
 
-def concat(values: Sequence[Value], between: str = "") -> Value:
+def concat(values: Sequence[FlowValue], between: str = "") -> FlowValue:
     """Text put together from values."""
     text = between.join(value.text for value in values)[:_MAX_TEXT]
     return tainted((each for value in values for each in value.taints), text)
 
 
-def either(values: Sequence[Value]) -> Value:
+def either(values: Sequence[FlowValue]) -> FlowValue:
     """One of several values."""
     if len(values) < 2:
         return values[0] if values else CLEAN
@@ -116,7 +116,7 @@ def either(values: Sequence[Value]) -> Value:
     return replace(joined, fields=one.fields, name="" if one.taints and not same else one.name)
 
 
-def checked(values: Iterable[Value], classes: frozenset[str] = frozenset({ALL})) -> Cleared:
+def checked(values: Iterable[FlowValue], classes: frozenset[str] = frozenset({ALL})) -> Cleared:
     """What a check of values clears; one of a URL's host says where the URL leads."""
     found: dict[str, frozenset[str]] = {}
     for taint in (each for value in values for each in value.taints):
@@ -137,21 +137,21 @@ def common(one: Cleared, other: Cleared) -> Cleared:
     return {key: one[key] & other[key] for key in one.keys() & other.keys()}
 
 
-class State:
+class FlowState:
     """The values of names at one place of the program."""
 
-    def __init__(self, values: Mapping[str, Value], cleared: Cleared) -> None:
+    def __init__(self, values: Mapping[str, FlowValue], cleared: Cleared) -> None:
         self.values, self.cleared, self.dead = dict(values), dict(cleared), False
 
-    def copy(self) -> State:
+    def copy(self) -> FlowState:
         """A state that changes on its own."""
-        return State(self.values, self.cleared)
+        return FlowState(self.values, self.cleared)
 
     def clear(self, cleared: Cleared) -> None:
         """A check has passed."""
         self.cleared = dict(merge(self.cleared, cleared))
 
-    def become(self, states: Sequence[State]) -> None:
+    def become(self, states: Sequence[FlowState]) -> None:
         """Go on from one of several states; those that have left do not count."""
         alive = [state for state in states if not state.dead]
         self.dead = not alive
@@ -169,7 +169,7 @@ class State:
             cleared = common(cleared, state.cleared)
         self.cleared = dict(cleared)
 
-    def checked(self, value: Value) -> Value:
+    def checked(self, value: FlowValue) -> FlowValue:
         """A value with what has been checked of it so far."""
         if not self.cleared or not value.taints:
             return value
@@ -178,7 +178,7 @@ class State:
         )
         return replace(value, taints=taints)
 
-    def _classes(self, taint: Taint) -> frozenset[str]:
+    def _classes(self, taint: FlowTaint) -> frozenset[str]:
         of_keys = (
             classes
             for key, classes in self.cleared.items()
@@ -186,6 +186,6 @@ class State:
         )
         return frozenset().union(*of_keys)
 
-    def clears(self, taint: Taint, code: str) -> bool:
+    def clears(self, taint: FlowTaint, code: str) -> bool:
         """Whether a taint is safe for a class."""
         return not {code, ALL}.isdisjoint(taint.cleared | self._classes(taint))
