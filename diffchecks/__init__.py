@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from diffchecks.trees import Finding as Finding
+    from diffchecks.trees import CheckFinding as CheckFinding
     from diffchecks.trees import check_trees as check_trees
 
 PREFIX = "diffchecks."
@@ -60,8 +60,8 @@ def shorten(text: str, width: int = 200) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """``check_trees`` and ``Finding``, imported with all that they need when they are used."""
-    if name in {"check_trees", "Finding"}:
+    """``check_trees`` and ``CheckFinding``, imported with all that they need when they are used."""
+    if name in {"check_trees", "CheckFinding"}:
         from diffchecks import trees  # noqa: PLC0415 - it imports what reviews import in workers
 
         return getattr(trees, name)

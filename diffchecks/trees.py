@@ -27,7 +27,7 @@ _START = 8000
 """Bytes of a file in which a zero byte says that it is no text."""
 
 
-class Finding(Struct, frozen=True):
+class CheckFinding(Struct, frozen=True):
     """A defect that the second tree introduces.
 
     Attributes:
@@ -61,7 +61,7 @@ def check_trees(
     paths: Collection[str] | None = None,
     gaps: dict[str, str] | None = None,
     run: Run | None = None,
-) -> list[Finding]:
+) -> list[CheckFinding]:
     """Check what differs between two directories, and return what ``head`` introduces.
 
     All checks of ``declarations.CHECKS`` run but those that judge reports or outputs of programs;
@@ -276,8 +276,8 @@ def _comparable(root: str, findings: Sequence[RuledFinding]) -> list[RuledFindin
     return [(rule, comparable(raw, lines_of, scopes)) for rule, raw in findings]
 
 
-def _finding(check: Check, rule: Rule, raw: RawFinding) -> Finding:
-    return Finding(
+def _finding(check: Check, rule: Rule, raw: RawFinding) -> CheckFinding:
+    return CheckFinding(
         rule=rule.id,
         check=check.name,
         severity=rule.severity_of(raw),
