@@ -43,18 +43,30 @@ class DataFileError(Exception):
 
 
 def name_some(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """``a, b and 3 more``: names in a message, at most so many of them."""
+    """Names in a message, at most so many of them.
+
+    >>> name_some(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def show_bytes(message: str) -> str:
-    r"""The message with ``\xef`` where ``repr`` wrote a byte that is not UTF-8 as ``\udcef``."""
+    r"""The message with bytes that are not UTF-8 as bytes, where ``repr`` wrote surrogates.
+
+    >>> show_bytes(ascii(b"caf\xe9".decode("utf-8", "surrogateescape")))
+    "'caf\\xe9'"
+    """
     return re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", message)
 
 
 def shorten(text: str, width: int = 200) -> str:
-    """The text on one line, with nothing in it that a terminal would act on."""
+    r"""The text on one line, with nothing in it that a terminal would act on.
+
+    >>> print(shorten("one\ntwo", 6), shorten("\x1b"))
+    one\n… \x1b
+    """
     flat = show_bytes("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 

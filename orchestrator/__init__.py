@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from orchestrator.library.external_model_calls import ModelContext as ModelContext
     from orchestrator.library.harness import Harness as Harness
     from orchestrator.library.reviews import review as review
-    from orchestrator.library.tools import Tool as Tool
+    from orchestrator.library.tools import FunctionTool as FunctionTool
     from orchestrator.library.tools import tool as tool
     from orchestrator.library.verdict_models import Verdict as Verdict
 
@@ -89,7 +89,7 @@ _PUBLIC = {
     "library.harness": "Harness",
     "library.external_model_calls": "ModelCall ModelContext",
     "library.reviews": "review",
-    "library.tools": "Tool tool",
+    "library.tools": "FunctionTool tool",
     "library.verdict_models": "Verdict",
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}

@@ -18,7 +18,7 @@ Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
 Output = type[BaseModel] | Mapping[str, Json]
 
 
-class Tool:
+class FunctionTool:
     """An async function that agents may call. Made by :func:`tool`.
 
     Calling it calls the function itself, without the harness.
@@ -134,13 +134,13 @@ def make_spec(
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: Function, /) -> FunctionTool: ...
 
 
 @overload
 def tool(
     *, name: str = ..., output: Output | None = ..., **options: Unpack[ToolOptions]
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[Function], FunctionTool]: ...
 
 
 def tool(
@@ -150,12 +150,19 @@ def tool(
     name: str = "",
     output: Output | None = None,
     **options: Unpack[ToolOptions],
-) -> Tool | Callable[[Function], Tool]:
+) -> FunctionTool | Callable[[Function], FunctionTool]:
     """Make a tool of an async function with annotated parameters.
 
     A function with exactly one parameter, annotated with a pydantic model, takes the model's fields
     as its arguments and gets an instance. Otherwise each parameter is an argument of its own, and
     unknown arguments are refused.
+
+    >>> @tool
+    ... async def count(text: str) -> int:
+    ...     "Count characters."
+    ...     return len(text)
+    >>> count.spec.description, anyio.run(count, "four")
+    ('Count characters.', 4)
 
     Args:
         name: the function's name by default.
@@ -169,12 +176,12 @@ def tool(
     """
     make_spec("", {}, None, **options)  # an error names the line of the decorator
 
-    def make(function: Function) -> Tool:
+    def make(function: Function) -> FunctionTool:
         arguments = _arguments_of(function)
         given: ToolOptions = {"description": inspect.getdoc(function) or "", **options}
         schema = arguments.model_json_schema()
         spec = make_spec(name or function.__name__, schema, _schema_of(output), **given)
-        return Tool(function, spec, arguments)
+        return FunctionTool(function, spec, arguments)
 
     return make if function is None else make(function)
 

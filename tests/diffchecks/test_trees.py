@@ -4,9 +4,11 @@ import doctest
 import subprocess
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 
-from diffchecks import PREFIX, check_trees, trees
+import diffchecks
+from diffchecks import PREFIX, check_trees
 from diffchecks.declarations import CHECKS
 from diffchecks.programs import Ended, Linter
 from diffchecks.rules import Rule, shipped_rules
@@ -113,6 +115,10 @@ def test_a_file_that_a_check_cannot_read_is_named(tmp_path: Path) -> None:
     assert set(gaps) == {"a.py"}
 
 
-def test_the_example_in_its_documentation_runs() -> None:
-    assert doctest.testmod(trees).attempted > 0
-    assert doctest.testmod(trees).failed == 0
+def test_public_functions_have_examples_that_run() -> None:
+    public = [each for each in (*vars(diffchecks).values(), check_trees) if isfunction(each)]
+    for function in public:
+        name, text = function.__name__, function.__doc__ or ""
+        example = doctest.DocTestParser().get_doctest(text, vars(diffchecks), name, None, None)
+        assert example.examples or name.startswith("_"), name
+        assert not doctest.DocTestRunner().run(example).failed
