@@ -97,7 +97,7 @@ class TextGuards:
         return text
 
 
-class GuardedModel:
+class InputGuardedModel:
     """A model whose requests pass the input guards, without our own secrets."""
 
     def __init__(self, model: Model, guards: TextGuards, redact: Redactor) -> None:

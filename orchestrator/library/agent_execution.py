@@ -31,7 +31,7 @@ from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Clock, Model
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.text_guards import Action, GuardedModel, TextGuards
+from orchestrator.engine.text_guards import Action, InputGuardedModel, TextGuards
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import AgentSpec, Json
 from orchestrator.errors import InputError
@@ -192,7 +192,7 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -
         if not isinstance(tool, str) and registry.specs().get(tool.spec.name) is not tool.spec:
             registry.add(tool)
     runtime = AgentRuntime(
-        model=GuardedModel(model, parts.texts, parts.journal.redact),
+        model=InputGuardedModel(model, parts.texts, parts.journal.redact),
         executor=parts.executor,
         journal=parts.journal,
         observer=parts.observer,

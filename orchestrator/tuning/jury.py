@@ -32,8 +32,8 @@ _SLACK = 0.01  # kappa that a cascade may lose on the items on which its width i
 _SEED = 20260101
 
 
-class Judge(Struct, frozen=True):
-    """One judge.
+class JudgeFigures(Struct, frozen=True):
+    """What one judge costs and how well it agrees with people.
 
     Attributes:
         usd: what an item costs; None where unknown.
@@ -83,7 +83,7 @@ class Jury(Struct, frozen=True):
     labels: int
     groups: int
     left_out: int
-    judges: tuple[Judge, ...]
+    judges: tuple[JudgeFigures, ...]
     between: Interval | None
     independent: Interval | None
     majority: Interval | None
@@ -118,7 +118,7 @@ def measure_jury(
     majority = np.where(votes == 0.0, distances.mean(axis=0) >= 0.0, votes > 0.0)
     usd = [costs.get(name, _cost(one.values())) for name, one in judged.items()]
     judges = tuple(
-        Judge(name, price, _kappa(rows, own), compare_paired(rows, own, majority).change)
+        JudgeFigures(name, price, _kappa(rows, own), compare_paired(rows, own, majority).change)
         for name, price, own in zip(judged, usd, accept, strict=True)
     )
     given = accept.astype(float)
@@ -216,7 +216,7 @@ def _count_independent(rows: LabeledRows, accept: Bools) -> Interval | None:
 
 
 def _build_cascades(
-    rows: LabeledRows, judges: Sequence[Judge], distances: Floats
+    rows: LabeledRows, judges: Sequence[JudgeFigures], distances: Floats
 ) -> Sequence[Cascade]:
     prices = {k: judge.usd for k, judge in enumerate(judges) if judge.usd is not None}
     few = len(rows.items) < MIN_LABELS or np.unique(rows.group).size < MIN_GROUPS
@@ -230,7 +230,9 @@ def _build_cascades(
     ]
 
 
-def _build_cascade(rows: LabeledRows, pair: tuple[Judge, Judge], distances: Floats) -> Cascade:
+def _build_cascade(
+    rows: LabeledRows, pair: tuple[JudgeFigures, JudgeFigures], distances: Floats
+) -> Cascade:
     """The width is the least, of quantiles, that loses no agreement on the other folds."""
     held_out = draw_folds(rows.group, np.random.default_rng(_SEED))
     weights = np.concatenate([rows.weight * ~held_out, rows.weight[None, :]])

@@ -15,7 +15,7 @@ from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, Row, always_retry
 from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.text_guards import Detection, GuardedModel, Place, TextGuards
+from orchestrator.engine.text_guards import Detection, InputGuardedModel, Place, TextGuards
 from orchestrator.engine.types import (
     Bounds,
     Json,
@@ -136,7 +136,7 @@ async def test_a_skill_passes_the_input_guards_as_the_prompt_does(window: int | 
     scripted = ScriptedModel({"worker": [GOOD]}, worst=Usage(100, 10))
     guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
     async with open_memory_journal() as journal:
-        model = GuardedModel(scripted, guards, Redactor())
+        model = InputGuardedModel(scripted, guards, Redactor())
         agent = spec("worker", "echo", skills=SKILLS, bounds=Bounds(turns=3))
         runtime = choosing(make_runtime(journal, model, Echo()), window=window, max_tokens=500)
         result = await run_agent(agent, "go", runtime, Key("w"), account())

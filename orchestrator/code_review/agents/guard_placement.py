@@ -26,7 +26,7 @@ from orchestrator.engine.journal_keys import GUARDS, Key
 from orchestrator.engine.model_call_events import note_once
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
+from orchestrator.engine.text_guards import Action, GuardDecision, InputGuardedModel, TextGuards
 from orchestrator.engine.tool_call_guards import (
     RateGuard,
     RepetitionGuard,
@@ -64,7 +64,7 @@ class Guards(Struct, frozen=True):
         """
         if model.name == OFFLINE:
             return model
-        return GuardedModel(model, self.texts("input"), self.journal.redact)
+        return InputGuardedModel(model, self.texts("input"), self.journal.redact)
 
     def calls(self, policy: ToolsConfig) -> list[Guard]:
         """The tool guards."""
