@@ -229,7 +229,7 @@ def contracts() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def contract_of_one() -> Mapping[str, Any]:
-    """A report's contract without what only a team needs, which has others' findings and rounds."""
+    """A report's contract without what only a team needs, which has others' findings."""
     found = deepcopy(contracts()["report"])
     response = found["properties"]["responses"]["items"]
     for name in ("confidence", "title", "detail", "fix_suggestion", "duplicate_of"):

@@ -57,7 +57,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, with the lead's summary where a model leads."""
     verdict = assemble_verdict(state)
     waiting = verdict.approvals or any(not question.answer for question in verdict.questions)
-    if not has_model_lead(state) or not state.rounds or waiting:
+    if not has_model_lead(state) or not state.iterations or waiting:
         return verdict
     # Imported here to keep the start of an offline review fast.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
@@ -213,7 +213,7 @@ def _uncertain(state: ReviewState) -> tuple[str, ...]:
 def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     """The lead's, every specialist's and the judge's report, by iteration."""
     found: list[AgentReport] = []
-    for done in state.rounds:
+    for done in state.iterations:
         team = [work.result for work in state.team() if work.iteration == done.number]
         results = [*([done.planned] if done.planned else []), *team, *done.helpers]
         found += [_agent(state, done.number, result) for result in results]
@@ -236,7 +236,7 @@ def _agent(state: ReviewState, iteration: int, result: LoopResult) -> AgentRepor
     # An agent that escalated may have left out the same at two stages.
     notes += dict.fromkeys(state.focus.dropped.get((iteration, result.agent), ()))
     if "verdicts" in report:
-        notes += state.rounds[iteration - 1].verdict_errors
+        notes += state.iterations[iteration - 1].verdict_errors
     return AgentReport(
         agent=result.agent,
         iteration=iteration,
@@ -256,7 +256,7 @@ def _iterations(state: ReviewState) -> tuple[VerdictIteration, ...]:
     found: list[VerdictIteration] = []
     seen: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
-    for entry, facts in zip(state.rounds, state.history, strict=True):
+    for entry, facts in zip(state.iterations, state.history, strict=True):
         found.append(
             VerdictIteration(
                 number=entry.number,
@@ -265,6 +265,7 @@ def _iterations(state: ReviewState) -> tuple[VerdictIteration, ...]:
                 new_evidence=len(facts.touched - touched),
                 gaps=facts.gaps,
                 decision=entry.decision,
+                limit_raised=entry.limit_raised,
             )
         )
         seen, touched = seen | facts.evidence, touched | facts.touched
@@ -286,7 +287,7 @@ def _usage(state: ReviewState) -> RunUsage:
         if (value := float(getattr(bounds, name))) != float("inf")
     }
     return RunUsage(
-        iterations=len(state.rounds),
+        iterations=len(state.iterations),
         model_calls=int(spent.turns),
         tool_calls=int(spent.tool_calls),
         input_tokens=sum(used.input_tokens for used in usages),

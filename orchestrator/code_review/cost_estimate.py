@@ -15,7 +15,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary, verifier
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
-from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import describe_tier
 from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.agent_tasks import Task
@@ -149,19 +149,19 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
     """The tasks of one iteration in which the lead leaves nothing out."""
     if not state.given.workspace.change.files:
         return
-    state.rounds.append(Round(1))
+    state.iterations.append(Iteration(1))
     if not state.is_led:
-        state.round.plan = planning.plan_by_code(state)
+        state.iteration.plan = planning.plan_by_code(state)
     else:
         task = planning.lead_task(state)
-        state.round.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
+        state.iteration.plan = planning.read_plan(state, LoopResult(task.spec.name, "failed"))
         yield task
     yield from planning.build_tasks(state)
     if judging.has_verifier(state.given.settings) and not state.is_trivial:
         yield verifier.build_task(state, [])
     if judging.needs_judge(state.given.settings, state.rubric):
         yield judging.build_judge_task(
-            state, judging.judged_criteria(state.rubric), state.round.key("judge"), {}
+            state, judging.judged_criteria(state.rubric), state.iteration.key("judge"), {}
         )
     if has_model_lead(state):
         yield summary.build_summary_task(state)
@@ -199,7 +199,8 @@ def _expected_usage(
     price: Price | None,
     cached: int,
 ) -> Usage:
-    own = {p for given in state.round.plan.tasks if given.agent == spec.name for p in given.paths}
+    tasks = [task for task in state.iteration.plan.tasks if task.agent == spec.name]
+    own = {path for task in tasks for path in task.paths}
     paths = own or planning.reviewable_paths(state)
     sizes = [state.given.workspace.files[path].size for path in paths]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN

@@ -39,9 +39,8 @@ from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.required_checks import check_required
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.fixes.fixed_findings import prove_fixes, with_fixes
-from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.stop_rules import IterationFacts, StopDecision, decide_stop
-from orchestrator.code_review.verdict.model import LIMIT_RAISED
 from orchestrator.engine.agent_loop import LoopResult
 from orchestrator.engine.agent_tasks import run_task, run_team
 from orchestrator.engine.human_questions import ask_person, recorded_questions
@@ -80,30 +79,30 @@ async def intake(state: ReviewState) -> str:
 async def plan(state: ReviewState) -> str:
     """Have the lead plan; code adds each file that the plan neither assigns nor skips."""
     state.focus.number += 1
-    state.rounds.append(Round(state.focus.number, shown=state.focus.shown))
+    state.iterations.append(Iteration(state.focus.number, shown=state.focus.shown))
     if not state.is_led:
-        state.round.plan = planning.plan_by_code(state)
+        state.iteration.plan = planning.plan_by_code(state)
         return "Triage"
     task = planning.lead_task(state)
-    state.round.planned = await run_task(task, state.runtime, state.given.budget)
-    state.round.plan = planning.read_plan(state, state.round.planned)
+    state.iteration.planned = await run_task(task, state.runtime, state.given.budget)
+    state.iteration.plan = planning.read_plan(state, state.iteration.planned)
     return "Triage"
 
 
 async def triage(state: ReviewState) -> str:
     """Turn the plan into at most one bounded task per specialist."""
-    state.round.tasks = planning.build_tasks(state)
+    state.iteration.tasks = planning.build_tasks(state)
     return "Act"
 
 
 async def act(state: ReviewState) -> str:
     """Run the specialists concurrently; call the analyzers of those that end without a report."""
     await run_team(
-        state.round.tasks,
+        state.iteration.tasks,
         state.runtime,
         state.given.budget,
         concurrency=state.given.settings.concurrency,
-        on_result=state.round.results.append,
+        on_result=state.iteration.results.append,
     )
     await run_uncalled_analyzers(state)
     return "Synthesize"
@@ -128,7 +127,7 @@ async def rebuild_findings(
     """
     calls, team = state.calls(), state.team()
     reported = reported_paths(calls, team, state.carried)
-    policy, number = state.given.catalog.verdict_policy, as_of_iteration or state.round.number
+    policy, number = state.given.catalog.verdict_policy, as_of_iteration or state.iteration.number
     dropped = [one for each in state.dropped if each.iteration <= number for one in each.waivers]
     ids = {one.fingerprint: one.id for one in state.synthesis.findings if keep_ids}
     policy = replace(policy, waivers=(*policy.waivers, *dropped))
@@ -170,41 +169,51 @@ async def rebuild_findings(
 
 async def evaluate(state: ReviewState) -> str:
     """Verify claims, score the review, and decide whether to iterate or how to stop."""
-    state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
+    state.iteration.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     await verifier.verify_findings(state)
-    if state.round.verified:
+    if state.iteration.verified:
         await rebuild_findings(state, keep_ids=True)
-    marks = _measure(state)
-    asked = judging.needs_judge(state.given.settings, state.rubric)
-    if asked:
+    await _score(state)
+    stop = _decide(state)
+    await _drop_findings(state)
+    if stop is None:
+        return "Iterate"
+    state.stop = stop
+    if stop.reason in {"done", "stagnation"}:
+        await fixer.write_fixes(state)
+    return ENDS[stop.reason]
+
+
+async def _score(state: ReviewState, *, ask_judge: bool = True) -> None:
+    """Score the iteration; without the judge in a review that ends before it is asked."""
+    marks, asked = _measure(state), judging.needs_judge(state.given.settings, state.rubric)
+    if asked and ask_judge:
         marks |= await judging.run_judge(state)
-    scored = score_rubric(state.rubric, marks, asked=asked)
-    state.scorecard = scored
-    state.round.stage_changes = escalation_stages.below_min_score(state, scored)
-    state.history.append(_iteration(state, scored))
+    state.scorecard = score_rubric(state.rubric, marks, asked=asked)
+    if ask_judge:
+        changes = escalation_stages.below_min_score(state, state.scorecard)
+        state.iteration.stage_changes = changes
+    state.history.append(_gather_facts(state, state.scorecard))
+
+
+def _decide(state: ReviewState) -> StopDecision | None:
+    """Why to stop after this iteration; None: go on."""
+    iteration = state.iteration
     # An iteration that a limit cut short, which a person has raised since, says nothing.
-    cut = {done.number for done in state.rounds if done.decision.endswith(LIMIT_RAISED)}
-    history = [facts for n, facts in enumerate(state.history, 1) if n not in cut]
+    facts = zip(state.history, state.iterations, strict=True)
+    history = [each for each, done in facts if not done.limit_raised]
     bounds = state.given.budget.bounds
     stop = decide_stop(history, state.given.settings.stagnation, bounds.iterations)
-    state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
-    state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
+    iteration.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
+    state.journal.note(iteration.key("evaluate"), {"decision": iteration.decision})
     at_limit = stop is not None and stop.reason == "budget"
-    if at_limit and state.journal.granted_after(state.round.key("evaluate")):
-        state.round.decision += LIMIT_RAISED
-        stop = None
-    await _drop_findings(state)
-    if stop is not None:
-        state.stop = stop
-        if stop.reason in {"done", "stagnation"}:
-            await fixer.write_fixes(state)
-        return ENDS[stop.reason]
-    return "Iterate"
+    iteration.limit_raised = at_limit and state.journal.granted_after(iteration.key("evaluate"))
+    return None if iteration.limit_raised else stop
 
 
 async def _drop_findings(state: ReviewState) -> None:
     """Build the findings again without the dropped ones, once all that is on record is replayed."""
-    following = state.round.number + 1
+    following = state.iteration.number + 1
     if any(drop.again and drop.iteration == following for drop in state.dropped):
         await rebuild_findings(state, keep_ids=True, as_of_iteration=following)
 
@@ -217,9 +226,9 @@ async def iterate(state: ReviewState) -> str:
     focus.missing_evidence = state.scorecard.missing_of("judged")
     focus.requests = follow_up.find_requests(state)
     focus.retry = planning.paths_to_retry(
-        state, (*(failure.agent for failure in failed), *state.round.stage_changes)
+        state, (*(failure.agent for failure in failed), *state.iteration.stage_changes)
     )
-    focus.stage_changes = state.round.stage_changes
+    focus.stage_changes = state.iteration.stage_changes
     focus.answers = escalation_stages.answered(state)
     return "Plan"
 
@@ -234,17 +243,17 @@ async def stop_for_person(state: ReviewState) -> str:
     for question in questions:
         waiting[question.agent].append(question.question)
     state.unfinished_agents = [
-        Work(state.round.number, LoopResult(agent, "waiting", detail="; ".join(why)))
+        Work(state.iteration.number, LoopResult(agent, "waiting", detail="; ".join(why)))
         for agent, why in waiting.items()
     ]
     await run_uncalled_analyzers(state)
     await synthesize(state)
-    _score_unjudged(state)
+    await _score(state, ask_judge=False)
     calls = [f"{call.agent} requests {call.tool} {call.arguments}" for call in state.approvals]
     state.stop = StopDecision(
         "human", " ".join([*(question.question for question in questions), *calls])
     )
-    state.round.decision = f"human: {state.stop.detail}"
+    state.iteration.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
 
 
@@ -267,18 +276,18 @@ FLOW: Flow[ReviewState] = Flow.of(
 async def end_cancelled(state: ReviewState, detail: str) -> None:
     """End a review that a person cancelled with the results so far; nothing more is called."""
     state.stop = StopDecision("cancelled", detail)
-    if not state.rounds:
-        state.rounds.append(Round(1))
-    ended = {result.agent for result in state.round.results}
+    if not state.iterations:
+        state.iterations.append(Iteration(1))
+    ended = {result.agent for result in state.iteration.results}
     state.unfinished_agents = [
-        Work(state.round.number, LoopResult(task.spec.name, "cancelled", detail=detail))
-        for task in state.round.tasks
+        Work(state.iteration.number, LoopResult(task.spec.name, "cancelled", detail=detail))
+        for task in state.iteration.tasks
         if task.spec.name not in ended
     ]
     await rebuild_findings(state)
-    if len(state.history) < len(state.rounds):
-        _score_unjudged(state)
-    state.round.decision = f"cancelled: {detail}"
+    if len(state.history) < len(state.iterations):
+        await _score(state, ask_judge=False)
+    state.iteration.decision = f"cancelled: {detail}"
 
 
 def _measure(state: ReviewState) -> dict[str, CriterionMark]:
@@ -297,24 +306,19 @@ def _measure(state: ReviewState) -> dict[str, CriterionMark]:
     )
 
 
-def _score_unjudged(state: ReviewState) -> None:
-    """Score a review that ends before the judge is asked."""
-    asked = judging.needs_judge(state.given.settings, state.rubric)
-    state.scorecard = score_rubric(state.rubric, _measure(state), asked=asked)
-    state.history.append(_iteration(state, state.scorecard))
-
-
-def _iteration(state: ReviewState, scored: Scorecard) -> IterationFacts:
-    """The facts of this round for the stop rules."""
+def _gather_facts(state: ReviewState, scored: Scorecard) -> IterationFacts:
+    """The facts of this iteration for the stop rules."""
     synthesis = state.synthesis
     signatures = tuple(map(str, failures(state.calls(), state.team())))
-    results = sorted(state.round.results, key=lambda result: result.agent)
+    results = sorted(state.iteration.results, key=lambda result: result.agent)
     reports = [result.report for result in results if isinstance(result.report, dict)]
     summaries = [str(report.get("summary", "")) for report in reports]
     agent_requests = follow_up.find_requests(state, rejected=False)
     requests = [text for texts in agent_requests.values() for text in texts]
-    unused = tuple(f"nobody has looked into this answer: {a}" for a in state.round.answers.values())
-    escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
+    answers = state.iteration.answers.values()
+    unused = tuple(f"nobody has looked into this answer: {answer}" for answer in answers)
+    changes = state.iteration.stage_changes.items()
+    escalated = tuple(f"{agent}: {step.why}" for agent, step in changes)
     earlier = () if scored.is_judged else state.focus.missing_evidence
     missed = scored.missing_of("judged") or earlier
     return IterationFacts(
@@ -354,11 +358,11 @@ def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
 
 
 def _budget_met(state: ReviewState) -> str:
-    """The limit that this round reached, or empty."""
-    for result in sorted(state.round.results, key=lambda result: result.agent):
+    """The limit that this iteration reached, or empty."""
+    for result in sorted(state.iteration.results, key=lambda result: result.agent):
         if result.status == "budget":
             return result.detail
-    for refusal in state.journal.refusals(str(state.round.number)).values():
+    for refusal in state.journal.refusals(str(state.iteration.number)).values():
         if refusal.code == BudgetExhausted.code:
             return refusal.reason
     return ""
@@ -369,7 +373,7 @@ def _human_needed(state: ReviewState) -> str:
     needed = {
         tool for rule in state.given.catalog.verdict_policy.required_checks for tool in rule.tools
     }
-    for done in state.rounds:
+    for done in state.iterations:
         for call in calls_under(state.journal, str(done.number)):
             required = call.code == NotPermitted.code and call.tool in needed
             if call.refusal and (required or call.code == ApprovalRequired.code):

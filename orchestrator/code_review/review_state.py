@@ -52,10 +52,11 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 @dataclass
-class Round:
+class Iteration:
     """One iteration.
 
     Attributes:
+        limit_raised: a limit cut it short, and a person has raised one since.
         results: of the tasks, in the order of arrival.
         planned, judged: the results of the lead and the judge; may be None.
         helpers: the results of prover, verifier, judge and fixer, in the order of their tasks.
@@ -70,6 +71,7 @@ class Round:
     plan: ReviewPlan = field(default_factory=lambda: ReviewPlan(tasks=[]))
     tasks: list[Task] = field(default_factory=list)
     decision: str = ""
+    limit_raised: bool = False
     results: list[LoopResult] = field(default_factory=list)
     planned: LoopResult | None = None
     judged: LoopResult | None = None
@@ -157,7 +159,7 @@ class ReviewState:
     runtime: AgentRuntime
     focus: IterationFocus
     tool_notes: Sequence[str] = ()
-    rounds: list[Round] = field(default_factory=list)
+    iterations: list[Iteration] = field(default_factory=list)
     history: list[IterationFacts] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)
     synthesis: Synthesis = field(default_factory=Synthesis)
@@ -187,9 +189,9 @@ class ReviewState:
         return self.runtime.journal
 
     @property
-    def round(self) -> Round:
+    def iteration(self) -> Iteration:
         """The present iteration."""
-        return self.rounds[-1]
+        return self.iterations[-1]
 
     @property
     def rubric(self) -> Rubric:
@@ -253,7 +255,7 @@ class ReviewState:
         """The analyzers' calls in all iterations so far."""
         return [
             call
-            for done in self.rounds
+            for done in self.iterations
             for call in analyzer_calls(
                 self.journal,
                 done.number,
@@ -271,10 +273,10 @@ class ReviewState:
         Args:
             judge: include its answers to the judge.
         """
-        tasks = [task.key for done in self.rounds for task in done.tasks]
+        tasks = [task.key for done in self.iterations for task in done.tasks]
         tasks += [CODE_TASK]
         if judge:
-            tasks += [done.key("judge") for done in self.rounds]
+            tasks += [done.key("judge") for done in self.iterations]
         return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
 
     async def call_tool(
@@ -290,8 +292,8 @@ class ReviewState:
         Args:
             ids: fingerprint → the id that a finding keeps.
         """
-        verified = {name: one for done in self.rounds for name, one in done.verified.items()}
-        shown = {done.number: done.shown for done in self.rounds}
+        verified = {name: one for done in self.iterations for name, one in done.verified.items()}
+        shown = {done.number: done.shown for done in self.iterations}
         found = References(shown, verified, ids, self.carried, family_of=self.family_of)
         settled = self.settled
         return replace(found, why_settled=settled.why_settled) if settled else found
@@ -319,7 +321,7 @@ class ReviewState:
         """
         registry, policy = self.runtime.executor.registry, self.runtime.executor.policy
         found: dict[str, tuple[str, bool]] = {}
-        for spec in (task.spec for done in self.rounds for task in done.tasks):
+        for spec in (task.spec for done in self.iterations for task in done.tasks):
             named = frozenset[str]().union(*(one.tools for one in self.agent(spec.name).skills))
             shown, count = set[str](), -1
             while len(shown) > count:
@@ -338,7 +340,7 @@ class ReviewState:
         """The specialists' results in all iterations so far, by iteration and name."""
         ended = [
             Work(done.number, result)
-            for done in self.rounds
+            for done in self.iterations
             for result in sorted(done.results, key=lambda result: result.agent)
         ]
         return [*ended, *self.unfinished_agents]

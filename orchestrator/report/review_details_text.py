@@ -136,9 +136,11 @@ def _render_iterations(page: TextLayout, verdict: Verdict) -> list[str]:
     lines = [page.heading("Iterations")]
     for step in verdict.iterations:
         score = f"score {_format_score(step.score)}, " if verdict.used_model else ""
+        raised = "; a person has raised a limit" if step.limit_raised else ""
         text = (
             f"{score}{count_noun(step.new_findings, 'new finding')}, "
-            f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
+            f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> "
+            f"{step.decision}{raised}"
         )
         lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=page.cut(3))
     return lines

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from orchestrator.code_review.verdict.document_parts import AgentReport, Checked
-from orchestrator.code_review.verdict.model import LIMIT_RAISED, OPEN_QUESTION, Skipped, Verdict
+from orchestrator.code_review.verdict.model import OPEN_QUESTION, Skipped, Verdict
 from orchestrator.engine.budget import THE_LIMIT
 from orchestrator.report.ranking import group_by
 from orchestrator.report.terminal_escaping import escape_line, quote_path
@@ -200,7 +200,7 @@ def render_agents_gaps(page: TextLayout, verdict: Verdict) -> list[str]:
     # An agent may name the analyzer (ruff) where the list of files names its tool (ruff_bugs).
     known = {f"{skip.path}: {skip.why}" for skip in verdict.skipped}
     known |= {skip.why for skip in verdict.skipped if skip.path == WHOLE_CHANGE}
-    raised = {one.number for one in verdict.iterations if one.decision.endswith(LIMIT_RAISED)}
+    raised = {one.number for one in verdict.iterations if one.limit_raised}
     texts = list(
         dict.fromkeys(
             f"{agent.agent}{text}"

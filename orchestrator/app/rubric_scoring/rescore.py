@@ -377,7 +377,7 @@ def _name_recorded_judge(state: ReviewState) -> str:
 
 async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, CriterionMark]:
     """The recorded marks of judged criteria whose text and judge are unchanged."""
-    outcome = state.round.judged
+    outcome = state.iteration.judged
     if outcome is None or outcome.status != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
         return {}
     known = judging.citable_sources(state, state.answers(judge=True))

@@ -62,9 +62,9 @@ async def ask_about(
     code = await code_around(state, findings, around)
     brief = build_brief(PROMPTS[part], nonce, spec.bounds, **facts, code=code)
     result = await run_task(
-        Task(spec, brief, state.round.key(part)), state.runtime, state.given.budget
+        Task(spec, brief, state.iteration.key(part)), state.runtime, state.given.budget
     )
-    state.round.helpers.append(result)
+    state.iteration.helpers.append(result)
     return result
 
 

@@ -25,7 +25,7 @@ from orchestrator.engine.types import AgentSpec
 
 
 def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
-    """Agents of this round whose work the judge scored below their stage's minimum.
+    """Agents of this iteration whose work the judge scored below their stage's minimum.
 
     A criterion whose tags name agents is about their work. Any other is about the agents whose
     findings are doubted, rejected or named as missing, or about all agents if there are none.
@@ -35,9 +35,9 @@ def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageCha
     for agent, work in latest(state.team()).items():
         others = bool(blamed) and agent not in blamed
         result, score = work.result, _judged(state, scored, _role(state, agent), tagged_only=others)
-        if work.iteration != state.round.number or result.status != "ok" or not result.next_stage:
+        if work.iteration != state.iteration.number or result.status != "ok":
             continue
-        if score is not None and score < result.min_score:
+        if result.next_stage and score is not None and score < result.min_score:
             minimum = f"the minimum {result.min_score:g} of {result.stage}"
             why = f"the judge scored {score:.2f}, below {minimum}"
             found[agent] = StageChange(result.stage, result.next_stage, why)
@@ -57,7 +57,7 @@ def _judged(
     Args:
         tagged_only: only criteria whose tags name the agent count.
     """
-    team = {_role(state, task.spec.name) for task in state.round.tasks}
+    team = {_role(state, task.spec.name) for task in state.iteration.tasks}
     criteria = tuple(
         c
         for c in scored.rubric.criteria
@@ -80,8 +80,8 @@ def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
     """The plan's questions that a person must answer: key → (agent, question)."""
     lead = state.given.settings.lead
     return {
-        replace(state.round.key("plan"), question=number): (lead, question.question)
-        for number, question in enumerate(state.round.plan.open_questions, 1)
+        replace(state.iteration.key("plan"), question=number): (lead, question.question)
+        for number, question in enumerate(state.iteration.plan.open_questions, 1)
         if question.blocking
     }
 
@@ -90,7 +90,7 @@ def answered(state: ReviewState) -> dict[str, str]:
     """A person's answers to the lead's questions so far, by question."""
     return {
         done.plan.open_questions[key.question - 1].question: answer
-        for done in state.rounds
+        for done in state.iterations
         for key, answer in done.answers.items()
     }
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.judging import has_model
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff
-from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import HunkReaders
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 
@@ -94,22 +94,22 @@ async def hunks_read(state: ReviewState) -> dict[str, tuple[HunkReaders, ...]]:
     }
 
 
-def _reports(state: ReviewState) -> Iterator[tuple[Round, str]]:
-    """The agents with a model that ended a round with a report."""
+def _reports(state: ReviewState) -> Iterator[tuple[Iteration, str]]:
+    """The agents with a model that ended an iteration with a report."""
     if has_model(state.given.settings):
-        for done in state.rounds:
+        for done in state.iterations:
             for agent in sorted({r.agent for r in done.results if r.status == "ok"}):
                 yield done, agent
 
 
-def shown_diffs(state: ReviewState, done: Round, agent: str) -> tuple[set[str], set[str]]:
+def shown_diffs(state: ReviewState, done: Iteration, agent: str) -> tuple[set[str], set[str]]:
     """The files whose whole diff an agent was shown, and all files of its task."""
     given = {path: None for task in done.plan.tasks if task.agent == agent for path in task.paths}
     in_task, _ = reviewer_assignment.fit_rest(state, given)
     return {path for path in given if path not in state.not_in_opening} | set(in_task), set(given)
 
 
-def _calls(state: ReviewState, done: Round, agent: str) -> Iterator[ToolCallRecord]:
+def _calls(state: ReviewState, done: Iteration, agent: str) -> Iterator[ToolCallRecord]:
     for task in done.tasks:
         if task.spec.name == agent:
             for call in calls_under(state.journal, task.key):

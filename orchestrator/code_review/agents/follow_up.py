@@ -1,4 +1,4 @@
-"""What the next round asks of each agent, and what it is shown of earlier rounds."""
+"""What the next iteration asks of each agent, and what it shows of earlier ones."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _ID = re.compile(r"\b[FR]\d+\b")
 
 
 def find_requests(state: ReviewState, *, rejected: bool = True) -> dict[str, list[str]]:
-    """What the next round asks of each agent about single findings.
+    """What the next iteration asks of each agent about single findings.
 
     Args:
         rejected: include rejected findings, which were sent back to their agents before.
@@ -69,7 +69,7 @@ def paths_of_requests(state: ReviewState, agent: str) -> list[str]:
 
 
 def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
-    """What a brief says about earlier rounds; nothing in the first round.
+    """What a brief says about earlier iterations; nothing in the first one.
 
     Args:
         agent: whose brief it is; empty: the lead's, with the requests to all agents.
@@ -83,6 +83,6 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
     }
     if agent:
         return {**facts, "asked_of_you": list(requests.get(agent, ()))}
-    first = state.rounds[0].plan.summary
+    first = state.iterations[0].plan.summary
     requested: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
     return {**facts, "asked": requested, "first_plan": shorten(first, MAX_TEXT)}

@@ -103,11 +103,11 @@ async def run_judge(state: ReviewState) -> Mapping[str, CriterionMark]:
     """Run the judge; returns the marks of the judged criteria, unscored if it gave no score."""
     criteria = judged_criteria(state.rubric)
     evidence = await judge_evidence(state)
-    task = build_judge_task(state, criteria, state.round.key("judge"), evidence)
-    state.round.judged = await run_task(task, state.runtime, state.given.budget)
-    state.round.helpers.append(state.round.judged)
+    task = build_judge_task(state, criteria, state.iteration.key("judge"), evidence)
+    state.iteration.judged = await run_task(task, state.runtime, state.given.budget)
+    state.iteration.helpers.append(state.iteration.judged)
     known = citable_sources(state, state.answers(judge=True))
-    return await read_marks(criteria, state.round.judged, known)
+    return await read_marks(criteria, state.iteration.judged, known)
 
 
 def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -216,7 +216,7 @@ async def judge_evidence(state: ReviewState) -> dict[str, object]:
     firsts = [first for first, *_ in groups[:SHOWN_FINDINGS]]
     code = await code_around(state, firsts, LINES_AROUND)
     quoted = {(part["path"], part["side"]) for part in code if part["lines"]}
-    purpose = state.rounds[0].plan.summary  # empty where no lead plans
+    purpose = state.iterations[0].plan.summary  # empty where no lead plans
     return {
         **({"change": purpose} if purpose else {}),
         "files": [describe_file(file) for file in by_risk(change.files)[:SHOWN_FILES]],

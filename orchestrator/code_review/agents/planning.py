@@ -25,7 +25,7 @@ from orchestrator.engine.types import AgentSpec
 def lead_task(state: ReviewState) -> Task:
     """The lead's task in this iteration."""
     lead = model_skills.for_model(state, state.given.catalog.agents[state.given.settings.lead])
-    return Task(lead, lead_brief(state), state.round.key("plan"))
+    return Task(lead, lead_brief(state), state.iteration.key("plan"))
 
 
 def lead_brief(state: ReviewState) -> str:
@@ -122,7 +122,7 @@ def _retries_left_out(state: ReviewState, planned: Iterable[PlannedTask]) -> lis
     which a person has raised since.
     """
     given, retry = {task.agent for task in planned}, state.focus.retry or {}
-    met = [done for done in state.rounds if done.decision.startswith("budget")]
+    met = [done for done in state.iterations if done.limit_raised]
     ended = [result for done in met for result in done.results]
     cut = {result.agent for result in ended if result.status in {"budget", "timeout"}}
     requests = {name: follow_up.paths_of_requests(state, name) for name in state.focus.requests}
@@ -177,7 +177,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
     The policy says where it applies. A lead can add checks of the policy but not remove any.
     """
     paths = concerned(rule, state.given.workspace.open_paths)
-    required = any(rule.name in done.plan.required_checks for done in state.rounds)
+    required = any(rule.name in done.plan.required_checks for done in state.iterations)
     if not (paths or required):
         return None
     registry = state.runtime.executor.registry
@@ -191,7 +191,7 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
 
 def open_questions(state: ReviewState) -> tuple[str, ...]:
     """What the lead leaves open: questions to a person, and unknown checks and agents."""
-    plans = [done.plan for done in state.rounds]
+    plans = [done.plan for done in state.iterations]
     known = {rule.name for rule in state.given.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
     questions = [
@@ -212,7 +212,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
             if task.asks
             else "it asked nothing"
         )
-        for done in state.rounds
+        for done in state.iterations
         if done.planned is not None and done.planned.status == "ok"
         for task in _misassigned(state, as_form(ReviewPlan, done.planned.report))
     ]
@@ -221,10 +221,10 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
 
 def skipped_by_lead(state: ReviewState) -> dict[str, str]:
     """The files that the lead skipped and did not assign later: path → its reason."""
-    taken_up = {p for done in state.rounds[1:] for task in done.plan.tasks for p in task.paths}
+    taken_up = {p for done in state.iterations[1:] for task in done.plan.tasks for p in task.paths}
     return {
         skip.path: skip.why
-        for done in state.rounds
+        for done in state.iterations
         for skip in done.plan.skips
         if skip.path not in taken_up
     }
@@ -234,10 +234,10 @@ def build_tasks(state: ReviewState) -> list[Task]:
     """One bounded task per specialist with files to review, by the priorities of the plan."""
     scopes: dict[str, dict[str, None]] = {}
     asked: dict[str, list[PlannedTask]] = {}
-    for planned in sorted(state.round.plan.tasks, key=lambda task: task.priority):
+    for planned in sorted(state.iteration.plan.tasks, key=lambda task: task.priority):
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         asked.setdefault(planned.agent, []).extend([planned] if planned.asks else [])
-    skipped = {skip.path for skip in state.round.plan.skips}
+    skipped = {skip.path for skip in state.iteration.plan.skips}
     for agent in [agent for agent, paths in scopes.items() if asked[agent] and not paths]:
         own = state.focus.shares.get(agent) or reviewable_paths(state)
         scopes[agent] |= dict.fromkeys(path for path in own if path not in skipped)
@@ -256,7 +256,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 head=change.head,
                 paths=list(paths),
                 **_present(
-                    change=state.round.plan.summary,
+                    change=state.iteration.plan.summary,
                     questions=_show_questions(asked[agent], set(paths)),
                     wanted=list(state.focus.missing_evidence),
                     answers=dict(state.focus.answers),
@@ -265,7 +265,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
             )
             + reviewer_assignment.show_rest(state, paths)
             + reviewer_assignment.show_seams(state, agent),
-            state.round.key("act", agent),
+            state.iteration.key("act", agent),
             stage_change,
         )
         for agent, paths in scopes.items()
@@ -337,9 +337,9 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
     It has the agents that failed, had a failing tool, or are asked about a finding. If there are
     none and the judge misses evidence, it has every agent.
     """
-    # A round without budget for the lead has no tasks, so the round before it counts.
-    rounds = [done for done in state.rounds if done.tasks]
-    last = [task.spec.name for task in rounds[-1].tasks] if rounds else []
+    # An iteration without budget for the lead has no tasks, so the one before it counts.
+    worked = [done for done in state.iterations if done.tasks]
+    last = [task.spec.name for task in worked[-1].tasks] if worked else []
     repeated = [agent for agent in dict.fromkeys(failed) if agent in last]
     requested = [agent for agent in state.focus.requests if agent not in repeated]
     if not repeated and not requested:
@@ -347,7 +347,7 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
         repeated = follow_up.concerned_agents(state, missing) or last
     scopes = {
         agent: [path for task in done.plan.tasks if task.agent == agent for path in task.paths]
-        for done in rounds
+        for done in worked
         for agent in repeated
         if any(task.agent == agent for task in done.plan.tasks)
     }

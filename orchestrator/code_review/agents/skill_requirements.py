@@ -33,12 +33,12 @@ def skill_requirements(state: ReviewState) -> Mapping[str, bool]:
     Of a finding that is reported again the last report counts.
     """
     idle = {call.ref for call in state.calls() if not call.did_its_work}
-    roots = [str(one.number) for one in state.rounds]  # a replay knows later calls
+    roots = [str(one.number) for one in state.iterations]  # a replay knows later calls
     made = (call for root in roots for call in calls_under(state.journal, root))
     done = [call for call in made if call.completed and call.key not in idle]
     ran, claims = {call.tool for call in done}, _unproved_claims(state)
     met: dict[str, bool] = {}
-    for number, spec in ((one.number, task.spec) for one in state.rounds for task in one.tasks):
+    for number, spec in ((one.number, task.spec) for one in state.iterations for task in one.tasks):
         own = [call for call in done if call.ok and call.agent in {spec.name, BY_CODE}]
         work = _Work(state, spec, own, claims.get((number, spec.name), ()))
         sent = {skill.name for skill in spec.skills}
@@ -52,7 +52,7 @@ def skill_requirements(state: ReviewState) -> Mapping[str, bool]:
 def _unproved_claims(state: ReviewState) -> Mapping[tuple[int, str], list[Claim]]:
     """(Iteration, agent) → its claims that count and that no analyzer proves."""
     ids, by_id = state.synthesis.ids, {one.id: one for one in state.synthesis.findings}
-    shown = {done.number: done.shown for done in state.rounds}
+    shown = {done.number: done.shown for done in state.iterations}
     found: dict[tuple[int, str], list[Claim]] = {}
     for report in read_reports(state.team()):
         for claim in report.form.findings:
@@ -93,7 +93,8 @@ class _Work(Struct, frozen=True):
     def _uncovered(self) -> list[str]:
         """The files of the agent's tasks that it, or offline any analyzer, has not read."""
         state, agent = self.state, self.spec.name
-        owed = {p for r in state.rounds for t in r.plan.tasks if t.agent == agent for p in t.paths}
+        tasks = (task for one in state.iterations for task in one.plan.tasks)
+        owed = {path for task in tasks if task.agent == agent for path in task.paths}
         for entry in state.synthesis.checked:
             readers = [hunk.read_by for hunk in entry.hunks] or [entry.read_by]
             if not has_model(state.given.settings) or all(agent in names for names in readers):
@@ -143,7 +144,7 @@ class _Work(Struct, frozen=True):
             )
         paths = {call.arguments.get("path") or place.path for call in calls}
         if tool == "git_diff" and has_model(self.state.given.settings):
-            for done in self.state.rounds:
+            for done in self.state.iterations:
                 paths |= shown_diffs(self.state, done, self.spec.name)[0]
         return place.path in paths
 

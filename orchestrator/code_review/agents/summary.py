@@ -1,7 +1,7 @@
 """The lead's summary of a review for a person, written after everything is decided.
 
-The lead is asked once, after the last round, and shown the computed result. Its text is placed on
-top of the report and changes nothing. If there is no usable text, only the computed summary is
+The lead is asked once, after the last iteration, and shown the computed result. Its text is placed
+on top of the report and changes nothing. If there is no usable text, only the computed summary is
 shown, and a note says why.
 """
 
@@ -71,9 +71,9 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
     facts = _summary_facts(verdict) if verdict else {}
-    nonce, plan = state.runtime.executor.nonce, state.rounds[0].plan.summary
+    nonce, plan = state.runtime.executor.nonce, state.iterations[0].plan.summary
     text = build_brief(PROMPTS["summary"], nonce, plan=plan, **facts)
-    return Task(spec, text, state.round.key("summary"))
+    return Task(spec, text, state.iteration.key("summary"))
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
@@ -82,7 +82,7 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     The id of a merged finding is replaced by that of the finding into which it was merged. Without
     findings and gaps, the summary is the plan's sentence on the change, which needs no call.
     """
-    planned = state.rounds[0].plan.summary.strip()
+    planned = state.iterations[0].plan.summary.strip()
     if planned and len(planned) <= MAX_CHARACTERS and _is_clean(verdict):
         return _qualify_check_claims(planned, verdict), ""
     task = build_summary_task(state, verdict)

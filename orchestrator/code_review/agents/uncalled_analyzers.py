@@ -31,12 +31,12 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
     cut = {
         which
         for which, call in last.items()
-        if call.iteration < state.round.number and call.why.startswith(BudgetExhausted.code)
+        if call.iteration < state.iteration.number and call.why.startswith(BudgetExhausted.code)
     }
     async with task_group() as group:
         for agent in (BY_CODE, *state.examiners):
             spec = CODE if agent == BY_CODE else state.agent(agent)
-            key = state.round.key("analysis", agent).in_turn(1)
+            key = state.iteration.key("analysis", agent).in_turn(1)
             for position, name in enumerate(spec.tools, 1):
                 wanted = agent in ended and name not in called and is_useful(state, spec, name)
                 if wanted or (agent, name) in cut:
@@ -46,9 +46,9 @@ async def run_uncalled_analyzers(state: ReviewState) -> None:
 
 def _agents_without_result(state: ReviewState) -> Collection[str]:
     """The examining agents without a report; all of them if the lead waits."""
-    if not state.round.tasks:
+    if not state.iteration.tasks:
         return state.examiners if state.unfinished_agents else ()
-    ended = [*state.round.results, *(work.result for work in state.unfinished_agents)]
+    ended = [*state.iteration.results, *(work.result for work in state.unfinished_agents)]
     without = {result.agent for result in ended if result.status != "ok"}
     return [agent for agent in state.examiners if agent in without]
 

@@ -26,7 +26,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
 async def verify_findings(state: ReviewState) -> None:
-    """Have the verifier look at what only agents claim, and store what counts in the round."""
+    """Have the verifier look at what only agents claim, and store what counts."""
     due = findings_to_verify(state)
     if not due:
         return
@@ -35,7 +35,7 @@ async def verify_findings(state: ReviewState) -> None:
     finders = [name for finding in due for name in finding.reported_by]
     task = build_task(state, [_shown(finding) for finding in due], finders, code)
     result = await run_task(task, state.runtime, state.given.budget)
-    state.round.helpers.append(result)
+    state.iteration.helpers.append(result)
     state.verifier_note = ""
     if result.status != "ok":
         ids = ", ".join(state.focus.asked)
@@ -59,7 +59,7 @@ async def verify_findings(state: ReviewState) -> None:
         # It was told the claims of all reports that are this finding now, and of no later one.
         names = [name for name, kept in state.synthesis.ids.items() if kept == finding.id]
         found.update(dict.fromkeys(names, made))
-    state.round.verified, state.round.verdict_errors = found, errors
+    state.iteration.verified, state.iteration.verdict_errors = found, errors
 
 
 def findings_to_verify(state: ReviewState) -> list[Finding]:
@@ -72,7 +72,7 @@ def findings_to_verify(state: ReviewState) -> list[Finding]:
     if not has_verifier(settings):
         return []
     asked: dict[str, Severity] = {
-        name: one.severity for done in state.rounds for name, one in done.verified.items()
+        name: one.severity for done in state.iterations for name, one in done.verified.items()
     }
     return [
         finding
@@ -111,7 +111,7 @@ def build_task(
     """
     spec, nonce = _choose_verifier(state, finders), state.runtime.executor.nonce
     brief = build_brief(PROMPTS["verify"], nonce, spec.bounds, claims=claims, code=code)
-    return Task(spec, brief, state.round.key("verify"))
+    return Task(spec, brief, state.iteration.key("verify"))
 
 
 def _choose_verifier(state: ReviewState, finders: Iterable[str]) -> AgentSpec:

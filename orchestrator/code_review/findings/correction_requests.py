@@ -52,7 +52,7 @@ class ReportCorrections(Struct, frozen=True):
     """The check of reports for ``AgentRuntime.check_report``.
 
     Attributes:
-        focus: has the ids that the agents of the present round were shown.
+        focus: has the ids that the agents of the present iteration were shown.
         nonce: the run's nonce, which marks tools' answers.
     """
 

@@ -173,7 +173,11 @@ class AgentReport(Strict, frozen=True):
 
 
 class VerdictIteration(Strict, frozen=True):
-    """One iteration from Plan to Evaluate."""
+    """One iteration from Plan to Evaluate.
+
+    Attributes:
+        limit_raised: a limit cut it short, but a person has raised one and the review went on.
+    """
 
     number: Annotated[int, Meta(ge=1)]
     score: UnitFloat | None
@@ -181,6 +185,7 @@ class VerdictIteration(Strict, frozen=True):
     new_evidence: int
     gaps: int
     decision: str
+    limit_raised: bool = False
 
 
 class Escalation(Strict, frozen=True):

@@ -70,8 +70,6 @@ SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 OPEN_QUESTION = "open question: "
 """The prefix of entries of ``stop.uncertain`` that are questions to the change's author."""
-LIMIT_RAISED = "; a person has raised a limit"
-"""How the decision of an iteration ends that a limit cut short, and that was continued."""
 
 StopReason = Literal["done", "budget", "stagnation", "human", "cancelled"]
 
