@@ -271,8 +271,8 @@ class _Target:
         rest = self.text[: match.start] + self.text[match.end :]
         dropped = drop_import(fix.drops, self.text, rest) if fix.drops else None
         if dropped is not None:
-            start, end, kept = dropped
-            return [(start, end, kept + lines)]
+            start, end, replacement = dropped
+            return [(start, end, replacement + lines)]
         at = self.starts[place.line]
         return [(at, at, lines)] if lines else []
 

@@ -84,8 +84,8 @@ def _without_actions(text: str) -> tuple[str, frozenset[int]]:
     parts.append(text[at:])
     # Of a line that consists of markers only, nothing is known.
     filled = re.compile(rf"[ \t-]*(?:{re.escape(TEMPLATED)}[ \t-]*)+")
-    kept = ("" if filled.fullmatch(each) else each for each in "".join(parts).split("\n"))
-    return "\n".join(kept), frozenset(chosen)
+    lines = ("" if filled.fullmatch(each) else each for each in "".join(parts).split("\n"))
+    return "\n".join(lines), frozenset(chosen)
 
 
 def _parts(text: str) -> Iterator[tuple[str, int]]:

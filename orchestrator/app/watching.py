@@ -66,7 +66,7 @@ def watch(
     options = replace(options, base=base, worktree=True, provider=OFFLINE)
     known: RememberedReview | None = None
     names: dict[str, str] = {}
-    seen, said, kept = "", "", ""
+    seen, last_error, last_run = "", "", ""
     with sigterm_as_interrupt():
         while True:
             run_id = new_run_id()
@@ -78,12 +78,12 @@ def watch(
                     started = time.monotonic()
                     verdict = run_review(options, ignore_event, pool=pool, run_id=run_id)
                     verdict = anyio.run(_compare, verdict, known)
-                    if kept:
-                        _forget(options, kept)
+                    if last_run:
+                        _forget(options, last_run)
                     yield from _describe(verdict, names, time.monotonic() - started)
                     if once:
                         return
-                    known, kept, said = _remember(verdict, known), run_id, ""
+                    known, last_run, last_error = _remember(verdict, known), run_id, ""
             except Interrupted:
                 _forget(options, run_id)
                 raise KeyboardInterrupt from None
@@ -94,9 +94,9 @@ def watch(
                 if once or (known is None and isinstance(error, InputError | ConfigError)):
                     raise
                 why = make_redactor(os.environ)(str(error))
-                if why != said:
+                if why != last_error:
                     yield {"event": "error", "error": why}
-                said, seen = why, ""
+                last_error, seen = why, ""
                 time.sleep(RETRY_SECONDS)
 
 
@@ -119,20 +119,20 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
     """
     git = await Git.open(top)
     git = replace(git, work_tree=top, index=git.git_dir / "index")
-    now, pause = await _look(git, top), POLL_SECONDS
-    while now == seen and has_reader():
+    current, pause = await _look(git, top), POLL_SECONDS
+    while current == seen and has_reader():
         await anyio.sleep(pause)
         began = anyio.current_time()
-        now = await _look(git, top)
+        current = await _look(git, top)
         pause = max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began))
     if not has_reader():
         return ""
     until = anyio.current_time() + MAX_SECONDS
-    before = ""
-    while seen and now != before and anyio.current_time() < until:
+    previous = ""
+    while seen and current != previous and anyio.current_time() < until:
         await anyio.sleep(QUIET_SECONDS)
-        before, now = now, await _look(git, top)
-    return now
+        previous, current = current, await _look(git, top)
+    return current
 
 
 async def _look(git: Git, top: Path) -> str:

@@ -79,8 +79,12 @@ class ReviewServer(MCPServer[Any]):
         # The library logs what callers send, and this is a person's terminal.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         texts = read_table(__file__, "texts.yaml")
-        said = texts["instructions"]
-        super().__init__("diffcourt", version=__version__, instructions=said, log_level="CRITICAL")
+        super().__init__(
+            "diffcourt",
+            version=__version__,
+            instructions=texts["instructions"],
+            log_level="CRITICAL",
+        )
         self.reviews = reviews
         for tool in (review, answer, findings, explain, gate, cancel, fix, dismiss):
             # The others add: a run, an answer, a request, a proposal. Only fix changes what exists.

@@ -261,5 +261,5 @@ def _evidence(finding: Finding) -> Iterator[str]:
     if finding.evidence.tool_calls:
         yield f"shown by the calls {plain(', '.join(finding.evidence.tool_calls))}"
     for objection in finding.objections:
-        kept = f" (kept: {objection.why_not})" if objection.why_not else ""
-        yield plain(f"{objection.by} disputes it: {objection.reason}{kept}")
+        ruling = f" (kept: {objection.why_not})" if objection.why_not else ""
+        yield plain(f"{objection.by} disputes it: {objection.reason}{ruling}")

@@ -116,15 +116,15 @@ def _programs(version: str | None) -> Path:
 
 def _socket_directory(directory: Path) -> Path:
     """A directory that only this user can enter, with a path short enough for a socket."""
-    own = directory / "run"
-    if len(os.fsencode(own)) > MAX_SOCKET_BYTES:
-        kept = directory / "run-elsewhere"
-        if kept.exists() and Path(kept.read_text()).is_dir():
-            return Path(kept.read_text())
-        own = Path(tempfile.mkdtemp(prefix="diffcourt-"))  # with mode 0700
-        kept.write_text(str(own))
-    own.mkdir(mode=0o700, exist_ok=True)
-    return own
+    sockets = directory / "run"
+    if len(os.fsencode(sockets)) > MAX_SOCKET_BYTES:
+        pointer = directory / "run-elsewhere"
+        if pointer.exists() and Path(pointer.read_text()).is_dir():
+            return Path(pointer.read_text())
+        sockets = Path(tempfile.mkdtemp(prefix="diffcourt-"))  # with mode 0700
+        pointer.write_text(str(sockets))
+    sockets.mkdir(mode=0o700, exist_ok=True)
+    return sockets
 
 
 def _is_running(data: Path) -> bool:

@@ -81,8 +81,8 @@ def _replace_first_page(path: Path, patched: Path, page: bytes) -> None:
     patched.write_bytes(page[:28] + pages + page[32:] + data[PAGE:])
     if (log := path.with_name(f"{path.name}-wal")).exists():
         frames = log.read_bytes()
-        kept = patched.with_name(f"{patched.name}-wal")
-        kept.write_bytes(frames[: find_damage(frames)])
+        patched_log = patched.with_name(f"{patched.name}-wal")
+        patched_log.write_bytes(frames[: find_damage(frames)])
 
 
 async def _take_over(old: SqliteStore, new: SqliteStore) -> tuple[list[str], list[str]]:

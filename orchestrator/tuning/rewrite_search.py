@@ -293,15 +293,15 @@ def choose_parent(pool: Sequence[Candidate], rng: np.random.Generator) -> Candid
     right = np.stack([candidate.right for candidate in pool])
     best = right == right.max(axis=0)
     # One that is right only where another is as well is dominated.
-    kept = [
+    undominated = [
         i
         for i in range(len(pool))
         if not any(
             (right[j] >= right[i]).all() and (right[j] > right[i]).any() for j in range(len(pool))
         )
     ]
-    weight = best[kept].sum(axis=1).astype(float)
-    return pool[int(rng.choice(kept, p=weight / weight.sum()))]
+    weight = best[undominated].sum(axis=1).astype(float)
+    return pool[int(rng.choice(undominated, p=weight / weight.sum()))]
 
 
 async def search(

@@ -319,8 +319,8 @@ def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) ->
     """A baseline: the rubric's present decision on each labeled item."""
     about = {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)}
     decisions = {i.id: decide_item(rubric, i).accepted for i in data.items}
-    said = tuple(sorted((x.item, x.rater, x.label) for x in labels))
-    return Baseline(FORMAT, about, said, decisions)
+    labeled = tuple(sorted((x.item, x.rater, x.label) for x in labels))
+    return Baseline(FORMAT, about, labeled, decisions)
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -374,9 +374,9 @@ def check_against_baseline(
         comparison = compare_decisions(Objective(), before, after[None, :], *rows)
     else:
         comparison = compare_fixed_rules(before, after, *rows)
-    said = summarize_labels(data)
+    votes = summarize_labels(data)
     changed = tuple(
-        Flip(i.id, i.url, decisions[i.id], None, current[i.id].total, said[i.id])
+        Flip(i.id, i.url, decisions[i.id], None, current[i.id].total, votes[i.id])
         for i in data.items
         if current[i.id].accepted != decisions[i.id]
     )

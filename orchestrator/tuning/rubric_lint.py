@@ -257,8 +257,8 @@ def _correlate(one: Floats, other: Floats, group: Ints) -> Interval | None:
     a, b = one[rows], other[rows]
 
     def statistic(weight: Floats) -> float | None:
-        kept = weight > 0
-        x, y = a[kept], b[kept]
+        weighed = weight > 0
+        x, y = a[weighed], b[weighed]
         if x.std() == 0 or y.std() == 0:
             return None
         return float(np.corrcoef(x, y)[0, 1])

@@ -67,15 +67,15 @@ def measure_simple_rules(
     p = len(names)
     name, reverse = names[best[-1] % p], best[-1] >= p
     if reverse != bool(sample.units[best[-1] % p] < 0.0):
-        said, use = f"{name} at most {1.0 - above:.4g}", f"reword {name} so that more is better"
+        bound, use = f"{name} at most {1.0 - above:.4g}", f"reword {name} so that more is better"
     else:
-        said = f"{name} from {above:.4g}"
+        bound = f"{name} from {above:.4g}"
         use = f"weight 0 for all but {name}, threshold {above:.4g}"
     rules = [
         ("accept all", everything, ""),
         ("reject all", ~everything, ""),
         (f"equal weights from {at:.4g}", of_equal, f"equal weights, threshold {at:.4g}"),
-        (f"best criterion, {said}", of_single, use),
+        (f"best criterion, {bound}", of_single, use),
     ]
     return tuple(_compare(sample, objective, decided, *rule) for rule in rules)
 

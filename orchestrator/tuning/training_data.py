@@ -197,11 +197,11 @@ def _restore_scored(rubric: Rubric, used: list[Item]) -> Rubric:
     """The rubric with the weights that tuning set to 0 as before, where all items have scores."""
     full = restore_zeroed(rubric)
     unscored = {c.id for c in full.criteria if any(c.id not in item.scores for item in used)}
-    kept = tuple(
+    restored = tuple(
         old if new.id in unscored else new
         for old, new in zip(rubric.criteria, full.criteria, strict=True)
     )
-    return replace(full, criteria=kept)
+    return replace(full, criteria=restored)
 
 
 def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:
@@ -226,9 +226,9 @@ def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[I
             mass[into] += mass[rare]
             name = [into if k == rare else k for k in name]
             side.remove(rare)
-    kept = sorted(sides[0] + sides[1])
-    new = np.array([kept.index(name[k]) for k in range(levels)], dtype=np.int64)
-    return new[y], len(kept), len(sides[0])
+    remaining = sorted(sides[0] + sides[1])
+    new = np.array([remaining.index(name[k]) for k in range(levels)], dtype=np.int64)
+    return new[y], len(remaining), len(sides[0])
 
 
 def require_trainable(data: TrainingData, rubric: Rubric) -> None:

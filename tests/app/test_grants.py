@@ -46,10 +46,13 @@ def test_a_raised_limit_continues_the_run_and_is_recorded(
     assert (done["stop"]["reason"], done["status"]) == ("done", "complete")
     assert done["usage"]["limits"][field] == float(high[-1])
     assert done["usage"]["tool_calls"] > 2
+    assert [one["limit_raised"] for one in done["iterations"]] == [True, False]
     assert command(repo, "again.json", "resume")["digest"] == done["digest"]
     capsys.readouterr()
     main(["show", "latest", "--repo", str(repo.path)])
-    assert "What agents could not do" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "a person has raised a limit" in " ".join(shown.split())
+    assert "What agents could not do" not in shown
     capsys.readouterr()
     for name in ("stopped.json", "done.json"):
         file = str(repo.path.parent / name)

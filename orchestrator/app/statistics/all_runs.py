@@ -230,11 +230,11 @@ def _ordered(counts: Counter[str]) -> dict[str, int]:
 
 def _tokens(calls: Iterable[ModelCallFact]) -> tuple[int, int, int]:
     """Input, the cached part of it, and output tokens."""
-    kept = list(calls)
+    listed = list(calls)
     return (
-        sum(call.input_tokens for call in kept),
-        sum(call.cached_tokens for call in kept),
-        sum(call.output_tokens for call in kept),
+        sum(call.input_tokens for call in listed),
+        sum(call.cached_tokens for call in listed),
+        sum(call.output_tokens for call in listed),
     )
 
 

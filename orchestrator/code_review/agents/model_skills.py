@@ -112,8 +112,8 @@ def for_model(
     if not state.runtime.opening:
         return spec
     skills = state.given.catalog.skills
-    told = {*ANALYZERS, *(LEAD_TOOLS if state.shares else ())}
-    offered = {name for name in spec.tools if name not in told and find_tool(state, spec, name)}
+    ours = {*ANALYZERS, *(LEAD_TOOLS if state.shares else ())}
+    offered = {name for name in spec.tools if name not in ours and find_tool(state, spec, name)}
     known = {*TOOLS, *spec.tools}
     found = set[str]() if names is None else _tools_with_findings(state, names)
     wanted = [

@@ -94,24 +94,24 @@ def read_plan(state: ReviewState, result: LoopResult) -> ReviewPlan:
     if state.shares and state.focus.retry is None:
         asked = replace(proposed, tasks=[*proposed.tasks, *redirected])
         return reviewer_assignment.apply_shares(asked, state.shares)
-    kept = [
+    accepted = [
         replace(task, paths=[path for path in task.paths if path in known])
         for task in proposed.tasks
         if task.agent in state.examiners
     ]
     if state.focus.retry is not None:
-        tasks = [*kept, *_retries_left_out(state, kept), *redirected]
+        tasks = [*accepted, *_retries_left_out(state, accepted), *redirected]
         return replace(proposed, tasks=tasks, skips=[])
-    planned = {path for task in kept for path in task.paths}
+    planned = {path for task in accepted for path in task.paths}
     skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
     planned |= {skip.path for skip in skips}
     if forgotten := [path for path in everything if path not in planned]:
-        kept += [
+        accepted += [
             PlannedTask(agent=agent, paths=forgotten) for agent in state.given.settings.specialists
         ]
     if not state.runtime.opening:  # otherwise code has run them on every file
-        kept += _tasks_for_required_checks(state, kept)
-    return replace(proposed, tasks=kept + redirected, skips=skips)
+        accepted += _tasks_for_required_checks(state, accepted)
+    return replace(proposed, tasks=accepted + redirected, skips=skips)
 
 
 def _retries_left_out(state: ReviewState, planned: Iterable[PlannedTask]) -> list[PlannedTask]:

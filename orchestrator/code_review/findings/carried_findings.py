@@ -270,10 +270,10 @@ def as_located(claim: Finding, words: Reported | None = None) -> LocatedFinding:
     shown = shared_fields(claim, LocatedFinding)
     shown |= {"start_column": 0, "steps": ()}  # of the head that the earlier review saw
     if words is not None:
-        said = {
+        replaced = {
             name: getattr(words, name) for name in ("severity", "confidence", "title", "detail")
         }
-        shown |= {**said, "lowered_from": None}
+        shown |= {**replaced, "lowered_from": None}
     return LocatedFinding(**shown, quote=claim.evidence.quote, side=claim.evidence.side)
 
 

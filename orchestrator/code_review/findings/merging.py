@@ -261,7 +261,7 @@ def join_duplicates(
     which the first is a duplicate. Two findings of analyzers both stay, and so do two of which one
     is waived.
     """
-    kept = list(findings)
+    remaining = list(findings)
 
     def rank(merged: MergedFinding, duplicate: str) -> tuple[bool, int, int, bool]:
         finding = merged.finding
@@ -276,15 +276,15 @@ def join_duplicates(
         return bool(matching_waivers(policy, merged.finding))
 
     for pair in pairs:
-        found = [merged for merged in kept if reports_it(merged, *pair)]
+        found = [merged for merged in remaining if reports_it(merged, *pair)]
         if len(found) != 2 or all(merged.from_analyzer for merged in found):
             continue
         main, other = sorted(found, key=partial(rank, duplicate=pair[0]))
         if waived(main) == waived(other):
             main.duplicates += other.parts
             other.duplicates = []
-            kept.remove(other)
-    return kept
+            remaining.remove(other)
+    return remaining
 
 
 def _reports_same_defect(left: FindingReport, right: FindingReport) -> bool:

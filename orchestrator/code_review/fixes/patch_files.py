@@ -38,14 +38,14 @@ def patch_files(verdict: Verdict) -> dict[str, bytes]:
         if _ID.fullmatch(finding.id) and (files := patched_files(finding.fix))
     }
     chosen = list(found.values())[:MAX_PATCHES]
-    kept = {
+    patches = {
         finding.id: finding.fix.patch.encode("utf-8", "surrogateescape")
         for finding, _ in chosen
         if finding.fix
     }
     if together := _join_compatible(chosen):
-        kept[ALL] = together
-    return kept
+        patches[ALL] = together
+    return patches
 
 
 def _join_compatible(chosen: Iterable[tuple[Finding, Sequence[FileHunks]]]) -> bytes:

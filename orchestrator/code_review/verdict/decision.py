@@ -70,11 +70,11 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> tuple[Outcome, str]:
     """The outcome to which a finding leads on its own, and why; none if it is not open."""
     if finding.state != "open":
         return "merge", ""
-    told: str = finding.support
-    if told == "claimed":
+    words: str = finding.support
+    if words == "claimed":
         disputed = any(objection.refutes for objection in finding.objections)
-        told = "disputed" if disputed else f"claimed by {name_some(finding.reported_by, 5)} only"
-    return outcome_for(finding.severity, finding.confidence, finding.support, policy, told)
+        words = "disputed" if disputed else f"claimed by {name_some(finding.reported_by, 5)} only"
+    return outcome_for(finding.severity, finding.confidence, finding.support, policy, words)
 
 
 def outcome_for(

@@ -173,14 +173,14 @@ def render_annotations(verdict: Verdict, _: FormatInputs) -> str:
     commands: dict[Level, list[str]] = {"error": [], "warning": [], "note": []}
     for entry in list_entries(verdict):
         commands[LEVELS[entry.severity]].append(_annotate(entry))
-    kept = [command for found in commands.values() for command in found[:MAX_ANNOTATIONS]]
+    annotations = [command for found in commands.values() for command in found[:MAX_ANNOTATIONS]]
     if len(commands["note"]) >= MAX_ANNOTATIONS:
-        kept.pop()  # a notice says the outcome
-    left_out = sum(map(len, commands.values())) - len(kept)
+        annotations.pop()  # a notice says the outcome
+    left_out = sum(map(len, commands.values())) - len(annotations)
     text = escape_line(describe_result(verdict))
     if left_out:
         text += f". {left_out:,} more than a step can show: see the report"
-    return "".join([*kept, _command("note", text, {"title": "Diffcourt"})])
+    return "".join([*annotations, _command("note", text, {"title": "Diffcourt"})])
 
 
 def _annotate(entry: ListedEntry) -> str:

@@ -114,16 +114,16 @@ def _counter(name: str, what: str, values: Counts, labels: Sequence[str]) -> Cou
 
 
 def _bounded(values: Counts, labels: int) -> Counts:
-    kept = []
+    allowed = []
     for place in range(labels):
         totals = Counter[str]()
         for key, value in values.items():
             totals[key[place]] += value
         ordered = sorted(totals, key=lambda name: (-totals[name], name))
-        kept.append(set(ordered if len(ordered) <= MAX_VALUES else ordered[: MAX_VALUES - 1]))
+        allowed.append(set(ordered if len(ordered) <= MAX_VALUES else ordered[: MAX_VALUES - 1]))
     bounded = Counts()
     for key, value in values.items():
-        known = (name if name in kept[place] else OTHER for place, name in enumerate(key))
+        known = (name if name in allowed[place] else OTHER for place, name in enumerate(key))
         bounded[tuple(known)] += value
     return bounded
 

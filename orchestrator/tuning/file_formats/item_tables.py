@@ -130,12 +130,12 @@ class _TableReader:
     def _add_label(self, row: Mapping[str, Any], item: str, location: str) -> None:
         """A label of a row's rater; one who assessed criteria only gives none."""
         rater = self._text(row, "rater") or "-"
-        said = self._family(row, "criteria")
+        marks = self._family(row, "criteria")
         whole = _look_up(row, self._columns.get("label", "label"))
         if whole is not None and whole != "":
-            said = {"label": whole, **said}
+            marks = {"label": whole, **marks}
         values = {}
-        for key, raw in said.items():
+        for key, raw in marks.items():
             try:
                 values[key] = parse_label(_plain_value(raw), location)
             except InputError:

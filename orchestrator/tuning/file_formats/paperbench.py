@@ -65,10 +65,10 @@ def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
             category = node.get("task_category")
             tags = (str(category),) if category else ()
             criteria.append(Criterion(ident, "judged", text, weight, MET_LEVELS, above, tags=tags))
-    kept = _kept(nodes, ids)
+    tree = _kept(nodes, ids)
     title = root["requirements"] or name
     rubric = Rubric(
-        name, 1, title, threshold, tuple(criteria), tuple(groups), provenance={"paperbench": kept}
+        name, 1, title, threshold, tuple(criteria), tuple(groups), provenance={"paperbench": tree}
     )
     items, unmapped = _graded(rubric, nodes, ids)
     return Imported(rubric, items, (*renamed, *unmapped))

@@ -237,11 +237,11 @@ def _margin(total: float | None, threshold: float) -> float:
 
 
 def _view(criterion: Criterion, item: Item, label: Label, scale: Scale | None) -> CriterionView:
-    score, said = item.scores.get(criterion.id), label.criteria.get(criterion.id)
+    score, mark = item.scores.get(criterion.id), label.criteria.get(criterion.id)
     met, agrees = is_met(criterion, score), None
-    if scale is not None and met is not None and said is not None:
-        agrees = met == (scale.accepts(said))
-    return CriterionView(criterion.id, score, item.reasons.get(criterion.id, ""), said, agrees)
+    if scale is not None and met is not None and mark is not None:
+        agrees = met == (scale.accepts(mark))
+    return CriterionView(criterion.id, score, item.reasons.get(criterion.id, ""), mark, agrees)
 
 
 def is_met(criterion: Criterion, score: Given) -> bool | None:

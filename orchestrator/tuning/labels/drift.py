@@ -322,8 +322,8 @@ def _judge_change(
         if anchor.people == accepted and name in items and _is_newer(items[name], anchors.at)
     ]
     before = np.array([float(anchors.anchors[n].judge == accepted) for n in used])
-    now = np.array([float(decide_item(rubric, items[n]).accepted == accepted) for n in used])
-    return paired_change(before, now, number_groups(items[n].group for n in used)), len(used)
+    after = np.array([float(decide_item(rubric, items[n]).accepted == accepted) for n in used])
+    return paired_change(before, after, number_groups(items[n].group for n in used)), len(used)
 
 
 def _is_newer(item: Item, at: str) -> bool:
@@ -347,5 +347,5 @@ def _people_change(
             votes.setdefault(label.item, []).append(scale.accepts(label.label))
     used = list(votes)
     before = np.array([float(anchors.anchors[n].people) for n in used])
-    now = np.array([float(np.mean(votes[n]) >= 0.5) for n in used])
-    return paired_change(before, now, number_groups(items[n].group for n in used)), len(used)
+    after = np.array([float(np.mean(votes[n]) >= 0.5) for n in used])
+    return paired_change(before, after, number_groups(items[n].group for n in used)), len(used)

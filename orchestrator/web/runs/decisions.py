@@ -132,12 +132,12 @@ class FindingActions:
     def say(self, visit: Visit) -> Response:
         """Record a person's feedback on a finding."""
         run_id, finding_id = visit.values["run"], visit.values["finding"]
-        said = next((one for one in SAID if one == visit.form.get("said")), None)
-        if said is None:
+        feedback = next((one for one in SAID if one == visit.form.get("said")), None)
+        if feedback is None:
             raise InputError(f"choose one of {', '.join(SAID)}")
         repo = self._index.find(run_id).repo
         with acting_for(person_of(visit)):
-            given = record_feedback(repo, run_id, finding_id, said)
+            given = record_feedback(repo, run_id, finding_id, feedback)
         self._index.forget(run_id)
         return visit.redirect(_place(run_id, given.finding), f"Recorded: {given}.")
 
