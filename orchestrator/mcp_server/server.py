@@ -79,12 +79,8 @@ class ReviewServer(MCPServer[Any]):
         # The library logs what callers send, and this is a person's terminal.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         texts = read_table(__file__, "texts.yaml")
-        super().__init__(
-            "diffcourt",
-            version=__version__,
-            instructions=texts["instructions"],
-            log_level="CRITICAL",
-        )
+        guide = texts["instructions"]
+        super().__init__("diffcourt", version=__version__, instructions=guide, log_level="CRITICAL")
         self.reviews = reviews
         for tool in (review, answer, findings, explain, gate, cancel, fix, dismiss):
             # The others add: a run, an answer, a request, a proposal. Only fix changes what exists.
