@@ -19,15 +19,15 @@ from diffchecks.fixes.patches import (
 from diffchecks.safe_paths import SafeDirectory
 from diffchecks.unified_diff import PatchRefused
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.find_change import resolve_change
 from orchestrator.app.human_decisions.approvals import current_user
-from orchestrator.app.intake import resolve_change
 from orchestrator.app.memory.waiver_files import find_finding
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.run_one_test import project_tests, tests_of
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.rollback import make_rollback
 from orchestrator.app.runs.stored_runs import load_verdict, reviewed_here
-from orchestrator.app.single_tests import project_tests, tests_of
 from orchestrator.app.types import ReviewOptions, is_program_run
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.change.change_construction import find_default_branch
@@ -44,7 +44,7 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, SandboxError
 from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.sqlite_journal import MemoryStore
 
 TOPIC = "fix"

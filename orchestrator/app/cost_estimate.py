@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app.check_worker_startup import new_pool
-from orchestrator.app.intake import resolve_change
+from orchestrator.app.find_change import resolve_change
 from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.run_review import require_source

@@ -12,8 +12,8 @@ from msgspec import Struct
 from diffchecks.programs import TABLES as LINTERS
 from orchestrator.app.catalog_listing import list_catalog
 from orchestrator.app.policy_sources import read_layers_on_disk
+from orchestrator.app.run_one_test import project_tests
 from orchestrator.app.runs.state_directory import inside_repository, repo_root, state_dir
-from orchestrator.app.single_tests import project_tests
 from orchestrator.code_review.analyzers.configured_analyzers import linter_program
 from orchestrator.code_review.analyzers.configured_programs import find_installed
 from orchestrator.code_review.change.change_construction import find_default_branch

@@ -21,8 +21,8 @@ from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
+from orchestrator.providers.calling_agent import HOST_PROVIDER, HostModel
 from orchestrator.providers.factory import make_model
-from orchestrator.providers.host import HOST_PROVIDER, HostModel
 from orchestrator.providers.model_selection import VendorRouter, choose_model, served_stages
 from orchestrator.providers.offline import OfflineModel
 

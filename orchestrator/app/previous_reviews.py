@@ -23,7 +23,7 @@ from orchestrator.code_review.findings.carried_findings import (
 from orchestrator.code_review.findings.previous_review import RememberedReview, remember_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.journal import EffectResult, Journal
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 KEY = "intake/previous"
 NAME_KEY = "intake/change-name"

@@ -18,20 +18,20 @@ from diffchecks.safe_paths import read_safely
 from diffchecks.skipped_files import BIG_FILE_BYTES
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.configuration_consent import ALLOW_SPENDING, decide_consent
+from orchestrator.app.find_change import resolve_change
 from orchestrator.app.human_decisions.approvals import current_head, current_user
 from orchestrator.app.human_decisions.run_decisions import (
     record_grant,
     require_stopped_by_limit,
     with_grants,
 )
-from orchestrator.app.intake import resolve_change
 from orchestrator.app.mcp.open_server_tools import open_tools
 from orchestrator.app.model_opening import open_model
 from orchestrator.app.notify.channels import notify_of
 from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.previous_reviews import KnownChange, find_previous
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.review_inputs.given_files import copy_given_files
+from orchestrator.app.review_inputs.copied_inputs import copy_given_files
 from orchestrator.app.runs import state_directory, verdict_recording
 from orchestrator.app.runs.cancellation import refuse_cancelled, watch_cancellation
 from orchestrator.app.runs.rollback import make_rollback
@@ -65,10 +65,10 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.trace_context import TRACEPARENT, TRACEPARENT_VARIABLE, parse_traceparent
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
-from orchestrator.providers.host import HostModel
+from orchestrator.providers.calling_agent import HostModel
 from orchestrator.sandbox.worker_pool import WorkerPool
-from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 
 NO_GRANT: Mapping[str, float] = MappingProxyType({})

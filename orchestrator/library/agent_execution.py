@@ -39,7 +39,7 @@ from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 from orchestrator.stores.used_approvals import UsedApprovalsLog
 from orchestrator.stores.writer_identity import this_process

@@ -24,7 +24,7 @@ from orchestrator.engine.journal_rows import Outcome, read_row
 from orchestrator.engine.untrusted_text import map_strings
 from orchestrator.errors import EXIT_OK
 from orchestrator.mcp_server.reviews import ServedReview
-from orchestrator.providers.host import Question
+from orchestrator.providers.calling_agent import Question
 from orchestrator.report.ranking import rank_findings
 from orchestrator.report.terminal_escaping import escape_unprintable
 

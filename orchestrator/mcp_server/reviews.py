@@ -18,7 +18,7 @@ from orchestrator.app.runs.run_progress import RunProgress
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import DiffcourtError, InputError, RunNotFound
-from orchestrator.providers.host import HostModel, Question
+from orchestrator.providers.calling_agent import HostModel, Question
 
 MAX_RUNNING = 4
 """Reviews at the same time."""

@@ -26,7 +26,7 @@ from orchestrator.sandbox.process_confinement import user_number
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
 from orchestrator.sandbox.program_permissions import ResourceLimits
 
-MAIN = Path(__file__).with_name("change_code_main.py")
+MAIN = Path(__file__).with_name("isolated_run_main.py")
 END_SECONDS = 10.0
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10

@@ -314,7 +314,7 @@ class Worker:
             token=await asyncio.to_thread(self._tokens.get, forge, row, POSTING),
             **more,
         )
-        module = "post_process" if kind is PostRequest else "command_process"
+        module = "posting_process" if kind is PostRequest else "command_process"
         return await self._run_child(context, module, request, row)
 
     async def show_alive(self) -> None:

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from orchestrator.data_directories import read_queries
 from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import Entry, RunStore, in_thread, is_live
+from orchestrator.stores.sql_store import Entry, RunStore, in_thread, is_live
 
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""

@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 from orchestrator.data_directories import read_beside, read_queries
 from orchestrator.engine.ports import Clock, Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import Entry, RunStore, is_live
+from orchestrator.stores.sql_store import Entry, RunStore, is_live
 from orchestrator.stores.sqlite_log_damage import refuse_damaged_log
 
 LAYOUT = 1

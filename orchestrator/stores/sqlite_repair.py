@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct
 
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import run_locked
+from orchestrator.stores.sql_store import run_locked
 from orchestrator.stores.sqlite_journal import HIDDEN, ODD, SqliteStore, is_damage
 from orchestrator.stores.sqlite_log_damage import PAGE, find_damage, refuse_damaged_log
 

@@ -11,12 +11,12 @@ from msgspec import Struct
 from starlette.responses import PlainTextResponse, Response
 
 from orchestrator.app.memory.past_reviews import load_reviews
-from orchestrator.app.memory.patch import propose_entries
+from orchestrator.app.memory.suggested_entries import propose_entries
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.runs.state_directory import repo_root
-from orchestrator.app.statistics.alerts import Alert, check_alerts, load_thresholds
 from orchestrator.app.statistics.all_runs import Collected, collect, summarize
 from orchestrator.app.statistics.run_totals import RunTotals
+from orchestrator.app.statistics.threshold_alerts import Alert, check_alerts, load_thresholds
 from orchestrator.catalog.settings import AlertThresholds
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.data_directories import OVERLAY

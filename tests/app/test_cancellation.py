@@ -18,7 +18,7 @@ from orchestrator.cli.main import main
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunCancelled
-from orchestrator.stores.base import CancelRequest
+from orchestrator.stores.sql_store import CancelRequest
 from tests.cli.test_command import nobody_left
 from tests.review.review_kit import Repo, change, options
 

@@ -18,7 +18,7 @@ import pytest
 
 from orchestrator.app.notify import channels as sending
 from orchestrator.app.notify.run_alerts import notify_of_alerts
-from orchestrator.app.statistics.alerts import Alert, AlertState
+from orchestrator.app.statistics.threshold_alerts import Alert, AlertState
 from orchestrator.cli.main import main
 from tests.providers import test_escalation_over_the_wire as wire
 from tests.providers.test_escalation_over_the_wire import REFUSED, REVIEW, WORK, Says, says

@@ -27,9 +27,9 @@ from orchestrator.app.statistics.all_runs import (
     percentiles,
     summarize,
 )
-from orchestrator.app.statistics.document import Percentiles, Statistics, json_schema
 from orchestrator.app.statistics.run_facts import RunFacts, read_run
 from orchestrator.app.statistics.run_totals import RunTotals
+from orchestrator.app.statistics.statistics_document import Percentiles, Statistics, json_schema
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.cli.main import main

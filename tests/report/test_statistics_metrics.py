@@ -19,7 +19,6 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
 from orchestrator.app.statistics.all_runs import Collected
 from orchestrator.app.statistics.run_facts import (
     FindingFact,
@@ -29,6 +28,7 @@ from orchestrator.app.statistics.run_facts import (
     ToolCallFact,
 )
 from orchestrator.app.statistics.run_totals import RunTotals
+from orchestrator.app.statistics.threshold_alerts import check_alerts, load_thresholds
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.settings import ALERTS_FILE, AlertThresholds
 from orchestrator.cli.main import main

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from orchestrator.app.statistics.all_runs import Collected, summarize
-from orchestrator.app.statistics.document import BrokenJournal
 from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, ToolCallFact
+from orchestrator.app.statistics.statistics_document import BrokenJournal
 from orchestrator.report.statistics.html_page import MAX_DAYS, render_page
 from orchestrator.report.statistics.text_and_csv import render_csv, render_groups
 from tests.report.browser import Browser, needs_axe, needs_chromium

@@ -13,7 +13,7 @@ from orchestrator.app.statistics.all_runs import collect
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import RunNotFound
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from tests.review.review_kit import Repo, change, options
 from tests.stores.postgres_server import Server
 from tests.torture.session import CutAt, CutStore, Desk, template

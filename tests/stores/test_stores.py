@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import RunNotFound, StoreError
-from orchestrator.stores.base import CancelRequest, RunStore
+from orchestrator.stores.sql_store import CancelRequest, RunStore
 from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 
 Again = Callable[[], RunStore]

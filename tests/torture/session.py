@@ -25,7 +25,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from tests.review.review_kit import change, options
 from tests.torture.processes import Outcome, Watched, nothing, report
 

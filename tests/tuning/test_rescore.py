@@ -18,7 +18,7 @@ from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.sqlite_journal import MemoryStore
 from orchestrator.tuning.file_formats.item_files import item_from_verdict
 from orchestrator.tuning.file_formats.rubric_file import read_rubric, write_rubric

@@ -34,7 +34,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, approve_command
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 
 class PendingCall(Struct, frozen=True):

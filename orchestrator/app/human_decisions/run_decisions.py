@@ -31,7 +31,7 @@ from orchestrator.engine.journal_keys import FEEDBACK, GRANT, Key
 from orchestrator.engine.journal_rows import decodable
 from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import InputError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 Said = Literal["useful", "not-useful", "fixed"]
 SAID: tuple[Said, ...] = get_args(Said)

@@ -7,7 +7,7 @@ import anyio
 from msgspec import Struct
 
 from orchestrator.app.memory.past_reviews import PastReviews, find_outcomes
-from orchestrator.app.memory.patch import read_memory
+from orchestrator.app.memory.suggested_entries import read_memory
 from orchestrator.catalog.repository_memory import DismissalFile
 from orchestrator.catalog.yaml_validation import read_yaml
 from orchestrator.code_review.verdict.model import Finding, Verdict

@@ -31,7 +31,7 @@ from orchestrator.code_review.findings.quote_location import MIN_QUOTE, find_quo
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.journal_keys import FEEDBACK
 from orchestrator.errors import InputError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 Outcome = Literal["fixed", "merged"]
 

@@ -10,7 +10,7 @@ import anyio
 from diffchecks.safe_paths import SafeDirectory, read_safely
 from orchestrator.app.notify.channels import Notification, find_channels, try_send
 from orchestrator.app.runs import state_directory
-from orchestrator.app.statistics.alerts import Alert
+from orchestrator.app.statistics.threshold_alerts import Alert
 from orchestrator.catalog.notify_channels import Channel
 from orchestrator.code_review.change.change_construction import find_default_branch
 from orchestrator.code_review.change.git.commands import Git

@@ -31,7 +31,7 @@ from orchestrator.app.policy_sources import (
 )
 from orchestrator.app.previous_reviews import noted_change_name, noted_hand_over
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.review_inputs.given_files import copy_given_files
+from orchestrator.app.review_inputs.copied_inputs import copy_given_files
 from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.verdict_recording import VERDICT
 from orchestrator.app.types import ReviewOptions, review_options
@@ -62,7 +62,7 @@ from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_r
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.sqlite_journal import MemoryStore, SqliteStore
 from orchestrator.stores.writer_identity import this_process
 from orchestrator.tuning.file_formats.item_files import name_judge

@@ -19,7 +19,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import InputError, RunCancelled, StoreError
-from orchestrator.stores.base import CancelRequest, RunStore
+from orchestrator.stores.sql_store import CancelRequest, RunStore
 
 CANCELLED = "cancelled"
 """Key of the note that says who cancelled the run."""

@@ -13,7 +13,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 from orchestrator.sandbox.file_rollback import FileRollback, Restored
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 TOPIC = "rollback"
 

@@ -44,7 +44,7 @@ from orchestrator.engine.state_machine import recorded_states
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
 from orchestrator.foreign_json import parse_json
-from orchestrator.stores.base import RunStore, run_exists
+from orchestrator.stores.sql_store import RunStore, run_exists
 
 FORMAT = "diffcourt-run/1"
 JOURNAL = "journal.jsonl"

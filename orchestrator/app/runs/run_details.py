@@ -29,7 +29,7 @@ from orchestrator.engine.recorded_conversations import RecordedConversations
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Block, Opaque, ToolCall, ToolResult
 from orchestrator.errors import DiffcourtError, InputError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.wording import count_noun
 
 MAX_CHARACTERS = 200_000

@@ -33,7 +33,7 @@ from orchestrator.engine.journal_keys import GRANT, INTAKE, Key
 from orchestrator.engine.journal_rows import Intent, Outcome, decodable, read_fields, read_row
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import DiffcourtError, RunNotFound, StoreError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 KEPT_SECONDS = 30.0
 """How long the summary of a run without a writer is cached; a person may still override it."""

@@ -46,7 +46,7 @@ from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunLocked, RunNotFound, StoreError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.stores.sqlite_repair import Repair, repair
 from orchestrator.stores.writer_identity import this_process

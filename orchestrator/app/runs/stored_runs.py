@@ -36,7 +36,7 @@ from orchestrator.engine.journal_keys import FORK_NOTE, Key
 from orchestrator.engine.journal_rows import Data, Effect, Intent, Note, RowBody, read_row
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import DiffcourtError, InputError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 DAY = 24 * 3600.0
 

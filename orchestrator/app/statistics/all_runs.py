@@ -15,7 +15,14 @@ import anyio
 from msgspec import Struct
 
 from orchestrator.app.runs import state_directory
-from orchestrator.app.statistics.document import (
+from orchestrator.app.statistics.run_facts import (
+    FindingFact,
+    ModelCallFact,
+    RunFacts,
+    ToolCallFact,
+    read_run,
+)
+from orchestrator.app.statistics.statistics_document import (
     AgentFigures,
     BrokenJournal,
     DayFigures,
@@ -28,16 +35,9 @@ from orchestrator.app.statistics.document import (
     Statistics,
     ToolFigures,
 )
-from orchestrator.app.statistics.run_facts import (
-    FindingFact,
-    ModelCallFact,
-    RunFacts,
-    ToolCallFact,
-    read_run,
-)
 from orchestrator.app.types import is_readable
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 FAULTS = frozenset({"failed", "timeout"})
 """Results of a tool call that are the tool's fault; ``declined`` is the caller's."""

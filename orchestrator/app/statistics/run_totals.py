@@ -18,7 +18,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.statistics.all_runs import FAULTS, Collected, count_steps
 from orchestrator.app.statistics.run_facts import FindingFact, RunFacts, read_run
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import Mark, RunStore
+from orchestrator.stores.sql_store import Mark, RunStore
 
 BILLION = 1_000_000_000
 REVIEW_BUCKETS = (1.0, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)

@@ -31,7 +31,7 @@ from orchestrator.engine.ports import RunMeta
 from orchestrator.engine.trace_context import TraceContext
 from orchestrator.errors import DiffcourtError, InputError, OutputError
 from orchestrator.optional_dependencies import install_command
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -134,7 +134,7 @@ def add_remember(parser: argparse.ArgumentParser) -> None:
 def run_remember(args: argparse.Namespace) -> int:
     """Write the patch, and say on standard error what it holds."""
     from orchestrator.app.memory.past_reviews import load_reviews
-    from orchestrator.app.memory.patch import propose_entries
+    from orchestrator.app.memory.suggested_entries import propose_entries
 
     target = OutputTarget(args.out, "--out")
     reviews = load_reviews(args.repo, args.runs)

@@ -175,7 +175,7 @@ def run_schema(args: argparse.Namespace) -> int:
     if args.document == "verdict":
         from orchestrator.code_review.verdict.model import json_schema as schema
     else:
-        from orchestrator.app.statistics.document import json_schema as schema
+        from orchestrator.app.statistics.statistics_document import json_schema as schema
 
     emit(as_json(schema()), sys.stdout)
     return EXIT_OK

@@ -136,7 +136,7 @@ def _review(args: argparse.Namespace) -> int:
 
 def _absolute_import(given: str) -> str:
     """A value of ``--import`` with an absolute path."""
-    from orchestrator.app.review_inputs.given_files import split_format
+    from orchestrator.app.review_inputs.copied_inputs import split_format
 
     form, file = split_format(given)
     return f"{form}:{os.path.abspath(file)}" if form else os.path.abspath(file)

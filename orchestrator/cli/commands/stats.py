@@ -15,10 +15,10 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 
 if TYPE_CHECKING:
-    from orchestrator.app.statistics.alerts import Alert
     from orchestrator.app.statistics.all_runs import Collected
-    from orchestrator.app.statistics.document import Statistics
     from orchestrator.app.statistics.run_totals import RunTotals
+    from orchestrator.app.statistics.statistics_document import Statistics
+    from orchestrator.app.statistics.threshold_alerts import Alert
 
 GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
 
@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
     )
     alerts: list[Alert] = []
     if args.check or args.prometheus:
-        from orchestrator.app.statistics.alerts import check_alerts, load_thresholds
         from orchestrator.app.statistics.run_totals import RunTotals
+        from orchestrator.app.statistics.threshold_alerts import check_alerts, load_thresholds
 
         totals = RunTotals.of(collected)
         alerts = check_alerts(totals, load_thresholds(args.repo[0] if args.repo else None))

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 from markupsafe import Markup
 
-from orchestrator.app.statistics.document import Figures, Grouping, Statistics
+from orchestrator.app.statistics.statistics_document import Figures, Grouping, Statistics
 from orchestrator.report import svg_shapes as svg
 from orchestrator.report.page_templates import (
     PageSection,

@@ -13,7 +13,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from orchestrator.app.statistics.alerts import Alert
 from orchestrator.app.statistics.run_totals import (
     BILLION,
     CALL_BUCKETS,
@@ -21,6 +20,7 @@ from orchestrator.app.statistics.run_totals import (
     Counts,
     RunTotals,
 )
+from orchestrator.app.statistics.threshold_alerts import Alert
 
 MAX_VALUES = 50
 OTHER = "other"

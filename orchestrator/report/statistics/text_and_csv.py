@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import to_builtins
 from rich.cells import cell_len
 
-from orchestrator.app.statistics.document import Figures, Grouping, Statistics, rows_by
+from orchestrator.app.statistics.statistics_document import Figures, Grouping, Statistics, rows_by
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import TextLayout, format_duration, pad
 from orchestrator.tuning.file_formats.text_files import write_csv

@@ -48,7 +48,7 @@ from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import EXIT_INCOMPLETE, InputError
 from orchestrator.program_search import given_path
 from orchestrator.sandbox.process_start import ISOLATED_PYTHON, start_process
-from orchestrator.stores.base import RunStore
+from orchestrator.stores.sql_store import RunStore
 from orchestrator.web.access import PROXY_SECRET
 from orchestrator.web.site import Visit
 

@@ -13,7 +13,7 @@ from diffchecks.imported_reports import changed_results
 from diffchecks.imported_reports.formats import read_report
 from diffchecks.imported_reports.result import Result
 from diffchecks.xml_reports import ReportError
-from orchestrator.app.review_inputs.given_files import MAX_REPORT_BYTES
+from orchestrator.app.review_inputs.copied_inputs import MAX_REPORT_BYTES
 from orchestrator.app.rubric_scoring.rescore import Rescored, rescore
 from orchestrator.app.run_review import run_review
 from orchestrator.app.runs.stored_runs import show_run

@@ -1,7 +1,7 @@
 """The process that becomes code of the change, once it is confined in namespaces of its own.
 
 Started as a file, isolated and without site (``-I -S``):
-``change_code_main.py HOME NAMESPACES USER UNIX STATUS TREE LIMITS CGROUP_FILES ARGV``.
+``isolated_run_main.py HOME NAMESPACES USER UNIX STATUS TREE LIMITS CGROUP_FILES ARGV``.
 
 NAMESPACES is what its namespaces must be like, USER is a user id or empty, UNIX is empty where it
 may not open Unix sockets, STATUS a descriptor to which ``ready`` is written at the very end, or

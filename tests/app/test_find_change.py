@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import intake
+from orchestrator.app import find_change
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ChangeTimeout
@@ -14,7 +14,7 @@ from tests.review.review_kit import change, options
 def test_base_and_its_policy_must_be_found_in_a_fixed_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "BASE_SECONDS", 0)
+    monkeypatch.setattr(find_change, "BASE_SECONDS", 0)
     repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"a.py": "x = 2\n"})
     with pytest.raises(ChangeTimeout, match="finding base and reading its policy took longer"):
         run_review(options(repo.path), ignore_event)
