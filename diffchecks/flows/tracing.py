@@ -46,7 +46,7 @@ class Tracing(Expressions):
         self.has_commands = tables.commands.search(source.text) is not None
         self._running: list[tuple[int, int]] = []
         self._waiting: list[tuple[SgNode, str]] = []
-        self._returned: list[list[FlowValue]] = []
+        self._returned: list[list[tuple[SgNode, FlowValue]]] = []
         self.shadowed: list[dict[str, FlowValue | None]] = []
         self._header = ""
         self._by_kind: dict[str, Callable[[SgNode, FlowState], FlowValue]] = {
@@ -243,7 +243,7 @@ class Tracing(Expressions):
         values = [self.evaluate(child, state) for child in node.named_children()]
         value = either(values)
         if self._returned:
-            self._returned[-1].append(value)
+            self._returned[-1].append((node, value))
         state.dead = True
         return value
 
@@ -309,8 +309,10 @@ class Tracing(Expressions):
         self.shadowed = shadowed
         kind = body.kind() if body is not None else ""
         if self.tables.implicit or kind not in self.tables.blocks:
-            results.append(last)
-        result = either(results)
+            place = body or node
+            within = place.named_children() if self.tables.implicit else ()
+            results.append((within[-1] if within else place, last))
+        result = either([value for _, value in results])
         if context:
             self._check_returned(node, results, context)
         for name, value in inner.values.items():
@@ -318,11 +320,14 @@ class Tracing(Expressions):
                 state.values[name] = either([state.values[name], value])
         return result
 
-    def _check_returned(self, node: SgNode, values: Sequence[FlowValue], context: str) -> None:
+    def _check_returned(
+        self, node: SgNode, results: Sequence[tuple[SgNode, FlowValue]], context: str
+    ) -> None:
+        """Check each result of a function at the statement that gives it back."""
         for sink in self.tables.returned:
             if sink.call.search(context) and not sink.unless.search(node.text()):
-                for value in values:
-                    self.check_value(node, sink, value, FlowState({}, {}), "return")
+                for place, value in results:
+                    self.check_value(place, sink, value, FlowState({}, {}), "return")
 
     def _parameter(self, node: SgNode, context: str) -> FlowValue:
         """What a parameter is when nobody passes it: a request, a part of one, or anything."""

@@ -103,3 +103,15 @@ def test_a_command_of_a_parameter_is_found_behind_other_names(tmp_path: Path) ->
         rule = RULES.find_for("patterns", one)
         assert rule is not None
         assert (rule.id, rule.severity_of(one)) == ("security.command-built", "medium")
+
+
+def test_a_result_is_dangerous_where_it_is_given_back(tmp_path: Path) -> None:
+    programs = {
+        ".java": '@Controller\nclass C {\n  @GetMapping("/x")\n  String go(@RequestParam String to) {\n    log("going");\n    return "redirect:" + to;\n  }\n}\n',
+        ".rb": 'get "/" do\n  log "shown"\n  "<p>#{params[:name]}</p>"\nend\n',
+    }
+    of_programs = found(tmp_path, [Program("", "", "", *each) for each in programs.items()])
+    assert [(one.line, one.end_line) for each in of_programs.values() for one in each] == [
+        (6, 6),
+        (3, 3),
+    ]
