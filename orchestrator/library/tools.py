@@ -23,13 +23,6 @@ class FunctionTool:
 
     Calling it calls the function itself, without the harness.
 
-    >>> @tool(level="irreversible", usd=0.5)
-    ... async def refund(ticket: int, usd: float) -> str:
-    ...     "Pay money back."
-    ...     return f"{usd} for ticket {ticket}"
-    >>> refund.spec.name, refund.spec.level.name, refund.spec.schema["required"]
-    ('refund', 'IRREVERSIBLE', ['ticket', 'usd'])
-
     Attributes:
         spec: what the harness knows of it: name, description, JSON Schema, level and limits.
     """
@@ -157,12 +150,12 @@ def tool(
     as its arguments and gets an instance. Otherwise each parameter is an argument of its own, and
     unknown arguments are refused.
 
-    >>> @tool
-    ... async def count(text: str) -> int:
-    ...     "Count characters."
-    ...     return len(text)
-    >>> count.spec.description, anyio.run(count, "four")
-    ('Count characters.', 4)
+    >>> @tool(level="irreversible", usd=0.5)
+    ... async def refund(ticket: int, usd: float) -> str:
+    ...     "Pay money back."
+    ...     return f"{usd} for ticket {ticket}"
+    >>> refund.spec.name, refund.spec.level.name, refund.spec.schema["required"]
+    ('refund', 'IRREVERSIBLE', ['ticket', 'usd'])
 
     Args:
         name: the function's name by default.

@@ -13,7 +13,7 @@ from tests.review.review_kit import change
 from tests.scripted_model import ScriptedModel, text_reply
 
 CENTRAL = [
-    "Agent", "Bounds", "Flow", "Guard", "Harness", "ModelCall", "ToolPolicy", "FunctionTool",
+    "Agent", "Bounds", "Flow", "Guard", "Harness", "ModelCall", "ToolPolicy",
 ]  # fmt: skip
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
