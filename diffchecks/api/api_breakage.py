@@ -258,10 +258,8 @@ def _property_change(symbol: str, before: ModuleApi, after: ModuleApi) -> Incomp
 
 def _lost_bases(breakage: griffe.Breakage) -> list[str]:
     """Base classes that are certainly gone: none of the remaining ones can provide them."""
-    old, new = (
-        [str(base) for base in breakage.old_value],
-        [str(base) for base in breakage.new_value],
-    )
+    old = [str(base) for base in breakage.old_value]
+    new = [str(base) for base in breakage.new_value]
     if not all(hasattr(builtins, base) or base.partition("[")[0] in PLAIN_BASES for base in new):
         return []
     plain = PLAIN_BASES | {"object"}
@@ -316,10 +314,8 @@ def _named(breakage: griffe.Breakage) -> Iterator[str]:
 
 def _renamed(old: list[griffe.Parameter], new: list[griffe.Parameter]) -> dict[str, str]:
     """Parameters at the same position whose name changed."""
-    before, after = (
-        {old_parameter.name for old_parameter in old},
-        {old_parameter.name for old_parameter in new},
-    )
+    before = {parameter.name for parameter in old}
+    after = {parameter.name for parameter in new}
     return {
         old_parameter.name: new_parameter.name
         for old_parameter, new_parameter in zip(old, new, strict=False)

@@ -55,10 +55,8 @@ def run(job: DependenciesJob) -> CheckReply:
                 of_folder.update(entry.name for entry in now_locked if entry.git)
                 local.update(entry.name.lower() for entry in now_locked if entry.path)
             else:
-                in_head, in_base = (
-                    read_manifest(path, head.text),
-                    _read_manifest(job.base_root, old),
-                )
+                in_head = read_manifest(path, head.text)
+                in_base = _read_manifest(job.base_root, old)
                 sides.append((head, added, in_base, in_head))
                 local.add(in_head.own_name.lower())
                 locked += _compare_hashes(job, old, head, added)

@@ -104,11 +104,8 @@ if TYPE_CHECKING:
 
 _COMMENT = "comment"
 _TEXT = re.compile(r"[rRuUbB]*[\"']")
-_IMPORT, _FROM, _IMPORT_OF = (
-    re.compile(r"\bimport\s"),
-    re.compile(r"\bfrom\s"),
-    re.compile(r"\simport\s"),
-)
+_IMPORT, _FROM = re.compile(r"\bimport\s"), re.compile(r"\bfrom\s")
+_IMPORT_OF = re.compile(r"\simport\s")
 
 
 class ImportPlace(Struct, frozen=True):

@@ -45,13 +45,8 @@ EVALUATION_NAME: Final = "gen_ai.evaluation.name"
 EVALUATION_SCORE: Final = "gen_ai.evaluation.score.value"
 EVALUATION_WHY: Final = "gen_ai.evaluation.explanation"
 
-WORKFLOW, PLAN, INVOKE, CHAT, EXECUTE = (
-    "invoke_workflow",
-    "plan",
-    "invoke_agent",
-    "chat",
-    "execute_tool",
-)
+WORKFLOW, PLAN, INVOKE = "invoke_workflow", "plan", "invoke_agent"
+CHAT, EXECUTE = "chat", "execute_tool"
 """Operations, which begin the names of spans."""
 
 HEAD_REVISION: Final = "vcs.ref.head.revision"
