@@ -147,7 +147,7 @@ async def test_a_judge_is_shown_the_first_of_everything_and_told_how_much_there_
             checked=[Checked("a.py", ("qa",), ())],
         ),
         given=SimpleNamespace(workspace=SimpleNamespace(change=SimpleNamespace(files=files))),
-        rounds=[SimpleNamespace(plan=SimpleNamespace(summary="adds files" if more else ""))],
+        iterations=[SimpleNamespace(plan=SimpleNamespace(summary="adds files" if more else ""))],
         team=lambda: [Work(1, LoopResult("qa", "ok", said)), Work(1, LoopResult("docs", "failed"))],
     )
     shown: dict[str, Any] = await judge_evidence(state)  # type: ignore[arg-type]
