@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
-from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -62,11 +61,8 @@ class ModuleIndex:
     def dotted(self, path: str) -> str:
         """The module's name as imported from its package's root."""
         root = self.package_root(_parent(path))
-        inner = PurePosixPath(path[len(root) + 1 :] if root else path).with_suffix("")
-        parts = (
-            inner.parts[:-1] if inner.name == "__init__" and len(inner.parts) > 1 else inner.parts
-        )
-        return ".".join(parts)
+        inner = (path[len(root) + 1 :] if root else path).rpartition(".")[0]
+        return inner.removesuffix("/__init__").replace("/", ".")
 
     def resolve(self, importer: str, module: str, level: int = 0) -> str | None:
         """The file that ``module`` refers to in ``importer``; None if it is not in the tree."""

@@ -113,7 +113,7 @@ def _parts(body: Iterable[ast.stmt], lines: Sequence[str]) -> Iterator[_Part]:
         if isinstance(statement, ast.ClassDef):
             yield from _parts_of_class(statement, lines)
         elif not _is_text(statement):
-            yield _Part(_text(statement, lines), frozenset(_bound(statement)))
+            yield _Part(_text(statement, lines), frozenset(bound_names(statement)))
 
 
 def _parts_of_class(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[_Part]:
@@ -128,7 +128,7 @@ def _parts_of_class(node: ast.ClassDef, lines: Sequence[str]) -> Iterator[_Part]
     header = lines[_first(node) - 1 : max(node.lineno, _first(node.body[0]) - 1)]
     yield _Part("\n".join((*header, *rest)), whole, in_class="\n".join(rest))
     for method in methods:
-        names = frozenset((*_attributes([method.name]), *set(_bound(method)) - {method.name}))
+        names = frozenset((*_attributes([method.name]), *set(bound_names(method)) - {method.name}))
         own = names if distinctive_names([method.name]) else whole
         until = max(method.lineno, _first(method.body[0]) - 1)
         before_body = "\n".join(lines[_first(method) - 1 : until])
@@ -157,7 +157,7 @@ def _defined(node: ast.AST) -> Iterator[str]:
     return (item.name for item in walk(node) if isinstance(item, Definition | ast.ClassDef))
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def bound_names(node: ast.AST) -> Iterator[str]:
     """The names that a statement binds, or whose values it may change."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -177,7 +177,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         case ast.alias():
             yield (node.asname or node.name).partition(".")[0]
     for child in ast.iter_child_nodes(node):
-        yield from _bound(child)
+        yield from bound_names(child)
 
 
 def _named(node: ast.AST) -> Iterator[str]:

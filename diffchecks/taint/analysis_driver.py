@@ -1,5 +1,6 @@
 """Runs every function in which something from outside begins, and whoever uses what it gives."""
 
+import ast
 import bisect
 import contextlib
 import functools
@@ -21,6 +22,7 @@ from diffchecks.taint import (
 )
 from diffchecks.taint.abstract_state import collect_taints
 from diffchecks.taint.abstract_values import UNKNOWN, Taint, Value, resolve
+from diffchecks.taint.affected_names import bound_names
 from diffchecks.taint.call_frames import Activation, BudgetExceeded, TaintJob
 from diffchecks.taint.dependent_files import find_dependent_files
 from diffchecks.taint.entry_points import (
@@ -187,7 +189,7 @@ class TaintAnalysis:
                 names.extend(
                     self._run_path(path, lines_naming(self.project.text(path) or "", fresh))
                 )
-        self._run_pages(paths, pages)
+        self._run_pages(paths, pages, affected)
         if self.run.stored:  # what a model's users show is not altered where it is stored
             for path in (*paths, *find_dependent_files(self.project, paths)):
                 self._run_readers(path)
@@ -222,13 +224,17 @@ class TaintAnalysis:
             if shown and function is not None:
                 self._run_function(function)
 
-    def _run_pages(self, paths: Sequence[str], pages: Sequence[str]) -> None:
+    def _run_pages(
+        self, paths: Sequence[str], pages: Sequence[str], affected: Set[str] | None
+    ) -> None:
         """Run what fills in templates that print unescaped, again once what is stored is known."""
         project, templates = self.project, self.run.templates
         meant = dict(template_renderers.renderers_of(project, templates, pages))
-        models = [path for path in paths if stored_fields.MODELS.search(project.text(path) or "")]
-        few = models if len(paths) <= _FEW else ()  # of more, most users are among them
-        own = {*paths, *find_dependent_files(project, few)}  # pages name their fields
+        few = paths if len(paths) <= _FEW else ()  # of more, most users are among them
+        models = [path for path in few if self._defines_models(path)]
+        if self.run.stored or affected is None or self._alters_values(paths, affected):
+            affected = None  # of a class that may be another one, pages name fields
+        own = {*paths, *find_dependent_files(project, models, affected)}
         due: list[Function | Class] = []
         for path in sorted({*own, *meant}):
             wanted = None if path in own else meant[path]
@@ -245,6 +251,24 @@ class TaintAnalysis:
                 read = self._asked.get(each.node, ())
                 if any(cls in self.run.stored.get(name, ()) for cls, name in read):
                     self._run_page(each)
+
+    def _alters_values(self, paths: Iterable[str], affected: Set[str]) -> bool:
+        """Whether one of these names is a method's, or not only that of a module's function."""
+        modules = filter(None, map(self.project.module, paths))
+        body = (each for module in modules for each in module.tree.body)
+        others = (
+            bound_names(each)
+            for each in body
+            if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        bound = {".", *itertools.chain.from_iterable(others)}
+        return not bound.isdisjoint("." if name[0] == "." else name for name in affected)
+
+    def _defines_models(self, path: str) -> bool:
+        """Whether a module may define database models, which what functions use are not."""
+        lines = lines_with(self.project.text(path) or "", stored_fields.MODELS)
+        module = self.project.module(path) if lines else None
+        return module is not None and not covers(self._spans_of(module), lines)
 
     def _run_once(self, due: Iterable[Function | Class]) -> None:
         for each in due:

@@ -7,6 +7,7 @@ from typing import Final, TypeGuard
 
 from msgspec.structs import replace
 
+from diffchecks.path_kinds import is_test
 from diffchecks.taint import sink_checks
 from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import ROW, Taint, TaintStep, Value, resolve
@@ -188,7 +189,7 @@ def writers(run: TaintJob, asked: Set[tuple[Class, str]]) -> Iterator[tuple[str,
     words = _any_of(name for _, name in asked)
     models = _any_of(cls.node.name for cls, _ in asked)
     declared = re.compile(rf"^\s+model\s*=.*{models.pattern}", re.MULTILINE)
-    paths = sorted(run.project.paths)
+    paths = [path for path in sorted(run.project.paths) if not is_test(path)]
     texts = (text for path in paths if declared.search(text := run.project.text(path) or ""))
     forms = _any_of(name for text in texts for name in _FORM.findall(text))
     found = 0

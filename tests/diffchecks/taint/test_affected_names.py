@@ -307,6 +307,88 @@ def test_every_pair_of_several_files_gives_the_findings_of_a_full_analysis(
         assert _introduced(root, base, head, all_=False) == _introduced(root, base, head, all_=True)
 
 
+SHOP = {
+    "models.py": """from django.db import models
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
+
+class Note(models.Model):
+    text = models.TextField()
+    def shown(self):
+        return escape(self.text)
+
+def marked(text):
+    return escape(text)
+
+def add(request):
+    Note.objects.create(text=escape(request.POST["text"]))
+""",
+    "pages.py": """from django.shortcuts import render
+from models import Note, marked
+
+def index(request):
+    return render(request, "c.html", {"text": marked(Note.objects.first().text)})
+
+def page(request):
+    return render(request, "n.html", {"note": Note.objects.first()})
+""",
+    "forms.py": """from models import Note
+
+def save(request):
+    Note.objects.create(text=request.POST["text"])
+""",
+    "c.html": "<p>{{ text }}</p>",
+    "n.html": "<p>{{ note.text|safe }}{{ note.shown }}</p>",
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ('escape(request.POST["text"])', 'request.POST["text"]', 1),
+        ("return escape(text)", "return mark_safe(text)", 0),
+        ("return escape(self.text)", "return mark_safe(self.text)", 0),
+        ("def marked(text)", "def log(text): print(text)\n\ndef marked(text)", 0),
+    ],
+)
+def test_a_change_beside_a_stored_class_gives_the_findings_of_a_full_analysis(
+    old: str, new: str, found: int, tmp_path: Path
+) -> None:
+    head = {**SHOP, "models.py": SHOP["models.py"].replace(old, new)}
+    write(tmp_path / "a", SHOP)
+    write(tmp_path / "b", head)
+    full = _introduced(tmp_path, SHOP, head, all_=True)
+    assert _introduced(tmp_path, SHOP, head, all_=False) == full
+    assert len(full) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("def marked", "def log(text): print(text)\n\ndef marked", False),
+        ("return escape(self.text)", "return self.text", True),
+    ],
+)
+def test_users_of_a_stored_class_are_read_again_only_if_it_may_differ(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    parsed: list[str] = []
+    whole = syntax_downgrade.parse
+
+    def parse(text: str, name: str = "") -> ast.Module:
+        parsed.append(text)
+        return whole(text, name)
+
+    models, *_ = SHOP["models.py"].partition("def add")  # which stores something
+    base = {**SHOP, "models.py": models, "pages.py": f"{SHOP['pages.py']}# {tmp_path}\n"}
+    head = {**base, "models.py": models.replace(old, new)}
+    monkeypatch.setattr(syntax_downgrade, "parse", parse)
+    write(tmp_path / "a", base)
+    write(tmp_path / "b", head)
+    _introduced(tmp_path, base, head, all_=False)
+    assert (base["pages.py"] in parsed) is again
+
+
 CIRCLE = {
     "app.py": """from flask import Flask, request
 from tools.shell import execute
