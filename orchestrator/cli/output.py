@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TextIO
 
 from orchestrator.errors import InputError, OutputError
+from orchestrator.report.formats import FORMATS
 from orchestrator.report.terminal_escaping import emit, quote_path
 
 MAX_WIDTH = 100
-
-
-REPORT_SUFFIXES = ("", ".json", ".sarif", ".xml", ".html", ".md", ".txt", ".log", ".jsonl")
+REPORT_SUFFIXES = ("", ".xml", ".md", ".txt", ".log", ".jsonl", *(f".{name}" for name in FORMATS))
 """The ends of names of reports: files that are replaced without asking."""
 
 
@@ -99,16 +98,13 @@ class OutputTarget:
             raise OutputError(self._message(error)) from None
 
     def _require_report(self) -> None:
-        """Refuse to replace a file that, by its name, is something else than a verdict.
-
-        Raises:
-            InputError: it is.
-        """
+        """Raise InputError for a file that, by its name, is something else than a verdict."""
         is_verdict = self._option.startswith(("--json", "--format"))
         if is_verdict and self._path.suffix.lower() not in REPORT_SUFFIXES and self._path.exists():
             shown = quote_path(self._name)
             raise InputError(
-                f"{self._option}: {shown} exists and is no report; name another file, or delete it"
+                f"{self._option}: {shown} exists, and by its name is no report; name another file, "
+                "or delete it"
             )
 
     def _is_special(self) -> bool:

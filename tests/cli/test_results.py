@@ -28,6 +28,7 @@ from orchestrator.code_review.verdict.model import (
 )
 from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
+from orchestrator.report.formats import FORMATS
 from orchestrator.report.terminal_escaping import as_json
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -221,8 +222,13 @@ def test_a_file_that_is_no_report_is_not_replaced(tmp_path: Path) -> None:
     for name in ("a.py", "Dockerfile.dev", "v.json", "V.XML", "report", "a.csv"):
         (tmp_path / name).touch()
     for option, name in (("--json", "a.py"), ("--format sarif", "Dockerfile.dev")):
-        with pytest.raises(InputError, match="exists and is no report; name another file"):
+        with pytest.raises(
+            InputError, match="exists, and by its name is no report; name another file"
+        ):
             OutputTarget(str(tmp_path / name), option)
     for name in ("v.json", "V.XML", "report", "new.py", "/dev/null"):
         OutputTarget(str(tmp_path / name))
+    for name in FORMATS:
+        (tmp_path / f"v.{name}").touch()
+        OutputTarget(str(tmp_path / f"v.{name}"), f"--format {name}")
     OutputTarget(str(tmp_path / "a.csv"), "--csv")

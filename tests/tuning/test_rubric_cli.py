@@ -1027,7 +1027,7 @@ def test_import_and_export_through_files(
     [
         ("score HOUSE ITEMS --out ITEMS", "is an input"),
         ("disagree HOUSE ITEMS --report ITEMS", "is an input"),
-        ("eval HOUSE ITEMS --json HOUSE", "exists and is no report"),
+        ("eval HOUSE ITEMS --json HOUSE", "exists, and by its name is no report"),
         ("eval HOUSE ITEMS --json=", "--json: the file name is empty"),
         ("gate HOUSE ITEMS --baseline ITEMS --freeze", "is an input"),
         ("drift HOUSE ITEMS --anchors ITEMS --freeze", "is an input"),
