@@ -53,11 +53,16 @@ def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None,
 
 def _worst_scores(rubric: Rubric) -> dict[str, float]:
     """By criterion: 0, or 1 where a higher score lowers the total, as a penalty's does."""
+    above: dict[str | None, Group] = {group.id: group for group in rubric.groups}
     signs: dict[str | None, bool] = {None: True}
-    above = {group.id: group for group in rubric.groups}
+
+    def raises(node: Criterion | Group) -> bool:  # the lowest and the highest have no weight
+        chosen = node.parent in above and above[node.parent].combine != "mean"
+        return signs[node.parent] == (chosen or node.weight > 0)
+
     for name in reversed(_inner_first(rubric)):
-        signs[name] = signs[above[name].parent] == (above[name].weight > 0)
-    return {c.id: 0.0 if signs[c.parent] == (c.weight > 0) else 1.0 for c in rubric.criteria}
+        signs[name] = raises(above[name])
+    return {c.id: 0.0 if raises(c) else 1.0 for c in rubric.criteria}
 
 
 def _counted(criterion: Criterion, given: Given) -> float | None:

@@ -37,9 +37,16 @@ def rubrics(draw: st.DrawFn) -> Rubric:
         )
         for n in range(draw(st.integers(0, 2)))
     )
+    # Only code can weigh the members of such a group, or put another group in it.
+    inner = tuple(
+        Group(f"{pair.id}g", weight=draw(st.sampled_from([-1.0, 2.0])), parent=pair.id)
+        for pair in pairs
+    )
     members = tuple(
         Criterion(f"{pair.id}m{n}", draw(st.sampled_from(["judged", "measured"])), "d",
-                  parent=pair.id, blocker=draw(st.booleans()))
+                  weight=draw(st.sampled_from([-1.0, 0.0, 1.0, 2.0])),
+                  parent=draw(st.sampled_from([pair.id, pair.id, f"{pair.id}g"])),
+                  blocker=draw(st.booleans()))
         for pair in pairs for n in range(2)
     )  # fmt: skip
     criteria = tuple(
@@ -56,7 +63,7 @@ def rubrics(draw: st.DrawFn) -> Rubric:
         for n in range(draw(st.integers(1, 6)))
     )
     return Rubric(
-        "r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria + members, groups + pairs
+        "r", 1, "d", draw(st.sampled_from([0.3, 0.6])), criteria + members, groups + pairs + inner
     )
 
 
