@@ -16,9 +16,10 @@ from orchestrator.cli.commands.rubric import command
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, read_items
-from orchestrator.tuning.labels.disagreements import find_disagreements
+from orchestrator.tuning.labels.disagreements import DisagreementReport, find_disagreements
 from orchestrator.tuning.labels.label_files import (
     Label,
+    infer_scale,
     list_revisions,
     read_labels,
     revise_labels,
@@ -26,6 +27,7 @@ from orchestrator.tuning.labels.label_files import (
     write_labels,
 )
 from orchestrator.tuning.statistics.confidence_intervals import mean_rate
+from orchestrator.tuning.training_data import build_training_data
 from tests.tuning.labelsets import rows, rubric_of
 from tests.tuning.test_rubric_cli import parse
 
@@ -35,6 +37,11 @@ REJECT = "reject"
 
 def run(*argv: object) -> int:
     return command.run(parse(command, *argv))
+
+
+def measure(rubric: Rubric, items: list[Item], labels: list[Label]) -> DisagreementReport:
+    data = build_training_data(rubric, items, labels, infer_scale(labels, None))
+    return find_disagreements(rubric, data, labels)
 
 
 def scored(n: int, score: float, other: float = 0.5, group: int = 1) -> Item:
@@ -107,7 +114,7 @@ def test_both_kinds_of_error_of_each_criterion_and_a_penalty_in_reverse() -> Non
               {"a": "accept" if n % 2 == 0 else REJECT, "b": "accept" if n % 2 else REJECT})
         for n, i in enumerate(items)
     ]  # fmt: skip
-    found = {c.id: c for c in find_disagreements(PENALTY, items, labels).criteria}
+    found = {c.id: c for c in measure(PENALTY, items, labels).criteria}
     assert found["a"].false_accepts is not None
     assert found["a"].false_rejects is not None
     assert found["a"].false_accepts.value == pytest.approx(10 / 40)
@@ -117,7 +124,7 @@ def test_both_kinds_of_error_of_each_criterion_and_a_penalty_in_reverse() -> Non
     assert found["b"].kappa is not None
     assert found["b"].kappa.value == pytest.approx(1.0)
     scrambled = [replace(x, criteria={"a": "accept"}) for x in labels]
-    (only,) = find_disagreements(PENALTY, items, scrambled).criteria
+    (only,) = measure(PENALTY, items, scrambled).criteria
     assert (only.labels, only.false_accepts) == (80, None)
 
 
@@ -128,7 +135,7 @@ def test_people_among_themselves_on_one_criterion() -> None:
               {"a": "accept" if n % 2 else REJECT, "b": "accept" if (n + turn) % 2 else REJECT})
         for n, i in enumerate(items) for turn, rater in enumerate(("ana", "bo"))
     ]  # fmt: skip
-    a, b = find_disagreements(PENALTY, items, labels).criteria
+    a, b = measure(PENALTY, items, labels).criteria
     assert a.alpha is not None
     assert b.alpha is not None
     assert (a.shared_items, a.alpha.value) == (40, 1.0)
@@ -224,7 +231,7 @@ def test_intervals_of_rates_cover(rate: float, size: int) -> None:
 def test_the_report_of_a_house_of_four_names_no_criterion_without_labels() -> None:
     items = [Item(f"i{n}", f"g{n}", dict.fromkeys("abcd", 0.9)) for n in range(4)]
     labels = [Label(i.id, "ana", "accept") for i in items]
-    found = find_disagreements(rubric_of(), items, labels)
+    found = measure(rubric_of(), items, labels)
     assert (found.criteria, found.disagreements, found.kappa) == ((), (), None)
     assert found.plain_sentence() == (
         "Cannot tell: the rubric agrees with 100% of labels; 4 labeled items are too few, label at "

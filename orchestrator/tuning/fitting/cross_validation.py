@@ -24,8 +24,8 @@ _MAX_ROWS = 600_000
 
 
 def count_resamples(sample: Sample, most: int) -> int:
-    """How many resamples to draw: ``most``, or a tenth where there are many labels."""
-    return max(min(most, _MAX_ROWS // sample.y.size), -(-most // 10))
+    """How many resamples to draw: ``most``, or a twentieth where there are many labels."""
+    return max(min(most, _MAX_ROWS // sample.y.size), -(-most // 20))
 
 
 class HeldOutPredictions(Struct, frozen=True):

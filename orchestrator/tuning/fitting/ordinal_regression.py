@@ -44,7 +44,7 @@ class Design(Struct, frozen=True):
             row's cut; an item gives one row or two.
         below: (m,), whether the item lies below the row's cut.
         item: (m,), the item of a row.
-        pairs: (m, q(q+1)/2), products of the columns: Hessians become one matrix product.
+        pairs: (m, q(q+1)/2), products of the columns, in single precision: only Hessians need them.
         square: (q, q), the column of ``pairs`` that has the product of two columns.
         middle: (n, k-1) indicator of the upper cut of items in an inner category.
         pull: (p, p) matrix of the ridge penalty.
@@ -56,7 +56,7 @@ class Design(Struct, frozen=True):
     rows: Floats
     below: Bools
     item: Ints
-    pairs: Floats
+    pairs: npt.NDArray[np.float32]
     square: Ints
     middle: Floats
     pull: Floats
@@ -100,12 +100,13 @@ def build_design(
     return Design(rows, is_below, item, *_products(rows), middle, pull, k, p, floor, prior)
 
 
-def _products(rows: Floats) -> tuple[Floats, Ints]:
+def _products(rows: Floats) -> tuple[npt.NDArray[np.float32], Ints]:
     """``pairs`` and ``square`` of a design with these rows."""
     upper, lower = np.triu_indices(rows.shape[1])
     square = np.empty((rows.shape[1], rows.shape[1]), dtype=np.int64)
     square[upper, lower] = square[lower, upper] = np.arange(upper.size)
-    return rows[:, upper] * rows[:, lower], square
+    single = rows.astype(np.float32)
+    return single[:, upper] * single[:, lower], square
 
 
 def initial_parameters(d: Design, weights: Floats) -> Floats:
@@ -171,7 +172,7 @@ def _newton(d: Design, of_rows: Floats, of_middle: Floats, lam: Floats, b: Float
     pull = of_rows * residual
     grad: Floats = _RIDGE * b - pull @ d.rows
     pull *= np.subtract(1.0, residual, out=residual)
-    hess: Floats = (pull @ d.pairs).take(d.square, axis=1)
+    hess: Floats = (pull.astype(np.float32) @ d.pairs).astype(np.float64).take(d.square, axis=1)
     diagonal = hess.reshape(r, q * q)[:, :: q + 1]
     diagonal += _RIDGE
     if d.cuts > 1:

@@ -1,7 +1,7 @@
 """Where a rubric and people disagree: item by item, and criterion by criterion."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -23,7 +23,7 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     measure_kappa,
     number_groups,
 )
-from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, build_training_data
+from orchestrator.tuning.training_data import MIN_CLASS_ITEMS, MIN_LABELS, TrainingData
 
 MIN_KAPPA = 0.4
 """A rubric is trusted when the 95% interval of its kappa with people is above this, and not trusted
@@ -152,18 +152,17 @@ def decide_trust(kappa: Interval | None) -> bool | None:
 
 
 def find_disagreements(
-    rubric: Rubric, items: list[Item], labels: list[Label], accept_at: float | None = None
+    rubric: Rubric, data: TrainingData, labels: list[Label], accept_at: float | None = None
 ) -> DisagreementReport:
     """Compare a rubric with labels, item by item and criterion by criterion.
 
     Args:
+        data: of these labels.
         accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
 
     Raises:
-        InputError: as :func:`orchestrator.tuning.training_data.build_training_data`; or labels of a
-            criterion that mix scales.
+        InputError: labels of a criterion that mix scales.
     """
-    data = build_training_data(rubric, items, labels, infer_scale(labels, accept_at))
     s = data.sample
     decided = np.array([decide_item(rubric, item).accepted for item in data.items])[s.item]
     table = agreement.confusion_matrix(s.accept.astype(int), decided.astype(int), 2, s.weight)
@@ -185,7 +184,7 @@ def find_disagreements(
         too_few=_find_shortage(len(data.items), s.minority_items),
         revised=sum(bool(label.previous) for label in labels),
         disagreements=tuple(sorted(found, key=lambda d: (-d.confidence, d.item, d.rater))),
-        criteria=tuple(measure_criteria(rubric, items, labels, accept_at)),
+        criteria=tuple(measure_criteria(rubric, data.items, labels, accept_at)),
         in_sample=describe_seen_groups(rubric, data.items),
     )
 
@@ -252,7 +251,7 @@ def is_met(criterion: Criterion, score: Given) -> bool | None:
 
 
 def measure_criteria(
-    rubric: Rubric, items: list[Item], labels: list[Label], accept_at: float | None
+    rubric: Rubric, items: Iterable[Item], labels: list[Label], accept_at: float | None
 ) -> list[CriterionAgreement]:
     """Agreement of each criterion that people labeled, in the rubric's order.
 

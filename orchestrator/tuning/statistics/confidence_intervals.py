@@ -160,7 +160,7 @@ def table_interval(
 ) -> Interval:
     """The interval of a coefficient of agreement, from draws of the 2 by 2 table of decisions.
 
-    A Dirichlet prior of 3/4 for each cell of agreement and 1/4 for the others covers best of those
+    A Dirichlet prior of .6 for each cell of agreement and .3 for the others covers best of those
     that were tried. The table has as many items as would have the variance that the groups show.
 
     Args:
@@ -178,7 +178,7 @@ def table_interval(
     worth = min(float(groups) if alike else spread / variance * groups / (groups - 1), rows)
     if groups < rows:
         worth *= (NormalDist().inv_cdf(0.975) / t_quantile(groups - 1)) ** 2
-    shape = worth * share + np.array([0.75, 0.25, 0.25, 0.75])
+    shape = worth * share + np.array([0.6, 0.3, 0.3, 0.6])
     drawn = statistic(*np.random.default_rng(0).standard_gamma(shape, (4_000, 4)).T)
     low, high = np.quantile(drawn, (0.025, 0.975)) + value - near[0]
     return Interval(value, min(float(low), value), min(max(float(high), value), 1.0))

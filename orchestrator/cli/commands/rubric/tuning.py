@@ -78,7 +78,7 @@ def _compare_with_labels(
     read: TuningInputs, args: argparse.Namespace
 ) -> tuple[DisagreementReport, Drift | None]:
     """Disagreements with people, and drift by month where the labels are of several."""
-    found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
+    found = find_disagreements(read.rubric, read.data, read.labels, args.accept_at)
     months = {label.at[:7] for label in read.labels} | {item.at[:7] for item in read.items}
     if len(months - {""}) < 2:
         return found, None
@@ -168,7 +168,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
 def disagree(args: argparse.Namespace, out: TextIO) -> int:
     """Print the disagreements of a rubric with people."""
     read = load_inputs(args)
-    found = find_disagreements(read.rubric, read.items, read.labels, args.accept_at)
+    found = find_disagreements(read.rubric, read.data, read.labels, args.accept_at)
     return _finish(args, "disagreements", found, out, args.all)
 
 
