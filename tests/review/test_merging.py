@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep
+from orchestrator.catalog.repository_memory import Preference
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.finding_assembly import build_finding
@@ -128,6 +129,30 @@ def test_a_lost_protection_is_the_weakness_that_another_analyzer_names_at_its_li
     elsewhere = tool("taint", start_line=9, end_line=9)
     assert len(merged(lost, elsewhere, tool("ruff", cwe=(89,)), tool("taint"))) == 3
     assert len(merged(lost, tool("taint", category="qa"))) == 2
+
+
+@pytest.mark.attack("a harmless, waived or lowered finding at the line of a lost protection")
+@pytest.mark.parametrize(
+    ("other", "waivers"),
+    [
+        ({"severity": "low"}, ()),
+        ({}, (Waiver(rule="security.subprocess-shell", why="checked"),)),
+        ({"severity": "critical"}, (Waiver(rule="security.subprocess-shell", why="", by="Ann"),)),
+        ({}, (Preference(rule="security.subprocess-shell", severity="low", why="checked"),)),
+    ],
+)
+def test_a_lost_protection_counts_whatever_becomes_of_the_finding_at_its_line(
+    other: dict[str, Any], waivers: tuple[Waiver, ...]
+) -> None:
+    lost = tool("protections", cwe=(693,), rule="security.unsafe-replacement")
+    policy = replace(POLICY, waivers=waivers)
+    found = apply_waivers(merged(lost, tool("taint", **other), policy=policy), policy, "")
+    open_ones = [one for one in found if one.state == "open" and one.severity == "medium"]
+    assert [one.rule for one in open_ones] == ["security.unsafe-replacement"]
+
+
+def test_a_weaker_review_policy_is_another_defect_than_what_its_line_holds() -> None:
+    assert len(merged(tool("active", cwe=(693,), rule="security.review-policy"), tool())) == 2
 
 
 @pytest.mark.parametrize(

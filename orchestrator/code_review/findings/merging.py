@@ -25,7 +25,7 @@ from orchestrator.code_review.findings.located_findings import (
     Verification,
     names_other_weakness,
 )
-from orchestrator.code_review.findings.waivers import matching_waivers
+from orchestrator.code_review.findings.waivers import matches_finding, matching_waivers
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.decision import weight
 from orchestrator.code_review.verdict.model import Finding
@@ -33,8 +33,8 @@ from orchestrator.code_review.verdict.model import Finding
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
 
-GENERAL_WEAKNESS = (693,)
-"""A protection failed: the parent of the weakness that another analyzer names at the same line."""
+LOST_PROTECTION = "security.unsafe-replacement"
+"""Its finding says what was lost; another analyzer may name what the same line now allows."""
 
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
@@ -218,13 +218,13 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         order = report_order(finding)
-        kind = not report.from_analyzer, not report.carried, finding.cwe == GENERAL_WEAKNESS
+        kind = not report.from_analyzer, not report.carried, finding.rule == LOST_PROTECTION
         return *kind, -weighs, *order, report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
     counted, waived = _Index(), _Index()
     by_weakness: dict[tuple[Any, ...], MergedFinding] = {}
-    at_place: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    at_place: dict[tuple[Any, ...], LocatedFinding] = {}
     files: dict[str, _FileReports] = {}
     for report in sorted(reports, key=rank):
         finding = report.finding
@@ -232,10 +232,8 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
         if report.from_analyzer:
             file.analyzers.append(report)
             indexes = [counted, waived]
-            key = _weakness(finding)
-            first = at_place.setdefault(key[:4], key)
-            if finding.cwe == GENERAL_WEAKNESS:
-                key = first
+            first = at_place.setdefault(_weakness(finding)[:4], finding)
+            key = _weakness(first if _is_what_it_allows(first, finding, policy) else finding)
             merged = by_weakness.setdefault(key, MergedFinding([], file))
         else:
             file.agents.append(report)
@@ -309,6 +307,13 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
     """A key that is equal for two analyzers' findings of the same defect."""
     place = finding.path, finding.side, finding.start_line
     return *place, finding.category, finding.cwe[:1] or finding.rule
+
+
+def _is_what_it_allows(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
+    """Whether a finding at the line of a lost protection is as severe, and no more waived."""
+    same = all(matches_finding(one, known) == matches_finding(one, lost) for one in policy.waivers)
+    as_severe = is_as_severe(known.severity, lost.severity)
+    return lost.rule == LOST_PROTECTION and as_severe and same
 
 
 def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
