@@ -95,6 +95,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         steps: the data flow, the source first; ``detail`` has it as text.
         edits: a fix in its file; empty: the reporter has none.
         from_request: a value from a request reaches it.
+        in_use: its file is no test, whatever its name: other code imports it.
     """
 
     code: str
@@ -115,6 +116,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[FlowStep, ...] = ()
     edits: tuple[Edit, ...] = ()
     from_request: bool = False
+    in_use: bool = False
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:

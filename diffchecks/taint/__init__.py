@@ -18,12 +18,15 @@ runs it with the caller's arguments. The program under review is neither execute
 
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding
 from diffchecks.jobs import FlowJob
+from diffchecks.path_kinds import is_test
 from diffchecks.taint.abstract_values import TaintStep
 from diffchecks.taint.affected_names import affected_names
 from diffchecks.taint.analysis_driver import TaintAnalysis
@@ -87,7 +90,7 @@ def _trace(job: FlowJob) -> CheckReply:
         if place[0] in reported and place[0] not in gaps
     ]
     return CheckReply(
-        _findings(analysis.run.found.values(), reported),
+        _findings(analysis.run.found.values(), reported, analysis.tests),
         [path for path in (*paths, *pages) if path not in gaps],
         gaps,
         {"constant": constant},
@@ -103,13 +106,17 @@ def _affected_names(job: FlowJob) -> frozenset[str] | None:
     return affected_names(Path(job.root), Path(job.other_root), files)
 
 
-def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:
+def _findings(
+    found: Iterable[TaintFinding], reported: frozenset[str], tests: Set[str]
+) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
     for taint_finding in sorted(found, key=lambda item: (item.path, item.line, item.code)):
         steps = taint_finding.trace.chain() if taint_finding.trace else []
         place = _place(taint_finding, steps, reported)
         if place is not None:
             finding = _raw_finding(taint_finding, steps, place)
+            in_use = is_test(place.path) and place.path not in tests
+            finding = replace(finding, in_use=in_use)
             graver = {finding.code.partition("-parameter")[0], finding.code.removesuffix("-name")}
             at = (finding.path, finding.line)
             if not any((code, *at) in placed for code in graver - {finding.code}):

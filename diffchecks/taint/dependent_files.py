@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
-from diffchecks.path_kinds import is_test
+from diffchecks.path_kinds import is_illustrative, is_test
 from diffchecks.python.imported_files import scan_imports
 from diffchecks.taint.entry_points import (
     FEW,
@@ -27,7 +27,7 @@ _Module = tuple[str, str]
 def find_dependent_files(
     project: Project, paths: Iterable[str], affected: Set[str] | None = None
 ) -> dict[str, list[int]]:
-    """The files but tests that use what these files define, and the lines on which they do.
+    """The files but unused tests that use what these files define, and the lines on which they do.
 
     A file counts when it imports one of them and names something that this one defines, or when it
     imports a file that does so, and names a function there that does or a name that this package
@@ -37,7 +37,11 @@ def find_dependent_files(
         affected: the names that count, those of methods with a dot before them; None: all.
     """
     defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
-    others = [path for path in sorted(project.paths.difference(defined)) if not is_test(path)]
+    others = [
+        path
+        for path in sorted(project.paths.difference(defined))
+        if not (is_test(path) and is_test(str(PurePosixPath(path).with_name("a.py"))))
+    ]
     if affected is not None:
         defined = {
             path: {name for name in affected if name.lstrip(".") in own}
@@ -53,6 +57,8 @@ def find_dependent_files(
             text = project.text(path) or ""
             used = _names_used(names_of, path, text)
             lines = lines_naming(text, used) if used else []
+            if lines and unused_tests(project, [path]):
+                continue
             if lines and level == _LEVELS:  # whose users do not count is parsed when it is run
                 found[path] = lines
                 continue
@@ -67,13 +73,28 @@ def find_dependent_files(
     return found
 
 
+def unused_tests(project: Project, paths: Iterable[str]) -> set[str]:
+    """The tests among files; one that other code imports or names is none, whatever its name."""
+    names = {path: _module_of(path) for path in paths if is_test(path)}
+    users = [path for path in project.paths if names and not is_illustrative(path)]
+    for user in users:  # those found are users, too
+        text = project.text(user) or ""
+        if any(name in text for _, name in names.values()):
+            imported, beside = _imported_modules(user, text), PurePosixPath(user).parent
+            for path, (package, name) in list(names.items()):
+                own = {(package, name), ("", name if PurePosixPath(path).parent == beside else "")}
+                if own & imported or (package and f"{package}.{name}" in text):
+                    users.append(path)
+                    del names[path]
+    return set(names)
+
+
 def _by_module(defined: Mapping[str, Set[str]]) -> dict[_Module, set[str]]:
     """The distinctive names that files define, by the modules that import statements name."""
     names_of: dict[_Module, set[str]] = {}
     for path, own in defined.items():
         if names := {name for name in own if distinctive_names([name.lstrip(".")])}:
-            parts = PurePosixPath(path).with_suffix("").parts
-            module = _module(parts[:-1] if parts[-1] == "__init__" else parts)
+            module = _module_of(path)
             for each in {module, ("", module[1])}:
                 names_of.setdefault(each, set()).update(names)
     return names_of
@@ -111,6 +132,11 @@ def _read_imports(path: str, text: str) -> Iterator[_Module]:
         if parts:
             yield _module(parts)
         yield from ((parts[-1] if parts else "", name) for name in statement.names)
+
+
+def _module_of(path: str) -> _Module:
+    parts = PurePosixPath(path).with_suffix("").parts
+    return _module(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _module(parts: Iterable[str]) -> _Module:

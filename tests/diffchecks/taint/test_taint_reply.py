@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from diffchecks import DataFileError, taint
+from diffchecks.rules import shipped_rules
 from diffchecks.taint import run
 from diffchecks.taint.analysis_driver import TaintAnalysis
 from tests.diffchecks.check_kit import run_check
@@ -58,6 +59,27 @@ def test_nothing_begins_in_a_test(tmp_path: Path) -> None:
     reply = trace(tmp_path, {"tests/test_app.py": APP, "helpers.py": HELPERS})
     assert reply.findings == []
     assert "tests/test_app.py" in reply.examined
+
+
+@pytest.mark.attack("a handler whose file is named like a test")
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        ("shop/test_console.py", "from . import (\n    test_console,\n)"),
+        ("shop/run_tests.py", "ROUTES = ['shop.run_tests.handler']"),
+        ("tests/console.py", "from tests.console import app"),
+        ("shop/conftest.py", "import conftest"),
+    ],
+)
+def test_what_other_code_imports_is_no_test_whatever_its_name(
+    tmp_path: Path, handler: str, text: str
+) -> None:
+    files = {handler: APP, "shop/urls.py": text, "helpers.py": HELPERS}
+    (finding,) = trace(tmp_path, files, paths=[handler]).findings
+    assert shipped_rules().find_for("taint", finding) is not None
+    if handler.startswith("shop"):
+        assert trace(tmp_path, files, paths=["helpers.py"]).findings
+    assert trace(tmp_path, {**files, "shop/urls.py": ""}, paths=[handler]).findings == []
 
 
 @pytest.mark.parametrize(
