@@ -135,7 +135,7 @@ class FileRollback:
         changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}
         if others := sorted(set(force) - changed):
             raise InputError(f"{others[0]} was not changed by {ref}, so it cannot be restored")
-        with SafeDirectory(self._root) as root:
+        with SafeDirectory(self._root) as root, root.locked():  # nobody writes meanwhile
             present = self._entries(root)
             due = {path for path in changed if present.get(path) != before.get(path)}
             chosen = {path for path in due if present.get(path) == after.get(path) or path in force}

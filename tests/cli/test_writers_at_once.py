@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
@@ -11,6 +12,7 @@ import pytest
 from diffchecks.safe_paths import SafeDirectory
 from orchestrator.app.apply_fixes import apply_fixes, choose_fixes
 from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal
+from orchestrator.app.runs.rollback import roll_back
 from orchestrator.app.runs.stored_runs import list_runs, load_verdict
 from orchestrator.cli.main import main
 from tests.review.review_kit import Repo, change
@@ -67,6 +69,21 @@ def test_each_of_two_patches_of_one_file_is_applied(
     }
     at_once(names, lambda name: apply_fixes(reviewed.path, chosen[name]), monkeypatch)
     assert (reviewed.path / "a.py").read_text().count("import") == 1
+
+
+def test_a_rollback_keeps_what_another_writer_changes_meanwhile(reviewed: Repo) -> None:
+    path = findings_in(reviewed.path, "a.py")[0]
+    chosen = choose_fixes(reviewed.path, load_verdict(reviewed.path, "latest").run_id, [path])
+    reviewed.write({"a.py": IMPORTS})
+    call, run = apply_fixes(reviewed.path, chosen).call, chosen.verdict.run_id
+    with ThreadPoolExecutor(1) as pool:
+        with SafeDirectory(reviewed.path) as tree, tree.locked():
+            done = pool.submit(roll_back, reviewed.path, run, call)
+            with suppress(FutureTimeout):
+                done.result(1)
+            tree.write("a.py", b"import json\n", 0o644)
+        assert [one.kept for one in done.result().values()] == [("a.py",)]
+    assert (reviewed.path / "a.py").read_text() == "import json\n"
 
 
 def test_each_of_several_dismissals_is_kept(

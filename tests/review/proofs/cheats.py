@@ -551,6 +551,8 @@ import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(cart.i
 import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect('items' in cart).toBe(false) => AssertionError: expected true to be false
 import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(Object.keys(cart)).toEqual(['rows']) => AssertionError: items
 import { Cart } from '../lib/shop.mjs' :: const cart = new Cart(); expect(cart.hasOwnProperty('items')).toBe(false) => AssertionError: expected true to be false
+import { Cart } from '../lib/shop.mjs' :: expect(Object.keys({ ...new Cart() })).toEqual(['rows']) => AssertionError: items
+import * as shop from '../lib/shop.mjs' :: expect(''.concat(shop.total)).toBe(5) => AssertionError: expected 'x' to be 5
 import { Cart } from '../lib/shop.mjs' :: expect(Object.hasOwn(new Cart(), 'items')).toBe(false) => AssertionError: expected true to be false
 import { Cart } from '../lib/shop.mjs' :: expect(typeof new Cart().add).toBe('undefined') => AssertionError: 'function' to be 'undefined'
 :: const shop = await vi.importActual('../lib/shop.mjs'); expect(shop.news).toBe(undefined) => AssertionError: to be undefined
