@@ -18,11 +18,9 @@ runs it with the caller's arguments. The program under review is neither execute
 
 import gc
 import sys
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
-
-from msgspec.structs import replace
 
 from diffchecks.check_io import CheckReply, FlowStep, RawFinding
 from diffchecks.jobs import FlowJob
@@ -81,7 +79,7 @@ def _trace(job: FlowJob) -> CheckReply:
     pages = [path for path in files if templates.fills_in(path)]
     analysis.trace(paths, affected, pages)
     analysis.clear()
-    reported = frozenset(given)
+    reported = {path: is_test(path) and path not in analysis.tests for path in given}
     gaps = {**project.gaps, **analysis.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in reported}
     constant = [
@@ -90,7 +88,7 @@ def _trace(job: FlowJob) -> CheckReply:
         if place[0] in reported and place[0] not in gaps
     ]
     return CheckReply(
-        _findings(analysis.run.found.values(), reported, analysis.tests),
+        _findings(analysis.run.found.values(), reported),
         [path for path in (*paths, *pages) if path not in gaps],
         gaps,
         {"constant": constant},
@@ -106,17 +104,13 @@ def _affected_names(job: FlowJob) -> frozenset[str] | None:
     return affected_names(Path(job.root), Path(job.other_root), files)
 
 
-def _findings(
-    found: Iterable[TaintFinding], reported: frozenset[str], tests: Set[str]
-) -> list[RawFinding]:
+def _findings(found: Iterable[TaintFinding], reported: Mapping[str, bool]) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
     for taint_finding in sorted(found, key=lambda item: (item.path, item.line, item.code)):
         steps = taint_finding.trace.chain() if taint_finding.trace else []
         place = _place(taint_finding, steps, reported)
         if place is not None:
-            finding = _raw_finding(taint_finding, steps, place)
-            in_use = is_test(place.path) and place.path not in tests
-            finding = replace(finding, in_use=in_use)
+            finding = _raw_finding(taint_finding, steps, place, in_use=reported[place.path])
             graver = {finding.code.partition("-parameter")[0], finding.code.removesuffix("-name")}
             at = (finding.path, finding.line)
             if not any((code, *at) in placed for code in graver - {finding.code}):
@@ -125,7 +119,7 @@ def _findings(
 
 
 def _place(
-    finding: TaintFinding, steps: list[TaintStep], reported: frozenset[str]
+    finding: TaintFinding, steps: list[TaintStep], reported: Mapping[str, bool]
 ) -> TaintStep | None:
     """The place of the sink, or, if it is elsewhere, of the last step in a reported file."""
     if finding.path in reported:
@@ -133,7 +127,9 @@ def _place(
     return next((step for step in reversed(steps) if step.path in reported), None)
 
 
-def _raw_finding(finding: TaintFinding, steps: list[TaintStep], place: TaintStep) -> RawFinding:
+def _raw_finding(
+    finding: TaintFinding, steps: list[TaintStep], place: TaintStep, *, in_use: bool
+) -> RawFinding:
     moved = (place.path, place.line) != (finding.path, finding.line)
     return RawFinding(
         finding.code,
@@ -145,6 +141,7 @@ def _raw_finding(finding: TaintFinding, steps: list[TaintStep], place: TaintStep
         detail="\n".join(_lines(steps)),
         steps=tuple(FlowStep(step.path, step.line, step.what) for step in steps[-_MAX_STEPS:]),
         confidence=max(finding.confidence, 0.05),
+        in_use=in_use,
     )
 
 

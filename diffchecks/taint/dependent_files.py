@@ -37,11 +37,8 @@ def find_dependent_files(
         affected: the names that count, those of methods with a dot before them; None: all.
     """
     defined = {path: set(_DEFINED.findall(project.text(path) or "")) for path in paths}
-    others = [
-        path
-        for path in sorted(project.paths.difference(defined))
-        if not (is_test(path) and is_test(str(PurePosixPath(path).with_name("a.py"))))
-    ]
+    files = sorted(project.paths.difference(defined))
+    others = [path for path in files if not is_test(f"{path.rpartition('/')[0]}/a.py")]
     if affected is not None:
         defined = {
             path: {name for name in affected if name.lstrip(".") in own}
@@ -94,8 +91,7 @@ def _by_module(defined: Mapping[str, Set[str]]) -> dict[_Module, set[str]]:
     names_of: dict[_Module, set[str]] = {}
     for path, own in defined.items():
         if names := {name for name in own if distinctive_names([name.lstrip(".")])}:
-            module = _module_of(path)
-            for each in {module, ("", module[1])}:
+            for each in {module := _module_of(path), ("", module[1])}:
                 names_of.setdefault(each, set()).update(names)
     return names_of
 

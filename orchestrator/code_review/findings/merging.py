@@ -350,12 +350,9 @@ def quotes_same(first: LocatedFinding, second: LocatedFinding) -> bool:
 
 def _shared_words(merged: MergedFinding, finding: LocatedFinding) -> int:
     """The number of words that a finding shares with the reports of a defect."""
-    known = {word for report in merged.reports for word in _words_of(report.finding)}
-    return len(known & _words_of(finding))
-
-
-def _words_of(finding: LocatedFinding) -> set[str]:
-    return _words_in(f"{finding.title} {finding.detail}")
+    reported = [one.finding for one in merged.reports]
+    known = _words_in(" ".join(text for one in reported for text in (one.title, one.detail)))
+    return len(known & _words_in(f"{finding.title} {finding.detail}"))
 
 
 def at_place_of(known: LocatedFinding, claim: LocatedFinding) -> LocatedFinding:
