@@ -1,7 +1,7 @@
 """Which files of a tree use what other files define."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
@@ -113,21 +113,18 @@ def _names_used(names_of: Mapping[_Module, Set[str]], path: str, text: str) -> s
 @lru_cache(maxsize=1024)
 def _imported_modules(path: str, text: str) -> frozenset[_Module]:
     """What the import statements of a file may mean: modules, and names in modules."""
-    return frozenset(_read_imports(path, text))
-
-
-def _read_imports(path: str, text: str) -> Iterator[_Module]:
+    found: set[_Module] = set()
     for statement in scan_imports(text):
         parts = [part for part in statement.module.split(".") if part]
         if not statement.names:
-            yield from (_module(parts[:end]) for end in range(1, len(parts) + 1))
+            found.update(_module(parts[:end]) for end in range(1, len(parts) + 1))
             continue
         if statement.level:
             parents = PurePosixPath(path).parent.parts
             parts = [*parents[: len(parents) - statement.level + 1], *parts]
-        if parts:
-            yield _module(parts)
-        yield from ((parts[-1] if parts else "", name) for name in statement.names)
+        found.update([_module(parts)] if parts else ())
+        found.update((parts[-1] if parts else "", name) for name in statement.names)
+    return frozenset(found)
 
 
 def _module_of(path: str) -> _Module:
