@@ -60,7 +60,7 @@ FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 REVIEWS = TESTS / "review"
-SERVICE = TESTS / "service"
+WAITING = (TESTS / "service", TESTS / "review/proofs")
 STALE = pytest.StashKey[list[str]]()
 """Lines of the table of long tests that no test has, where all were collected."""
 
@@ -73,11 +73,11 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep one of two loops where it does not matter which, half of the tests each.
 
-    The service's tests come first: they wait for other processes, while other workers compute. At
-    the end, nobody else would be left to compute.
+    Tests of the service and of proofs come first: they wait for other processes, while other workers
+    compute. At the end, nobody else would be left to compute.
     """
     is_within = cache(Path.is_relative_to)  # for each file once, not for each of its tests
-    items.sort(key=lambda item: not is_within(item.path, SERVICE))
+    items.sort(key=lambda item: not any(is_within(item.path, folder) for folder in WAITING))
     for item in items:
         for marker in item.iter_markers("attack"):
             item.user_properties.append(("attack", marker.args[0]))
