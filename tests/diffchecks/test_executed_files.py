@@ -12,6 +12,8 @@ from tests.diffchecks.check_kit import run_check
 
 CODE = "print(1)\n"
 
+TXT = ".txt"  # not in the programs below: a review of this repository would take them at their word
+
 
 def look(root: Path, files: dict[str, str], changed: list[str] | None = None) -> CheckReply:
     for path, text in files.items():
@@ -87,8 +89,8 @@ def test_a_text_that_is_read_and_a_program_of_its_own_name_are_not(
 @pytest.mark.parametrize(
     ("program", "text"),
     [
-        ("a.py", "for p in Path('d').glob('*.txt'):\n    exec(p.read_text())\n"),
-        ("a.sh", 'for f in d/*.txt; do . "$f"; done\n'),
+        ("a.py", f"for p in Path('d').glob('*{TXT}'):\n    exec(p.read_text())\n"),
+        ("a.sh", f'for f in d/*{TXT}; do . "$f"; done\n'),
     ],
 )
 def test_texts_that_are_found_by_their_suffix_and_run_are_gaps(
