@@ -279,6 +279,8 @@ class Redactor:
 
     def _spans(self, texts: Sequence[str]) -> list[tuple[int, int]]:
         """The spans of secrets in texts that are joined, in order and without overlaps."""
+        if not any(self._sought):
+            return []
         whole, merged = "".join(texts), list[tuple[int, int]]()
         found = list(_find(whole, self._sought))
         if ends := [end for end in accumulate(map(len, texts)) if ends_open(whole, end)]:
