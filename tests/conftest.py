@@ -60,7 +60,7 @@ FIND_BWRAP = bubblewrap.find_bwrap  # before the suite runs without
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 REVIEWS = TESTS / "review"
-WAITING = (TESTS / "service", TESTS / "review/proofs")
+WAITING = (TESTS / "service", TESTS / "torture", TESTS / "review/proofs")
 STALE = pytest.StashKey[list[str]]()
 """Lines of the table of long tests that no test has, where all were collected."""
 
@@ -73,7 +73,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep one of two loops where it does not matter which, half of the tests each.
 
-    Tests of the service and of proofs come first: they wait for other processes, while other workers
+    Tests of the service, torture and proofs come first: they wait for processes, while other workers
     compute. At the end, nobody else would be left to compute.
     """
     is_within = cache(Path.is_relative_to)  # for each file once, not for each of its tests

@@ -18,7 +18,7 @@ from tests.stores.postgres_server import NoServer, Server, server
 from tests.torture.processes import Figures
 
 FULL = 20
-SAMPLE = 2
+SAMPLE = 1
 STALLED = 30.0
 FIRST_NUMBER = 12
 """The one request that the stand-in for the forge takes posts on."""
