@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import TypeVar
@@ -41,9 +40,7 @@ _LFS_BYTES = 1024
 _LFS = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize [0-9]+\n"
 )
-_THREADS = 8
 _PIECE = 1 << 20  # bytes read at once, and between two looks at whether to stop
-_BATCH = 64  # files that a thread takes at once
 
 
 class TrackedFile(Struct, frozen=True):
@@ -129,18 +126,12 @@ class WorkTree(Struct, frozen=True):
     async def _each(
         self, items: Sequence[ItemT], work: Callable[[SafeDirectory, ItemT, Event], ResultT]
     ) -> list[ResultT]:
-        """The results for all items, in threads that end with a cancellation."""
-        stop = Event()
-        batches = [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]
+        """The results for all items, in a thread that ends with a cancellation."""
+        stop = Event()  # more threads take twice as long: of each other they wait for Python's lock
 
         def run() -> list[ResultT]:
-            threads = min(_THREADS, os.cpu_count() or 1)
-            with SafeDirectory(self.top) as tree, ThreadPoolExecutor(threads) as pool:
-
-                def work_off(batch: Sequence[ItemT]) -> list[ResultT]:
-                    return [work(tree, item, stop) for item in batch if not stop.is_set()]
-
-                return [result for results in pool.map(work_off, batches) for result in results]
+            with SafeDirectory(self.top) as tree:
+                return [work(tree, item, stop) for item in items if not stop.is_set()]
 
         if not items:
             return []
