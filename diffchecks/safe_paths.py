@@ -14,6 +14,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -218,6 +219,7 @@ def escape_reason(path: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1 << 16)
 def unsafe_path_reason(path: str) -> str | None:
     """Why a path of a tree or patch must not be written to disk; None when it may be.
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -185,6 +186,28 @@ async def test_checks_read_what_is_packed_and_no_file_is_made_for_it(tmp_path: P
         contents_path(head).write_bytes(b"x")  # as if the disk had been full
         with pytest.raises(OSError):
             read_file(head, "large.py")
+
+
+async def test_the_next_review_of_a_process_reads_only_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = change(tmp_path / "repo", {"a.py": "a = 1\n", "b.py": "b = 1\n"}, {"b.py": "b = 2\n"})
+    asked, in_batches = list[str](), objects.Objects.in_batches
+
+    async def noted(self: objects.Objects, oids: Sequence[str], consume: Any) -> None:
+        asked.extend(oids)
+        await in_batches(self, oids, consume)
+
+    monkeypatch.setattr(objects.Objects, "in_batches", noted)
+    for text in ("a = 1\n", "a = 2\n", "a = 2\n"):
+        repo.commit({"a.py": text, "c.py": f"# {len(asked)}\n"})
+        async with workspace_of(repo) as workspace:
+            await workspace.packing.add("head", ["a.py", "b.py"])
+            head = workspace.root / "head"
+            found = [read_file(head, path).decode() for path in ("a.py", "b.py")]
+            assert found == [text, "b = 2\n"]
+    blobs = [repo.git("rev-parse", f"HEAD{at}") for at in ("~2:a.py", ":a.py", ":b.py")]
+    assert [asked.count(blob) for blob in blobs] == [1, 1, 1]
 
 
 async def test_packing_goes_on_where_a_cancelled_check_left_it(

@@ -1,17 +1,19 @@
 """What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 
 from diffchecks.packed_files import Place, append_contents, write_index
 from diffchecks.safe_paths import unsafe_path_reason
 from orchestrator.code_review.change.file_export import write_files, writing
 from orchestrator.code_review.change.git.commands import Git
-from orchestrator.code_review.change.git.objects import Objects, list_tree
+from orchestrator.code_review.change.git.objects import MAX_LISTED, Objects, Tree, list_tree
 from orchestrator.code_review.change.types import Change
 
 SideName = Literal["base", "head"]
@@ -26,6 +28,21 @@ def split_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
+class _Known(Struct):
+    """What was read of a repository, by id, and is what that says."""
+
+    trees: dict[str, Tree] = {}
+    blobs: dict[str, bytes] = {}
+    indexes: dict[str, tuple[bytes, dict[bytes, bytes]]] = {}  # git's file, entry → path
+    room: int = 64 << 20  # for further bytes of blobs
+
+
+@lru_cache(maxsize=1)
+def known_of(git_dir: Path) -> _Known:
+    """What this process has read of a repository; threads may share it."""
+    return _Known()
+
+
 class Contents:
     """Reads both sides of a change; use it as an async context manager.
 
@@ -37,6 +54,10 @@ class Contents:
 
     def __init__(self, change: Change, objects: Objects | None = None) -> None:
         self.objects = objects or Objects(Git.of(change))
+        self.known = known_of(self.objects.git.git_dir)
+        if sum(map(len, [*self.known.trees.values()])) > MAX_LISTED:
+            self.known.trees = {}
+        self.objects.trees = self.known.trees
         self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
         self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
         self._listing: dict[SideName, anyio.Lock] = {side: anyio.Lock() for side in SIDES}
@@ -133,6 +154,7 @@ class FilePacking:
 
     async def _write(self, blobs: Iterable[str]) -> None:
         """Append the contents of what is not packed yet."""
+        known = self._contents.known
 
         async def append(files: Sequence[tuple[str, bytes]]) -> None:
             contents = [data for _, data in files]
@@ -142,6 +164,13 @@ class FilePacking:
                 self._of_blob[blob] = (at, len(data))
                 at += len(data)
 
+        async def keep(files: Sequence[tuple[str, bytes]]) -> None:
+            known.room -= sum(len(data) for _, data in files)
+            known.blobs.update(files if known.room > 0 else ())
+            await append(files)
+
+        missing = [blob for blob in blobs if blob not in self._of_blob]
+        await append([(blob, known.blobs[blob]) for blob in missing if blob in known.blobs])
         await self._contents.objects.in_batches(
-            [b for b in blobs if b not in self._of_blob], append
+            [blob for blob in missing if blob not in self._of_blob], keep
         )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some, shorten
 from diffchecks.unified_diff import quote
+from orchestrator.code_review.change.contents import known_of
 from orchestrator.code_review.change.file_export import temporary_directory, write_files, writing
 from orchestrator.code_review.change.git.commands import Git, discover, git_error
 from orchestrator.code_review.change.git.objects import Objects, list_tree
@@ -143,20 +144,36 @@ async def _has_moved_submodules(git: Git, top: Path, tracked: Sequence[TrackedFi
     return bool(done.code)
 
 
-async def _fill_index(work: Git, null: bytes, tracked: Sequence[TrackedFile]) -> None:
-    """Make the index hold these entries, with HEAD's trees: git writes only those that differ."""
+async def _fill_index(work: Git, null: bytes, tracked: Sequence[TrackedFile]) -> bytes:
+    """Make the index hold these entries and HEAD's trees, and list what is not in it.
+
+    Of HEAD's trees git writes only those that differ.
+    """
     have: dict[bytes, bytes] = {}
     with suppress(InputError):  # no commit, or trees that git would read without a bound
         tree = await work.line("rev-parse", "--verify", "HEAD^{tree}")
-        async with Objects(work) as objects:
-            listed = await list_tree(objects, tree)
-        await work.run("read-tree", "--no-sparse-checkout", tree)
-        for name, (mode, oid) in listed.items():
-            path = os.fsencode(name)
-            have[_entry(TrackedFile(path, mode.encode(), oid.encode()))] = path
+        have = await _read_tree(work, tree)
     wanted = {_entry(file): file for file in tracked}
     gone = [TrackedFile(have[one], b"0", null) for one in sorted({*have} - {*wanted})]
     await _write_entries(work, [*gone, *(wanted[one] for one in sorted({*wanted} - {*have}))])
+    return await work.run("ls-files", "--others", "--exclude-standard", "-z")
+
+
+async def _read_tree(work: Git, tree: str) -> dict[bytes, bytes]:
+    """Make the index hold a tree; its entries, and their paths."""
+    assert work.index is not None
+    known = known_of(work.git_dir)
+    if filled := known.indexes.get(tree):
+        work.index.write_bytes(filled[0])
+        return filled[1]
+    async with Objects(work) as objects:  # hashes what git reads next
+        listed = await list_tree(objects, tree)
+    await work.run("read-tree", "--no-sparse-checkout", tree)
+    pairs = ((os.fsencode(path), *entry) for path, entry in listed.items())
+    have = {_entry(TrackedFile(p, mode.encode(), oid.encode())): p for p, mode, oid in pairs}
+    known.trees.update(objects.trees)
+    known.indexes = {tree: (work.index.read_bytes(), have)}
+    return have
 
 
 def _entry(file: TrackedFile) -> bytes:
@@ -183,17 +200,15 @@ async def snapshot_worktree(
     Returns:
         The git that reads the tree, its id, and sentences on what is not in it, or surprises.
     """
-    store = await open_extra_store(git, scratch)
-    top = await _find_top(repo)
+    store, top = await run_both(partial(open_extra_store, git, scratch), partial(_find_top, repo))
     work = replace(store, work_tree=top)
     assert work.index is not None
     work.index.unlink(missing_ok=True)
-    tree, tracked = await WorkTree.open(git, top), await list_index(git)
+    tree, tracked = await run_both(partial(WorkTree.open, git, top), partial(list_index, git))
     null = b"0" * (64 if tree.sha256 else 40)
-    differing, _ = await run_both(
+    differing, listed = await run_both(
         partial(tree.find_differing, git, tracked), partial(_fill_index, work, null, tracked)
     )
-    listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
     files = [TrackedFile(path) for path in new if not path.endswith(b"/")]
     found = {**differing, **await tree.find_differing(git, files)}

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.code_review.change import worktree_snapshot
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
-from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.contents import SIDES, Contents
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commits import Commits
 from orchestrator.code_review.change.git.objects import Objects
@@ -150,6 +150,26 @@ async def test_a_listing_hashes_what_the_change_did_not_touch(repo):
     async with Contents(change) as contents:
         with pytest.raises(InputError, match=f"{oid[:12]} does not match its id"):
             await contents.paths("head")
+
+
+async def test_an_object_swapped_between_two_reviews_of_a_process_hides_nothing(repo, tmp_path):
+    repo.commit({"p/a.py": "a = 1\n", "p/b.py": "b = 1\n", "q.py": "q = 1\n"})
+    listed = []
+    for number, text in enumerate(("q = 2\n", "q = 3\n")):
+        repo.write("q.py", text)
+        change = await from_worktree(repo.root, None, tmp_path / str(number))
+        async with Contents(change) as contents:
+            sides = [await contents.paths(side) for side in SIDES]
+            assert await contents.read(sides[1]["q.py"][1]) == text.encode()
+        listed.append(sides)
+        forge(repo, repo.oid("HEAD:p"), "tree", b"")
+    assert listed[0][0] == listed[1][0]
+    assert {path: listed[1][1][path] for path in ("p/a.py", "p/b.py")} == {
+        path: listed[0][0][path] for path in ("p/a.py", "p/b.py")
+    }
+    repo.write("p/a.py", "a = 2\n")  # now git compares the tree itself
+    with pytest.raises(InputError, match="does not match its id"):
+        await from_worktree(repo.root, None, tmp_path / "last")
 
 
 async def test_a_pack_index_that_names_another_object_is_refused(repo):

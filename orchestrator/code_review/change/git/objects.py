@@ -20,6 +20,11 @@ from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.sandbox.run_program import RunningProgram, start
 
+Entry = tuple[bytes, str]
+"""Mode, without leading zeros, and object id."""
+
+Tree = list[tuple[bytes, Entry]]
+
 MAX_BLOB = 64 << 20  # bytes that are ever held of one object
 
 Kind = Literal["blob", "tree", "commit"]
@@ -73,7 +78,7 @@ class Objects:
 
     def __init__(self, git: Git) -> None:
         self.git = git
-        self.trees: dict[str, list[tuple[bytes, tuple[bytes, str]]]] = {}
+        self.trees: dict[str, Tree] = {}
         self._lock = anyio.Lock()
         self._process: RunningProgram | None = None
         self._output = bytearray()  # printed by git and not parsed yet
@@ -230,9 +235,6 @@ MAX_LISTED = 500_000  # paths of a listing, directories included
 
 _DIRECTORY = b"40000"
 
-Entry = tuple[bytes, str]
-"""Mode, without leading zeros, and object id."""
-
 
 def _parse_tree(data: bytes, width: int) -> Iterator[tuple[bytes, Entry]]:
     at = 0
@@ -246,9 +248,7 @@ def _parse_tree(data: bytes, width: int) -> Iterator[tuple[bytes, Entry]]:
         at = end + 1 + width
 
 
-async def _read_trees(
-    objects: Objects, oids: Iterable[str]
-) -> dict[str, list[tuple[bytes, Entry]]]:
+async def _read_trees(objects: Objects, oids: Iterable[str]) -> dict[str, Tree]:
     wanted = list(dict.fromkeys(oids))
     trees = {oid: objects.trees[oid] for oid in wanted if oid in objects.trees}
 
@@ -260,7 +260,7 @@ async def _read_trees(
     return trees
 
 
-def _by_name(entries: list[tuple[bytes, Entry]]) -> dict[bytes, Entry]:
+def _by_name(entries: Tree) -> dict[bytes, Entry]:
     named: dict[bytes, Entry] = {}
     for name, entry in entries:
         if name in named:
