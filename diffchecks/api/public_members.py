@@ -15,7 +15,7 @@ import griffe
 
 from diffchecks.path_kinds import is_public_module
 from diffchecks.python import syntax_downgrade
-from diffchecks.python.imported_files import ModuleIndex
+from diffchecks.python.imported_files import module_index
 from diffchecks.python.source_definitions import (
     Definition,
     DefinitionNode,
@@ -281,7 +281,7 @@ class SourceTree:
     """The Python files of one side: those among ``paths``, read below ``root``."""
 
     def __init__(self, root: str, paths: list[str]) -> None:
-        self._root, self.index = root, ModuleIndex(paths)
+        self._root, self.index = root, module_index(paths)
         self.paths = frozenset(paths)
         self._by_name: dict[str, str] = {}
         for path in sorted(self.index.files):

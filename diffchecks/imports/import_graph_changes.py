@@ -4,6 +4,7 @@ A quick graph, found by pattern, covers the whole tree; only files relevant to a
 """
 
 import ast
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -13,8 +14,9 @@ from diffchecks.check_io import CheckReply, RawFinding
 from diffchecks.graphs import reachable, shortest_path
 from diffchecks.imports.broken_imports import BrokenCalls, BrokenImports, ModuleTree
 from diffchecks.jobs import ComparisonJob
+from diffchecks.packed_files import read_file
 from diffchecks.path_kinds import is_test
-from diffchecks.python.imported_files import Import, ModuleIndex, read_imports, scan_imports
+from diffchecks.python.imported_files import Import, module_index, read_imports, scan_imports
 from diffchecks.python.source_definitions import NotParsedError, gap_on_error, parse_text, read_text
 
 REACHED_LISTED = 50
@@ -31,21 +33,23 @@ class Graph:
     """The imports of one tree; an edge leads from the importing file to the imported one."""
 
     def __init__(self, root: str, tree: list[str]) -> None:
-        self.root, self.index = root, ModuleIndex(tree)
+        self.root, self.index = root, module_index(tree)
         self._exact: dict[str, dict[str, Import]] = {}
 
     @cached_property
     def quick(self) -> Mapping[str, list[str]]:
         """File → the files that it imports, found by pattern, including imports in functions."""
-        graph: dict[str, list[str]] = {}
-        for path in sorted(self.index.files):
-            graph[path] = []
-            with suppress(NotParsedError):  # of a changed file it is a gap already
+        return {path: self._edges_of(path) for path in sorted(self.index.files)}
+
+    def _edges_of(self, path: str) -> list[str]:
+        with suppress(NotParsedError, OSError):  # of a changed file it is a gap already
+            digest = hashlib.sha256(read_file(self.root, path)).digest()
+            if self.index.edges.get(path, (b"",))[0] != digest:
                 found = scan_imports(read_text(self.root, path))
-                graph[path] = sorted(
-                    {to for statement in found for to in self.index.targets(path, statement)}
-                )
-        return graph
+                imported = {to for each in found for to in self.index.targets(path, each)}
+                self.index.edges[path] = digest, sorted(imported)
+            return self.index.edges[path][1]
+        return []
 
     @cached_property
     def quick_back(self) -> Mapping[str, list[str]]:

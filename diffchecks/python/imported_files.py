@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
 from msgspec import Struct
@@ -44,9 +44,14 @@ class Import(Struct, frozen=True):
 
 
 class ModuleIndex:
-    """Finds the file that an import refers to in one tree; ignores files other than Python."""
+    """Finds the file that an import refers to in one tree; ignores files other than Python.
+
+    Attributes:
+        edges: path → digest of a file's bytes, and the files that those import by pattern.
+    """
 
     def __init__(self, tree: Iterable[str]) -> None:
+        self.edges: dict[str, tuple[bytes, list[str]]] = {}
         self.files = frozenset(path for path in tree if path.endswith((".py", ".pyi")))
         self.packages = frozenset(
             _parent(path) for path in self.files if _name(path) in {"__init__.py", "__init__.pyi"}
@@ -121,6 +126,14 @@ class ModuleIndex:
     def _at(self, root: str, module: str) -> str | None:
         stem = "/".join(part for part in (root, *module.split(".")) if part)
         return next((stem + end for end in _SUFFIXES if stem + end in self.files), None)
+
+
+def module_index(tree: Iterable[str]) -> ModuleIndex:
+    """The index of a tree, kept for the next tree of the same names."""
+    return _index_of(frozenset(path for path in tree if path.endswith((".py", ".pyi"))))
+
+
+_index_of = lru_cache(maxsize=4)(ModuleIndex)
 
 
 @cache

@@ -12,7 +12,7 @@ from diffchecks import name_some
 from diffchecks.check_io import RawFinding
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product, is_test
-from diffchecks.python.imported_files import ModuleIndex, scan_imports
+from diffchecks.python.imported_files import module_index, scan_imports
 from diffchecks.python.source_definitions import ChangedModule, ParsedModule
 from diffchecks.python.syntax_tree_cache import all_blocks
 
@@ -53,7 +53,7 @@ class UntestedCode:
 
     def __init__(self, job: ComparisonJob) -> None:
         self._has_tests = any(path.endswith(".py") and is_test(path) for path in job.head_tree)
-        self._index = ModuleIndex(job.head_tree)
+        self._index = module_index(job.head_tree)
         self._removed: Counter[str] = Counter()
         self._added: dict[str, list[_Unit]] = {}
         self._named: set[str] = set()
