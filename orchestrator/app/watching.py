@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from orchestrator.app.runs.state_directory import new_run_id, repo_root
 from orchestrator.app.runs.stored_runs import prune_runs
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.code_review.analyzers.own_checks import warm_up
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.findings.previous_review import (
     RememberedReview,
@@ -30,15 +32,17 @@ from orchestrator.code_review.verdict.document_parts import PreviousFinding
 from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import ConfigError, DiffcourtError, InputError, Interrupted
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 Document = dict[str, Any]
 
 POLL_SECONDS, QUIET_SECONDS, MAX_SECONDS = 0.2, 0.1, 2.0
 """Between two looks; without a change before a review begins; to wait for that at most."""
 
-IDLE_SHARE = 8  # a look at a large work tree is followed by a pause so many times as long
+IDLE_SHARE = 12  # a look is followed by a pause so many times its processor time, git's left out
 RETRY_SECONDS = 3.0
 MAX_GAPS = 10
+SERVED_PASSES = 50  # then other workers serve, as for another commit: what files did to them ends
 
 
 def watch(
@@ -67,23 +71,25 @@ def watch(
     known: RememberedReview | None = None
     names: dict[str, str] = {}
     seen, last_error, last_run = "", "", ""
-    with sigterm_as_interrupt():
-        while True:
+    with sigterm_as_interrupt(), start_workers(options.repo) as pool:
+        for number in count():
             run_id = new_run_id()
             try:
-                with start_workers(options.repo) as pool:  # they start while nothing happens
-                    seen = anyio.run(_wait_for_change, top, seen, has_reader)
-                    if not seen:
-                        return
-                    started = time.monotonic()
-                    verdict = run_review(options, ignore_event, pool=pool, run_id=run_id)
-                    verdict = anyio.run(_compare, verdict, known)
-                    if last_run:
-                        _forget(options, last_run)
-                    yield from _describe(verdict, names, time.monotonic() - started)
-                    if once:
-                        return
-                    known, last_run, last_error = _remember(verdict, known), run_id, ""
+                if number % SERVED_PASSES == 1:
+                    pool.close()
+                    pool.start()
+                    anyio.run(warm_up, pool, top)
+                seen = anyio.run(_wait_for_change, pool, top, seen, has_reader)
+                if not seen:
+                    return
+                started = time.monotonic()
+                verdict = run_review(options, ignore_event, pool=pool, run_id=run_id)
+                verdict = anyio.run(_compare, verdict, known)
+                _forget(options, last_run)
+                yield from _describe(verdict, names, time.monotonic() - started)
+                if once:
+                    return
+                known, last_run, last_error = _remember(verdict, known), run_id, ""
             except Interrupted:
                 _forget(options, run_id)
                 raise KeyboardInterrupt from None
@@ -101,8 +107,9 @@ def watch(
 
 
 def _forget(options: ReviewOptions, run_id: str) -> None:
-    with suppress(DiffcourtError):  # it was not stored, or another process uses it
-        prune_runs(options.repo, None, None, names=[run_id])
+    if run_id:
+        with suppress(DiffcourtError):  # it was not stored, or another process uses it
+            prune_runs(options.repo, None, None, names=[run_id])
 
 
 async def _read_commit(top: Path) -> str | None:
@@ -111,7 +118,9 @@ async def _read_commit(top: Path) -> str | None:
     return None if done.code else done.stdout.decode().strip()
 
 
-async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool]) -> str:
+async def _wait_for_change(
+    pool: WorkerPool, top: Path, seen: str, has_reader: Callable[[], bool]
+) -> str:
     """Wait until the work tree is another than ``seen``, and nothing is written to it.
 
     Returns:
@@ -122,9 +131,9 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
     current, pause = await _look(git, top), POLL_SECONDS
     while current == seen and has_reader():
         await anyio.sleep(pause)
-        began = anyio.current_time()
+        began = time.process_time()
         current = await _look(git, top)
-        pause = max(POLL_SECONDS, IDLE_SHARE * (anyio.current_time() - began))
+        pause = max(POLL_SECONDS, IDLE_SHARE * (time.process_time() - began))
     if not has_reader():
         return ""
     until = anyio.current_time() + MAX_SECONDS
@@ -132,26 +141,29 @@ async def _wait_for_change(top: Path, seen: str, has_reader: Callable[[], bool])
     while seen and current != previous and anyio.current_time() < until:
         await anyio.sleep(QUIET_SECONDS)
         previous, current = current, await _look(git, top)
+    if seen and seen.partition("\n")[0] != current.partition("\n")[0]:
+        pool.close()
+        pool.start()
     return current
 
 
 async def _look(git: Git, top: Path) -> str:
-    """A text that is another one after any change of the files or of the commit."""
+    """A text that is another one after any change of the files or of the commit, its beginning."""
     head = await git.attempt("rev-parse", "HEAD")
     listed = await git.run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     return await to_thread.run_sync(_mark, head.stdout, os.fsencode(top), listed)
 
 
 def _mark(head: bytes, top: bytes, listed: bytes) -> str:
-    digest = hashlib.sha256(head)
-    outputs = [os.fstat(number) for number in (1, 2)]  # our own lines are no change
-    for path in sorted(set(listed.split(b"\0"))):
+    digest = hashlib.sha256()
+    outputs = {(one.st_dev, one.st_ino) for one in map(os.fstat, (1, 2))}  # our lines: no change
+    for path in sorted({*listed.split(b"\0")} - {b""}):
         with suppress(OSError):  # deleted
-            found = os.lstat(os.path.join(top, path))
-            about = found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-            if path and not any(os.path.samestat(found, one) for one in outputs):
-                digest.update(b"%s\0%s\0" % (path, repr(about).encode()))
-    return digest.hexdigest()
+            found = os.lstat(b"%s/%s" % (top, path))
+            if (found.st_dev, found.st_ino) not in outputs:
+                about = found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                digest.update(b"%s\0%d %d %d %d %d\0" % (path, *about, found.st_ino))
+    return f"{head.decode()}{digest.hexdigest()}"
 
 
 async def _compare(verdict: Verdict, known: RememberedReview | None) -> Verdict:

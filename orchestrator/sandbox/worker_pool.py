@@ -189,10 +189,15 @@ class _ProtocolError(Exception):
 class _WorkerSlot:
     """A socket on which one worker after the other serves, one request at a time."""
 
-    def __init__(self, number: int, server: ForkServer, stream: ByteStream) -> None:
-        self._number, self._server, self._stream = number, server, stream
-        self._replies = BufferedByteReceiveStream(stream)
+    def __init__(self, number: int, server: ForkServer) -> None:
+        self._number, self._server = number, server
         self._ready, self._requests, self._token = False, 0, ""
+        self.open()
+
+    def open(self) -> None:
+        """Serve the running event loop."""
+        self.stream: ByteStream = open_socket_stream(self._server.sockets[self._number])
+        self._replies = BufferedByteReceiveStream(self.stream)
 
     async def wait_until_ready(self) -> None:
         """Wait until a worker accepts requests; what an earlier worker sent is ignored."""
@@ -238,7 +243,7 @@ class _WorkerSlot:
             "shared": shared,
             "seconds": seconds,
         }
-        await self._stream.send(json.dumps(request).encode("ascii") + b"\n")
+        await self.stream.send(json.dumps(request).encode("ascii") + b"\n")
         line = await self._replies.receive_until(b"\n", REPLY_BYTES)
         if len(line) > REPLY_BYTES:  # it was complete in the chunk that went over
             raise anyio.DelimiterNotFound(REPLY_BYTES)
@@ -257,20 +262,15 @@ class _WorkerSlot:
     def replace(self) -> None:
         """Have the worker killed, and ignore what it still sends."""
         self._token, self._ready = secrets.token_hex(8), False
-        self._replies = BufferedByteReceiveStream(self._stream)
+        self._replies = BufferedByteReceiveStream(self.stream)
         self._server.replace(self._number, self._token)
-
-    async def close(self) -> None:
-        """Close our end of the socket."""
-        with anyio.CancelScope(shield=True):
-            await self._stream.aclose()
 
 
 class WorkerPool:
     """At most ``size`` worker processes, started when first needed and kept until the pool closes.
 
     A pool that is started ahead outlives its ``async with`` block: it can be entered again, in
-    another event loop, and then serves with other workers.
+    another event loop. Then the same workers serve, with all that they remember by content.
 
     Args:
         size: number of checks that run at once.
@@ -296,7 +296,7 @@ class WorkerPool:
         self._server: ForkServer | None = None
         self._idle: list[_WorkerSlot] = []
         self._slots: list[_WorkerSlot] = []
-        self._is_open = self._started_ahead = self._has_served = False
+        self._is_open = self._started_ahead = False
 
     def start(self) -> None:
         """Start now, ahead of the first call and of the event loop; ``close`` ends it.
@@ -317,12 +317,14 @@ class WorkerPool:
     def _end(self) -> None:
         if self._server:
             self._server.close()
-        self._server, self._has_served = None, False
+        self._server, self._slots = None, []
 
     async def __aenter__(self) -> Self:
         # New ones: they belong to an event loop.
         self._free, self._starting = anyio.Semaphore(self._size), anyio.Lock()
-        self._is_open = True
+        self._is_open, self._idle = True, self._slots[::-1]
+        for slot in self._slots:
+            slot.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -395,17 +397,11 @@ class WorkerPool:
                     self._size, self._home, self._modules, self._reads, SANDBOX.level
                 )
             if not self._slots:
-                self._slots = [
-                    _WorkerSlot(number, self._server, open_socket_stream(ours))
-                    for number, ours in enumerate(self._server.sockets)
-                ]
+                self._slots = [_WorkerSlot(at, self._server) for at in range(self._size)]
                 self._idle = self._slots[::-1]
-                for slot in self._slots if self._has_served else ():
-                    slot.replace()
-                self._has_served = True
             return self._idle.pop()
 
     async def _close_slots(self) -> None:
-        slots, self._slots, self._idle = self._slots, [], []
-        for slot in slots:
-            await slot.close()
+        with anyio.CancelScope(shield=True):
+            for slot in self._slots:
+                await slot.stream.aclose()

@@ -18,9 +18,10 @@ import pytest
 
 from orchestrator.app import watching as watching_module
 from orchestrator.app.check_worker_startup import start_workers
-from orchestrator.app.runs.stored_runs import list_runs
+from orchestrator.app.runs.stored_runs import list_runs, load_verdict
 from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo
 
@@ -120,6 +121,66 @@ def test_lines_are_true_however_an_agent_changes_files(repo: Repo) -> None:
         wait_for(("new", "security.eval"), ("open", "security.subprocess-shell"))
         repo.git("checkout", "-q", "main")
         wait_for(("fixed", "security.eval"), ("fixed", "security.subprocess-shell"))
+
+
+@pytest.mark.attack("files that change between two reviews of a process that remembers")
+def test_a_pass_says_what_a_new_process_says(repo: Repo, tmp_path: Path) -> None:
+    last = {"p/__init__.py": "", "p/c.py": "X = 'not ev'\n"}
+    repo.commit({"p/a.py": "from p import b\n", "p/b.py": "from p import c\n", **last})
+    repo.git("checkout", "-qb", "work")
+    repo.commit({"p/b.py": "X = 1\n"})
+    limits = {".diffcourt/config/defaults.yaml": "limits: {max_file_bytes: 20}\n"}
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "another")}
+    once = [*WATCH, "--once", "--base", "main", "--repo", str(repo.path)]
+
+    def check(line: Line) -> Verdict:
+        done = subprocess.run(once, capture_output=True, text=True, env=env, check=False)
+        again = load_verdict(repo.path, json.loads(done.stdout.splitlines()[-1])["run"])
+        found = load_verdict(repo.path, line["run"])
+        assert (found.digest, line["exit_code"]) == (again.digest, done.returncode)
+        return found
+
+    with watching(repo, "--base", "main") as agent:
+        agent.next_pass()
+        before = (repo.path / "p/c.py").stat()
+        repo.write({"p/c.new": "X = eval('')\n"})
+        os.utime(repo.path / "p/c.new", ns=(before.st_atime_ns, before.st_mtime_ns))
+        os.replace(repo.path / "p/c.new", repo.path / "p/c.py")
+        while (line := agent.next_pass()[1])["new"] + line["open"] == 0:
+            pass  # it saw the new file under its first name
+        assert "p/c.py" in {one.path for one in check(line).findings}
+        agent.after({"p/b.py": "from p import c\n"})  # as in base, from which all else differs
+        for text, is_cycle in (("from p import a\n", True), ("from q import a\n", False)):
+            found = check(agent.after({"p/c.py": text})[1]).findings
+            assert any("cycle" in str(one.rule) for one in found) is is_cycle
+        repo.commit(limits)
+        repo.git("branch", "-qf", "main")
+        repo.write({"p/b.py": "from p import a  # a long line\n"})
+        while not (line := agent.next_pass()[1])["not_examined"]:
+            pass  # it may see each of the steps
+        check(line)
+
+
+@pytest.mark.attack("a file that takes over a worker, and with it the reviews of later commits")
+def test_workers_serve_pass_after_pass_of_one_commit(repo: Repo) -> None:
+    with watching(repo) as agent:
+
+        def fork_servers() -> set[str]:
+            tasks = Path(f"/proc/{agent.process.pid}/task").glob("*/children")
+            found = {child for task in tasks for child in task.read_text().split()}
+            lines = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in found}
+            return {child for child, line in lines.items() if b"fork_server_main" in line}
+
+        agent.next_pass()
+        agent.after({"b.py": FINE})
+        before = fork_servers()
+        agent.after({"b.py": EVAL})
+        assert fork_servers() == before != set()
+        repo.git("add", ".")
+        repo.git("commit", "-qm", "another one")
+        agent.next_pass()
+        assert len(fork_servers()) == len(before)
+        assert not fork_servers() & before
 
 
 def test_a_removed_repository_ends_it_and_is_not_made_again(repo: Repo) -> None:

@@ -369,6 +369,27 @@ def test_prestarted_workers_serve_one_event_loop_after_the_other(pool: Pool) -> 
     assert all(anyio.run(gone, pid) for pid in pids)
 
 
+def test_a_worker_serves_the_next_event_loop_until_the_pool_is_started_anew(pool: Pool) -> None:
+    workers, pids = pool(), []
+
+    async def visit() -> None:
+        async with workers:
+            pids.append(await workers.call("rogue:pid", {}, seconds=20))
+
+    workers.start()
+    for backend in ("asyncio", "trio"):
+        anyio.run(visit, backend=backend)
+    os.kill(pids[0], signal.SIGKILL)  # while no event loop runs
+    assert anyio.run(gone, pids[0])
+    anyio.run(visit)
+    workers.close()
+    workers.start()
+    anyio.run(visit)
+    workers.close()
+    assert pids[0] == pids[1]
+    assert len({*pids}) == 3
+
+
 async def test_nothing_is_left_when_the_pool_closes(pool: Pool) -> None:
     async with pool(2) as workers:
         pid = await workers.call("rogue:pid", {}, seconds=20)

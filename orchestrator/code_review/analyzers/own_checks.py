@@ -1,14 +1,19 @@
 """Our own checks, in worker processes: of one side at a time, or comparing two."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 from msgspec import ValidationError, convert, to_builtins
 
 from diffchecks import PREFIX
 from diffchecks.check_io import CheckReply, RawFinding
-from diffchecks.declarations import Check
+from diffchecks.declarations import CHECKS, Check
 from diffchecks.jobs import AnyJob, ChangedFile, FlowJob
+from diffchecks.rules import shipped_rules
 from orchestrator import __version__
 from orchestrator.code_review.analyzer_types import (
     AnalyzerReport,
@@ -18,10 +23,12 @@ from orchestrator.code_review.analyzer_types import (
     time_limit,
 )
 from orchestrator.code_review.change.contents import SIDES
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
 from orchestrator.engine.canonical_json import digest
-from orchestrator.errors import SandboxError
+from orchestrator.engine.task_groups import run_both
+from orchestrator.errors import DiffcourtError, SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 SECONDS = 60.0
@@ -276,3 +283,20 @@ class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
         except SandboxError as error:
             return AnalyzerReport(self.name, __version__, error=str(error))
         return AnalyzerReport.of(self.name, __version__, reply)
+
+
+async def warm_up(pool: WorkerPool, repo: Path) -> None:
+    """Read HEAD, and have workers read its imports: nearly all that a changed file needs."""
+    with suppress(DiffcourtError), anyio.move_on_after(20):
+        git = await Git.open(repo)
+        tree = await git.line("rev-parse", "--verify", "HEAD^{tree}")
+        change = Change("", "", tree, tree, str(git.git_dir))
+        async with pool, open_review_workspace(change, shipped_rules(), {}, cores=1) as workspace:
+            base, head = (Side(side, workspace.root / side) for side in SIDES)
+            paths = await workspace.contents.paths("head")
+            for check in (one for one in CHECKS if one.needs == "tree"):
+                await workspace.packing.add("head", (path for path in paths if path in check.files))
+                if check.name in {"import_graph", "api_breakage"}:
+                    run = ComparisonCheck(check, pool, workspace).run
+                    asked = partial(run, change, base, head, [ChangedFile("", "deleted")])
+                    await run_both(asked, asked)
