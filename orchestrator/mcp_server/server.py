@@ -61,7 +61,7 @@ RunId = Annotated[
 FindingId = Annotated[str, Field(pattern=r"^F\d{1,6}$")]
 PathName = Annotated[str, Field(min_length=1, max_length=4_000)]
 Seconds = Annotated[
-    float, Field(ge=0, le=50, description="how long the call may wait for the result")
+    float, Field(ge=0, le=50, description="how long the call may wait for the result; at most 50")
 ]
 Reasoner = Annotated[
     Literal["policy", "offline", "host"],

@@ -96,7 +96,7 @@ class HostModel:
         """
         waiting = {question.id: question for question in self.waiting()}
         if name not in waiting:
-            known = ", ".join(waiting) or "none; see the run's state"
+            known = ", ".join(waiting) or "none; call review: a limit may have ended the run"
             raise InputError(f"there is no open question {name}; open: {known}")
         question, request, reply = waiting[name], waiting[name].request, escape_surrogates(text)
         parser = ToolCallParser(request)

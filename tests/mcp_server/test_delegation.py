@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from anyio import to_thread
 from anyio.from_thread import start_blocking_portal
@@ -71,3 +72,16 @@ async def test_a_delegated_review_settles_nothing_for_another_reviewer(tmp_path:
     verdict = await stored(repo.path, other["run"])
     assert verdict.previous is None
     assert verdict.provenance.carried_over == ""
+
+
+async def test_an_answer_that_comes_after_the_limit_of_time_learns_why(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    async with served(repo, **HOW, max_minutes=0.05) as server, hosting(server) as host:
+        found = await host.call("review", reasoner="host")
+        late = {"run": found["run"], "question": found.get("question", "Q0000000000")}
+        while found["state"] != "finished":
+            await anyio.sleep(0.1)
+            found = await host.call("review", run=found["run"])
+        assert (found["status"], found["stop"]) == ("incomplete", "budget")
+        why = await host.refused("answer", **late, text="{}")
+        assert why.endswith("open: none; call review: a limit may have ended the run")
