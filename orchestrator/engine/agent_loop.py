@@ -196,11 +196,11 @@ class _Attempt:
             worst = self._runtime.model.worst_case(self._context.request())
         except GuardRefused:
             return ""  # the call itself is refused, which is on record
-        left, last = self._account.all_left(), self._last_usage
+        account, last = self._account, self._last_usage
         # After the next turn, which costs about as much as the last, one more must still fit.
-        if 0 < left["tokens"] < worst.tokens + last.tokens:
+        if 0 < account.left("tokens") < worst.tokens + last.tokens:
             return "your tokens are nearly used up"
-        if 0 < left["usd"] < worst.usd + last.usd:
+        if 0 < account.left("usd") < worst.usd + last.usd:
             return "your usd are nearly used up"
         seconds = self._deadline - anyio.current_time() if self._deadline < inf else inf
         own = self._spec.bounds.seconds

@@ -7,12 +7,12 @@ starts that might take it there.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from operator import add, gt, ne, sub
+from collections.abc import Callable, Mapping
+from operator import add
 from typing import Self
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, astuple, replace
 
 from orchestrator.engine.field_types import check_amounts
 from orchestrator.engine.ports import Model
@@ -36,17 +36,16 @@ class Cost(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         # Costs are made in each turn, so an int or float is accepted without a further check.
-        parts = astuple(self)
-        are_numbers = _NUMBERS.issuperset(map(type, parts)) and not any(map(ne, parts, parts))
-        if not are_numbers or min(parts) < 0 or max(parts) == math.inf:
-            check_amounts(self, *self.__struct_fields__)
+        for part in astuple(self):
+            if type(part) not in _NUMBERS or not 0 <= part < math.inf:
+                check_amounts(self, *self.__struct_fields__)
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*map(add, astuple(self), astuple(other)))
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
-        return {name: value for name, value in zip(_AMOUNTS, astuple(self), strict=True) if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, float]) -> Self:
@@ -55,8 +54,6 @@ class Cost(Struct, frozen=True):
 
 
 NO_COST = Cost()
-_AMOUNTS, _NOTHING = Cost.__struct_fields__, astuple(NO_COST)
-_ENDLESS = [math.inf] * len(_AMOUNTS)
 
 
 class Account:
@@ -80,20 +77,19 @@ class Account:
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.bounds = name, bounds
-        self._used, self._held = astuple(used), astuple(NO_COST)
-        self._limits = [getattr(bounds, name) for name in _AMOUNTS]
+        self._limits, self._used, self._held = asdict(bounds), asdict(used), asdict(NO_COST)
         self._elapsed = elapsed
         self._chain: tuple[Account, ...] = (self, *parent._chain) if parent else (self,)
 
     @property
     def used(self) -> Cost:
         """What settled calls used."""
-        return Cost(*self._used)
+        return Cost(**self._used)
 
     @property
     def held(self) -> Cost:
         """What is reserved for calls under way."""
-        return Cost(*self._held)
+        return Cost(**self._held)
 
     def seconds_left(self) -> float:
         """Wall time left in this account and those above it; ``inf`` without a limit."""
@@ -102,12 +98,11 @@ class Account:
 
     def left(self, dimension: str) -> float:
         """What can still be reserved of a dimension (``turns``, ``usd``), here and above."""
-        return float(self.all_left()[dimension])
-
-    def all_left(self) -> dict[str, float]:
-        """What can still be reserved of each dimension of a cost."""
-        free = [map(sub, one._limits, map(add, one._used, one._held)) for one in self._chain]
-        return dict(zip(_AMOUNTS, map(min, _ENDLESS, *free), strict=True))
+        free = [
+            one._limits[dimension] - (one._used[dimension] + one._held[dimension])
+            for one in self._chain
+        ]
+        return float(min(free))
 
     def reserve(self, worst: Cost) -> "Reservation":
         """Reserve the worst case of a call in this account and all above it, or in none.
@@ -115,35 +110,34 @@ class Account:
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
-        parts = astuple(worst)
+        amounts = worst.to_json()
         for account in self._chain:
-            account._check(parts)
+            account._check(amounts)
         for account in self._chain:
-            account._held = (*map(add, account._held, parts),)
-        return Reservation(self, worst)
+            for dimension, amount in amounts.items():
+                account._held[dimension] += amount
+        return Reservation(self, worst, amounts)
 
-    def _check(self, worst: Sequence[float]) -> None:
+    def _check(self, amounts: Mapping[str, float]) -> None:
         if self._elapsed and self._elapsed() >= (limit := self.bounds.seconds):
             raise BudgetExhausted(f"{self.name}: its {limit:g} s of wall time are used up")
-        reached = (*map(add, map(add, self._used, self._held), worst),)
-        if any(map(gt, reached, self._limits)):
-            parts = zip(_AMOUNTS, worst, reached, self._limits, strict=True)
-            for dimension, amount, would, limit in parts:
-                if amount and would > limit:
-                    reaches = f"{dimension} would reach {would:g}{THE_LIMIT}{limit:g}"
-                    raise BudgetExhausted(f"{self.name}: {reaches}")
+        for dimension, amount in amounts.items():
+            would = self._used[dimension] + self._held[dimension] + amount
+            if would > (limit := self._limits[dimension]):
+                reaches = f"{dimension} would reach {would:g}{THE_LIMIT}{limit:g}"
+                raise BudgetExhausted(f"{self.name}: {reaches}")
 
 
 class Reservation:
     """A reserved worst case; it is settled or refunded once, later calls do nothing.
 
     Attributes:
+        amounts: the parts of the worst case that are not zero.
         effective: the arguments of the call, if guards or its schema changed them.
     """
 
-    def __init__(self, account: Account, worst: Cost) -> None:
-        self._account, self.worst, self._open = account, worst, True
-        self.amounts = worst.to_json()
+    def __init__(self, account: Account, worst: Cost, amounts: dict[str, float]) -> None:
+        self._account, self.worst, self.amounts, self._open = account, worst, amounts, True
         self.effective: Json = None
 
     def settle(self, actual: Cost) -> dict[str, float]:
@@ -151,11 +145,13 @@ class Reservation:
         used = self.amounts if actual is self.worst else actual.to_json()
         if self._open:
             self._open = False
-            worst, parts = astuple(self.worst), astuple(actual)
             for account in self._account._chain:
-                # Not below zero: of money, the last digit may be off.
-                account._held = (*map(max, map(sub, account._held, worst), _NOTHING),)
-                account._used = (*map(add, account._used, parts),)
+                held, spent = account._held, account._used
+                for dimension, amount in self.amounts.items():
+                    # Not below zero: of money, the last digit may be off.
+                    held[dimension] = max(held[dimension] - amount, 0)
+                for dimension, amount in used.items():
+                    spent[dimension] += amount
         return used
 
     def refund(self) -> None:
