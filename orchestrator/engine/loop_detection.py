@@ -39,15 +39,20 @@ class LoopPolicy(Strict, frozen=True):
 
 
 class _Turn:
-    """A turn's calls, and its text, arguments and results."""
+    """A turn's text, calls and results."""
 
-    def __init__(self, tools: tuple[str, ...], trace: str) -> None:
-        self.tools, self.trace = tools, trace
+    def __init__(self, text: str, calls: list[ToolCall], results: Sequence[ToolResult]) -> None:
+        self.tools = [call.name for call in calls]
+        self._text, self._calls, self._results = text, calls, results
 
     @cached_property
     def shingles(self) -> frozenset[int]:
-        """Hashes of all runs of three words of the trace; a shorter text is one run."""
-        words = self.trace.split()
+        """Hashes of all runs of three words of all of it; a shorter text is one run."""
+        requests = [canonical([call.name, dict(call.arguments)]).decode() for call in self._calls]
+        trace = "\n".join([self._text, *requests, *map(_seen, self._results)])
+        if len(trace) > 2 * _ENDS:
+            trace = trace[:_ENDS] + trace[-_ENDS:]
+        words = trace.split()
         runs = zip(words, words[1:], words[2:], strict=False)
         return frozenset(map(hash, runs)) or frozenset([hash((*words,))])
 
@@ -82,11 +87,7 @@ class LoopDetector:
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         text = "".join(block.text for block in blocks if isinstance(block, Text))
         if calls or text:
-            requests = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
-            trace = "\n".join([text, *requests, *map(_seen, results)])
-            if len(trace) > 2 * _ENDS:
-                trace = trace[:_ENDS] + trace[-_ENDS:]
-            turn = _Turn(tuple([call.name for call in calls]), trace)
+            turn = _Turn(text, calls, results)
             same = [before for before in self._turns if before.tools == turn.tools]
             self._turns.append(turn)
             if len(same) + 1 >= self._policy.repeats:
