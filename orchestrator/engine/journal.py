@@ -416,12 +416,14 @@ async def open_journal(
     holder: str,
     key: SigningKey | None = None,
     redact: Redactor | None = None,
+    replay_only: bool = False,
 ) -> AsyncIterator[Journal]:
     """Become the only writer of a run, read its rows, and commit in the background.
 
     Args:
         key: signs the journal before each effect that cannot be undone and at the end.
         redact: removes our own secrets from what is recorded.
+        replay_only: refuse an effect that is not recorded.
 
     Raises:
         StoreError: another process writes it, or the rows were altered.
@@ -430,14 +432,14 @@ async def open_journal(
     try:
         rows = await store.rows(run_id)
         log = JournalLog(run_id, store, clock, fence, rows, key)
-        journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], redact)
+        bodies = [(row.kind, row.key, row.body) for row in rows]
+        journal = Journal(log, bodies, redact, replay_only=replay_only)
         async with task_group() as group:
-            group.start_soon(log.commit_when_idle)
+            group.start_soon(log.commit_until_closed)
             try:
                 yield journal
                 await log.flush()
             finally:
-                group.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await log.close()
     finally:

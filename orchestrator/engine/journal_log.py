@@ -8,7 +8,6 @@ has been idle for a few milliseconds.
 from itertools import pairwise
 
 import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_hash_chain import (
@@ -23,7 +22,6 @@ from orchestrator.engine.journal_hash_chain import (
 )
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, JournalStore, Row
-from orchestrator.engine.task_groups import task_group
 from orchestrator.errors import StoreError
 
 SESSION = "session"
@@ -69,11 +67,11 @@ class JournalLog:
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else BEGINNING
         self._pending: list[tuple[str, str, float, bytes]] = []  # kind, key, time and body
-        self._writing, self._taken = False, 0  # the last row that a write took
-        # Set when the write that took it has ended, and when the one after that has; and whether a
-        # task does, or will do, the latter.
-        self._ended, self._next, self._led = anyio.Event(), anyio.Event(), False
-        self._dirty = anyio.Event()
+        # The last row that a write took; set when that write has ended, and when the next one has.
+        self._taken, self._ended, self._next = 0, anyio.Event(), anyio.Event()
+        # Set when there are rows to write, and when a caller waits for them.
+        self._dirty, self._wanted = anyio.Event(), anyio.Event()
+        self._closed = False
         self._since: float  # no pending row is older; by the event loop's clock
         self._broken: StoreError | None = None
         self._began = clock.now() - seconds_worked(rows)
@@ -138,17 +136,11 @@ class JournalLog:
         """
         target = self.length
         while not self._durable(target):
-            if not self._writing:
-                await self._write()
-            elif target <= self._taken or self._led:
-                await (self._ended if target <= self._taken else self._next).wait()
-            else:  # it writes next, for all that come meanwhile
-                self._led = True
-                try:
-                    await self._ended.wait()
-                except BaseException:
-                    self._wake_all()  # one of them takes its turn
-                    raise
+            if target <= self._taken:
+                await self._ended.wait()
+            else:
+                self._wanted.set()
+                await self._next.wait()
 
     def _durable(self, seq: int) -> bool:
         """Whether all rows up to this one are on disk.
@@ -161,63 +153,48 @@ class JournalLog:
         return self._last.seq >= seq
 
     async def close(self) -> None:
-        """Sign the head and make pending rows durable, unless an earlier write failed."""
-        if not self._broken:
-            self.sign_head()
-            await self.flush()
+        """Sign the head, make pending rows durable unless an earlier write failed; end commits."""
+        try:
+            if not self._broken:
+                self.sign_head()
+                await self.flush()
+        finally:
+            self._closed = True
+            self._dirty.set()
 
-    async def commit_when_idle(self) -> None:
-        """Run until cancelled: commit pending rows soon, and extend the lease during long waits."""
-        while True:
-            with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
-                await self._dirty.wait()
-            if quiet.cancelled_caught:
-                if not self._writing:
+    async def commit_until_closed(self) -> None:
+        """Commit pending rows when a caller waits, or soon; extend the lease during long waits.
+
+        To be run in a task of its own: a caller that is cancelled cuts off no write.
+        """
+        try:
+            with anyio.CancelScope(shield=True):
+                while True:
+                    if not self._pending and not self._closed:
+                        self._dirty = anyio.Event()
+                        with anyio.move_on_after(LEASE_SECONDS / 3):
+                            await self._dirty.wait()
+                    if self._pending:
+                        with anyio.CancelScope(deadline=self._since + IDLE_COMMIT_SECONDS):
+                            await self._wanted.wait()
+                    elif self._closed:
+                        return
                     await self._write()
-                continue
-            self._dirty = anyio.Event()
-            while self._pending:
-                left = self._since + IDLE_COMMIT_SECONDS - anyio.current_time()
-                await (anyio.sleep(left) if left > 0 else self.flush())
+        except BaseException as error:
+            # Rows may be written or not: a row after these might leave a hole.
+            cut_off = StoreError(f"run {self.run_id} was cut off during a write; resume it")
+            self._broken = error if isinstance(error, StoreError) else cut_off
+            raise
+        finally:
+            self._ended.set()
+            self._next.set()
 
     async def _write(self) -> None:
         """Write all pending rows to the store; without any, only extend the lease."""
-        if self._broken:
-            raise self._broken
-        self._writing = self._led = True
-        try:
-            # Tasks that are ready, such as agents that were answered just now, share the commit.
-            await cancel_shielded_checkpoint()
-            batch, self._since = self._chained(), anyio.current_time()  # of later rows
-            self._ended, self._next, self._led = self._next, anyio.Event(), False
-            self._taken = self.length
-            # In a task of its own: asyncio's Ctrl-C cancels the main task through any shield, and
-            # then waits here until the store is done.
-            async with task_group() as group:
-                group.start_soon(self._append_whole, batch)
-        except BaseException:
-            self._wake_all()
-            raise
-        finally:
-            self._writing = False
-            self._ended.set()
-
-    async def _append_whole(self, batch: list[Row]) -> None:
-        try:
-            with anyio.CancelScope(shield=True):
-                await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
-            self._last = batch[-1] if batch else self._last
-            del self._pending[: len(batch)]
-        except BaseException as error:
-            # They may be written or not: a row after these might leave a hole.
-            cut_off = StoreError(f"run {self.run_id} was cut off during a write; resume it")
-            self._broken = error if isinstance(error, StoreError) else cut_off
-            self._wake_all()  # now: whoever finds it broken first has the others cancelled
-            raise
-
-    def _wake_all(self) -> None:
-        """Wake all that wait, after a failure or when nobody would write for them."""
-        waiting, self._next, self._led = self._next, anyio.Event(), False
-        waiting.set()
-        if self._broken:
-            self._ended.set()
+        batch, self._since = self._chained(), anyio.current_time()  # of later rows
+        self._taken, self._wanted = self.length, anyio.Event()
+        self._ended, self._next = self._next, anyio.Event()
+        await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+        self._last = batch[-1] if batch else self._last
+        del self._pending[: len(batch)]
+        self._ended.set()

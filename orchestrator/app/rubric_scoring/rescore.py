@@ -55,7 +55,6 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import INTAKE, Key
-from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
@@ -288,38 +287,43 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
         StoreError: it is not finished, or its replay gives another score.
         ReplayMismatch: rules or agents have changed since the run.
     """
-    clock, rows = SystemClock(), await store.rows(run.run_id)
+    clock = SystemClock()
     copy = MemoryStore(clock)
-    await copy.restore(run, rows)
-    fence = await copy.acquire(run.run_id, this_process(), 3600.0)
-    log = JournalLog(run.run_id, copy, clock, fence, rows)
-    journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], replay_only=True)
-    known, taken_in = journal.noted(VERDICT), journal.outcomes(INTAKE).get(INTAKE)
-    if known is None or taken_in is None:
-        raise StoreError("no verdict yet; finish the run: diffcourt resume")
-    verdict, change = convert(known, Verdict), change_from_json(taken_in)
-    if verdict.stop.reason == "cancelled":
-        raise StoreError("it was cancelled, so there is no complete review to score")
-    options = ReviewOptions.of_meta(review_options(run), None)
-    policy = load_policy(await read_layers(change), options)
-    model = OpenModel(OfflineModel())
-    async with (
-        new_pool() as pool,
-        open_review(
-            policy,
-            change,
-            journal,
-            model=model,
-            pool=pool,
-            given=await copy_given_files(
-                options, policy.settings, change, journal, pool=pool, root=Path(), scratch=Path()
-            ),
-            handed_over=noted_hand_over(journal),
-        ) as state,
-    ):
-        await state_machine.run(FLOW, state, journal, ignore_event)
-        _require_same_score(state.scorecard, verdict)
-        yield state, verdict
+    await copy.restore(run, await store.rows(run.run_id))
+    holder = this_process()
+    async with open_journal(run.run_id, copy, clock, holder=holder, replay_only=True) as journal:
+        known, taken_in = journal.noted(VERDICT), journal.outcomes(INTAKE).get(INTAKE)
+        if known is None or taken_in is None:
+            raise StoreError("no verdict yet; finish the run: diffcourt resume")
+        verdict, change = convert(known, Verdict), change_from_json(taken_in)
+        if verdict.stop.reason == "cancelled":
+            raise StoreError("it was cancelled, so there is no complete review to score")
+        options = ReviewOptions.of_meta(review_options(run), None)
+        policy = load_policy(await read_layers(change), options)
+        model = OpenModel(OfflineModel())
+        async with (
+            new_pool() as pool,
+            open_review(
+                policy,
+                change,
+                journal,
+                model=model,
+                pool=pool,
+                given=await copy_given_files(
+                    options,
+                    policy.settings,
+                    change,
+                    journal,
+                    pool=pool,
+                    root=Path(),
+                    scratch=Path(),
+                ),
+                handed_over=noted_hand_over(journal),
+            ) as state,
+        ):
+            await state_machine.run(FLOW, state, journal, ignore_event)
+            _require_same_score(state.scorecard, verdict)
+            yield state, verdict
 
 
 def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
