@@ -334,7 +334,7 @@ class Calls(Syntax, ABC):
             return replace(harmless(every), name=name)
         for each in tables.clears:
             if each.call.search(name):
-                return concat(every).safe_for(each.classes)
+                return concat([v for v in every if v.taints] or every).safe_for(each.classes)
         if local:
             value = self._invoke(node, local[0], given.values, state)
             return value if len(local) == 1 else CLEAN

@@ -271,7 +271,7 @@ def _words(rule: Mapping[str, Any]) -> frozenset[str]:
 def _condition(data: Mapping[str, Any]) -> Condition:
     return Condition(
         kinds=tuple(data["is"]),
-        says=re.compile(data.get("says", ""), re.IGNORECASE),
+        says=re.compile(data.get("says", ""), re.IGNORECASE | re.DOTALL),
         unless=re.compile(data.get("unless", NOTHING), re.IGNORECASE),
         safe_in=re.compile(data.get("safe_in", NOTHING)),
     )

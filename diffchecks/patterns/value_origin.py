@@ -6,8 +6,10 @@ that assigns it: order, branches and other files are ignored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
 _QUOTES = frozenset("\"'`")
+_LOOP = re.compile("for|while|loop|do|repeat")
+_MAY_NOT_RUN = re.compile(
+    f"{_LOOP.pattern}|if|else|switch|case|when|match|try|catch|rescue|cond|ternary|binary|block|body"
+)
 
 Place = tuple[int, int, str]
 
@@ -172,8 +178,26 @@ class ValueOrigins:
             if scope.kind() in self._language.scopes or scope.parent() is None:
                 found = self._bound.get((_place(scope), name))
                 if found:
-                    return found
+                    return self._reaching(node, found) if scope == self._scope(node) else found
         return []
+
+    def _reaching(self, node: SgNode, found: list[SgNode]) -> list[SgNode]:
+        """Without the values that one assigned later, on every way to the name, replaces."""
+        above = node.ancestors()
+        over, start = set(map(_place, above)), node.range().start.index
+        first, last = 0, start
+        for each in found:
+            own = takewhile(lambda one: _place(one) not in over, each.ancestors())
+            sure = not any(_MAY_NOT_RUN.search(one.kind()) for one in own)
+            if (
+                sure
+                and each.range().end.index <= start
+                and {"=", ":="} & {child.text() for child in each.children()}
+            ):
+                first = max(first, each.range().start.index)
+        if not first or any(_LOOP.search(one.kind()) for one in above):
+            last = self._root.range().end.index
+        return [each for each in found if first <= each.range().start.index <= last]
 
     def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
         bound: dict[tuple[Place, str], list[SgNode]] = {}
