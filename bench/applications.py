@@ -10,8 +10,8 @@ flaw of its class is there; findings without a CWE and outside the labeled paths
 
     python bench/applications.py --clones FOLDER [--half learn|held] [--misses] [--bandit BANDIT] [NAME ...]
 
-FOLDER holds the clones as ``owner+name`` or ``owner/name``. The halves were drawn by seed 41: rules may
-learn from the misses of one, the other one tells whether they hold elsewhere.
+FOLDER holds the clones as ``owner+name`` or ``owner/name``. A file says its half, or seed 41 draws it: rules
+may learn from the misses of one half, the other one tells whether they hold elsewhere.
 """
 
 import argparse
@@ -216,19 +216,26 @@ def main() -> None:
     parser.add_argument("--bandit", help="compare with this program")
     args = parser.parse_args()
     names = sorted(path.stem for path in DATA.glob("*.tsv"))
-    shuffled = list(names)
-    random.Random(41).shuffle(shuffled)
-    halves = {"learn": shuffled[: len(names) // 2], "held": shuffled[len(names) // 2 :]}
+    said = {
+        name: re.search(r"^# half: (\w+)$", (DATA / f"{name}.tsv").read_text("utf-8"), re.MULTILINE)
+        for name in names
+    }
+    drawn = [name for name in names if not said[name]]
+    random.Random(41).shuffle(drawn)
+    halves = {"learn": drawn[: len(drawn) // 2], "held": drawn[len(drawn) // 2 :]}
+    for name, half in said.items():
+        if half:
+            halves[half[1]].append(name)
     print(f"{'':32} found missed false precision recall    F1")
     totals: dict[str, Counter[str]] = {}
     for name in args.names or sorted(halves[args.half] if args.half else names):
         application = load(DATA / f"{name}.tsv")
         with tempfile.TemporaryDirectory() as folder:
             repository = check_out(application, args.clones, Path(folder) / "repository")
-            said = {"diffcourt": review(repository)}
+            found = {"diffcourt": review(repository)}
             if args.bandit:
-                said["bandit"] = run_bandit(args.bandit, repository)
-        for tool, findings in said.items():
+                found["bandit"] = run_bandit(args.bandit, repository)
+        for tool, findings in found.items():
             tally = score(application, findings, tool, args.misses)
             print(row(f"{name} {tool}", tally), flush=True)
             totals.setdefault(tool, Counter()).update(tally)

@@ -19,7 +19,9 @@ _CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtu
 _TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
 
 _DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
-_SAMPLE_NAME = re.compile(r".+[.-](?:examples?|samples?)(?:\.[^.]+)?|style[_-]?guide\.\w+|.*postman.*\.json")
+_SAMPLE_NAME = re.compile(
+    r".+[.-](?:examples?|samples?)(?:\.[^.]+)?|style[_-]?guide\.\w+|.*postman.*\.json"
+)
 _SAMPLE_DIRECTORY_AT_TOP = re.compile(r"(?:examples?|samples?|demos?)[_-].*")
 _DATA = re.compile(r"\.(?:json[5c]?|ya?ml|toml|xml|ini|cfg|conf|env|pem|key|crt|csv|tsv|db|html?)")
 

@@ -207,7 +207,8 @@ def _matches(
     grammar, root = tree
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
-        if _applies(pattern, grammar, source):
+        fits = pattern.grammars is None or grammar in pattern.grammars
+        if fits and _may_match(pattern, source):
             found = root.find_all(dict(pattern.config))  # type: ignore[call-overload]
             names_fit = _name_conditions(pattern, root) if found else lambda _: True
             for node in filter(names_fit, found):
@@ -298,12 +299,6 @@ def _lines_of(node: SgNode) -> set[int]:
     return set(range(span.start.line, span.end.line + 1))
 
 
-def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
-    if pattern.grammars is not None and grammar not in pattern.grammars:
-        return False
-    return _may_match(pattern, source)
-
-
 def _may_match(pattern: Pattern, source: Source) -> bool:
     if pattern.words and not any(word in source.text for word in pattern.words):
         return False  # building the tree costs more than searching for a word
@@ -327,7 +322,8 @@ def _judged(
         part = None if value is None else values.holds(condition, value)
         if value is None or part is None:
             return None
-        from_request |= "request" in condition.kinds and values.comes_with_request(condition, value)
+        asked = replace(condition, kinds=("request",) if "request" in condition.kinds else ())
+        from_request |= values.holds(asked, value) is not None
         text = " ".join(part.text().split())
         message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
     end_line = min(last, first + _SHOWN - 1) + 1

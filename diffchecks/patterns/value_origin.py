@@ -1,7 +1,7 @@
 """The origin of an expression's value within one file: constant, built, or from a request.
 
 Names are looked up in the enclosing scopes. A name has all values assigned in the nearest scope
-that assigns it: order, branches and other files are ignored.
+that assigns it, but those that another one replaces on every way to it; other files are ignored.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from diffchecks.flows.syntax import part_of
 from diffchecks.patterns.pattern_loading import Condition, PatternFile
@@ -49,10 +47,6 @@ class ValueOrigins:
                 ):
                     return part
         return None
-
-    def comes_with_request(self, condition: Condition, node: SgNode) -> bool:
-        """Whether a part for which a condition holds comes from a request."""
-        return self.holds(replace(condition, kinds=("request",)), node) is not None
 
     def _varying(self, node: SgNode) -> Iterator[SgNode]:
         """The parts of a value that are not constant."""
@@ -108,18 +102,14 @@ class ValueOrigins:
             pure = language.pure.search(_callee(node.text())) is not None
             return arguments.named_children() if pure and arguments else []
         fields = language.values.get(kind)
-        if fields is None:
-            return []
         if not fields:
-            return node.named_children()
+            return [] if fields is None else node.named_children()
         return [part for field in fields if (part := part_of(node, field)) is not None]
 
     def _receiver(self, call: SgNode) -> SgNode | None:
         """The object of a method call, if the result is made from it."""
         method = call.named_children()[0]
-        if self._language.methods.search(method.text()) is None:
-            return None
-        return self._source(method)
+        return self._source(method) if self._language.methods.search(method.text()) else None
 
     def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
         """A value and all its parts, recursively, without the parts of those at which it stops."""
@@ -183,21 +173,17 @@ class ValueOrigins:
 
     def _reaching(self, node: SgNode, found: list[SgNode]) -> list[SgNode]:
         """Without the values that one assigned later, on every way to the name, replaces."""
-        above = node.ancestors()
-        over, start = set(map(_place, above)), node.range().start.index
-        first, last = 0, start
+        above, at = node.ancestors(), _place(node)[0]
+        over, first = set(map(_place, above)), -1
         for each in found:
             own = takewhile(lambda one: _place(one) not in over, each.ancestors())
             sure = not any(_MAY_NOT_RUN.search(one.kind()) for one in own)
-            if (
-                sure
-                and each.range().end.index <= start
-                and {"=", ":="} & {child.text() for child in each.children()}
-            ):
-                first = max(first, each.range().start.index)
-        if not first or any(_LOOP.search(one.kind()) for one in above):
-            last = self._root.range().end.index
-        return [each for each in found if first <= each.range().start.index <= last]
+            sets = not {"=", ":="}.isdisjoint(child.text() for child in each.children())
+            if sure and sets and _place(each)[1] <= at:
+                first = max(first, _place(each)[0])
+        looped = first < 0 or any(_LOOP.search(one.kind()) for one in above)
+        last = _place(self._root)[1] if looped else at
+        return [each for each in found if first <= _place(each)[0] <= last]
 
     def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
         bound: dict[tuple[Place, str], list[SgNode]] = {}
@@ -206,16 +192,14 @@ class ValueOrigins:
                 continue
             for node in self._root.find_all(kind=kind):
                 target = node if field is None else part_of(node, field)
-                if target is None or not self._binds(node):
+                kinds = (child.kind() for child in node.children())
+                operators = self._language.binds_with
+                if target is None or (operators and operators.isdisjoint(kinds)):
                     continue
                 scope = _place(self._scope(node))
                 for name in self._names(target, inside=field is None):
                     bound.setdefault((scope, name), []).append(node)
         return bound
-
-    def _binds(self, node: SgNode) -> bool:
-        operators = self._language.binds_with
-        return not operators or any(child.kind() in operators for child in node.children())
 
     def _names(self, target: SgNode, *, inside: bool) -> Iterator[str]:
         if target.kind() in self._language.names:
@@ -225,10 +209,8 @@ class ValueOrigins:
                 yield from self._names(child, inside=inside)
 
     def _scope(self, node: SgNode) -> SgNode:
-        for scope in node.ancestors():
-            if scope.kind() in self._language.scopes:
-                return scope
-        return self._root
+        scopes = self._language.scopes
+        return next((each for each in node.ancestors() if each.kind() in scopes), self._root)
 
 
 @cache
@@ -244,12 +226,8 @@ def _has_kind(grammar: str, kind: str) -> bool:
 
 
 def _place(node: SgNode) -> Place:
-    span = node.range()
-    return (
-        span.start.index,
-        span.end.index,
-        node.kind(),
-    )  # an argument node spans the same text as its value
+    span = node.range()  # an argument node spans the same text as its value
+    return span.start.index, span.end.index, node.kind()
 
 
 def _callee(text: str) -> str:
