@@ -90,6 +90,7 @@ tutorial/step1.py                     code samples
 bench/loop.py                         code samples
 benchmarks/loop.py                    code samples
 benches/loop.rs                       code samples
+DVCSharp-API.postman_collection.json    samples
 .env.example                          samples
 config.sample.yml                     samples
 wp-config-sample.php                  code samples
