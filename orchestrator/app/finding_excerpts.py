@@ -33,7 +33,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 T = TypeVar("T")
 Kind = Literal["same", "added", "removed"]
 KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
-MARKS = {kind: mark for mark, kind in KINDS.items()}
+_MARKS = {kind: mark for mark, kind in KINDS.items()}
 
 
 class ExcerptLine(Struct, frozen=True):
@@ -48,6 +48,11 @@ class ExcerptLine(Struct, frozen=True):
     old: int
     new: int
     text: str
+
+    @property
+    def mark(self) -> str:
+        """How a diff marks it."""
+        return _MARKS[self.kind]
 
 
 class FileExcerpt(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from orchestrator.engine.types import Criterion, Group, Rubric
+from orchestrator.engine.types import Criterion, Rubric
 
 Given = float | Literal["na"] | None
 """A criterion's score 0..1, ``"na"`` where it does not apply, None where it was not scored."""
@@ -30,18 +30,13 @@ def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None,
         ValueError: a score that is not a number from 0 to 1.
     """
     combine = {group.id: group.combine for group in rubric.groups if group.combine != "mean"}
-    worst = _worst_scores(rubric) if combine else {}
     out: dict[str | None, float | None] = {}
     for c in rubric.criteria:
         given = scores.get(c.id)
-        out[c.id] = _counted(c, worst[c.id] if given is None and c.parent in combine else given)
-    below: dict[str | None, list[tuple[str, float]]] = {None: []}
-    children: tuple[Criterion | Group, ...] = (*rubric.criteria, *rubric.groups)
-    for node in children:
-        below.setdefault(node.parent, []).append((node.id, node.weight))
-    order = _inner_first(rubric)
-    for group in (*order, None):
-        found = [(w, out[child]) for child, w in below.get(group, [])]
+        is_worst = given is None and c.parent in combine
+        out[c.id] = _counted(c, rubric.worst_scores[c.id] if is_worst else given)
+    for group, children in rubric.below.items():
+        found = [(node.weight, out[node.id]) for node in children]
         if group in combine:
             counted = [score for _, score in found if score is not None]
             choose = min if combine[group] == "all_of" else max
@@ -51,28 +46,14 @@ def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None,
     return out
 
 
-def _worst_scores(rubric: Rubric) -> dict[str, float]:
-    """By criterion: 0, or 1 where a higher score lowers the total, as a penalty's does."""
-    above: dict[str | None, Group] = {group.id: group for group in rubric.groups}
-    signs: dict[str | None, bool] = {None: True}
-
-    def raises(node: Criterion | Group) -> bool:  # the lowest and the highest have no weight
-        chosen = node.parent in above and above[node.parent].combine != "mean"
-        return signs[node.parent] == (chosen or node.weight > 0)
-
-    for name in reversed(_inner_first(rubric)):
-        signs[name] = raises(above[name])
-    return {c.id: 0.0 if raises(c) else 1.0 for c in rubric.criteria}
-
-
 def _counted(criterion: Criterion, given: Given) -> float | None:
+    if isinstance(given, (int, float)) and 0.0 <= given <= 1.0:
+        return float(given)
     if given is None:
         return None if criterion.abstain == "exclude" else 0.0
     if given == "na":
         return {"exclude": None, "zero": 0.0, "full": 1.0}[criterion.na]
-    if not isinstance(given, (int, float)) or not 0.0 <= given <= 1.0:
-        raise ValueError(f"the score of {criterion.id!r} is {given!r}; allowed: a number 0 to 1")
-    return float(given)
+    raise ValueError(f"the score of {criterion.id!r} is {given!r}; allowed: a number 0 to 1")
 
 
 def _mean(children: list[tuple[float, float | None]]) -> float | None:
@@ -81,20 +62,6 @@ def _mean(children: list[tuple[float, float | None]]) -> float | None:
     if positive <= 0:
         return None
     return max(math.fsum(weight * score for weight, score in there) / positive, 0.0)
-
-
-def _inner_first(rubric: Rubric) -> list[str]:
-    """The groups' ids, each after the groups inside it."""
-    inside: dict[str | None, list[str]] = {}
-    for group in rubric.groups:
-        inside.setdefault(group.parent, []).append(group.id)
-    order: list[str] = []
-    todo: list[str | None] = [None]
-    while todo:
-        found = inside.get(todo.pop(), [])
-        order += found
-        todo += found
-    return order[::-1]
 
 
 class CriterionMark(Struct, frozen=True):
@@ -183,6 +150,5 @@ def score_rubric(
 
 def worst_of_unscored(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str, float]:
     """The worst score of each judged criterion that has none."""
-    worst = _worst_scores(rubric)
     judged = [c.id for c in rubric.criteria if c.kind == "judged"]
-    return {name: worst[name] for name in judged if scores.get(name) is None}
+    return {name: rubric.worst_scores[name] for name in judged if scores.get(name) is None}

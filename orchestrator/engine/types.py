@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -395,7 +396,7 @@ class Group(Strict, frozen=True):
     combine: Literal["mean", "all_of", "any_of"] = "mean"
 
 
-class Rubric(Strict, frozen=True):
+class Rubric(Strict, frozen=True, dict=True):
     """A tree of weighted criteria by which a judge scores.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of
@@ -415,3 +416,24 @@ class Rubric(Strict, frozen=True):
     groups: tuple[Group, ...] = ()
     judge: dict[str, Json] = field(default_factory=dict)
     provenance: dict[str, Json] = field(default_factory=dict)
+
+    @cached_property
+    def below(self) -> dict[str | None, list[Criterion | Group]]:
+        """The nodes directly below each group, inner groups first, and below the whole (None)."""
+        found = dict[str | None, list[Criterion | Group]]()
+        for node in (*self.criteria, *self.groups):
+            found.setdefault(node.parent, []).append(node)
+        order: list[str | None] = [None]
+        for group in order:
+            order += [node.id for node in found.get(group, []) if isinstance(node, Group)]
+        return {group: found.get(group, []) for group in reversed(order)}
+
+    @cached_property
+    def worst_scores(self) -> dict[str, float]:
+        """By criterion: 0, or 1 where a higher score lowers the total, as a penalty's does."""
+        chosen = {group.id for group in self.groups if group.combine != "mean"}
+        raises: dict[str | None, bool] = {None: True}
+        for group, children in reversed(self.below.items()):
+            for node in children:  # the lowest and the highest have no weight
+                raises[node.id] = raises[group] == (group in chosen or node.weight > 0)
+        return {c.id: 0.0 if raises[c.id] else 1.0 for c in self.criteria}

@@ -44,7 +44,10 @@ READS = 3
 BATCH = "batch"
 """Topic of the notes of batches: what each holds, and its id once it is sent."""
 
-OPEN = ("a batch of an earlier command is open: what it asks is paid for again without --batch",)
+OPEN = (
+    "a batch of an earlier command is open: what it asks is paid for again without --batch or at "
+    "another address"
+)
 
 _RESPONSES = "/v1/responses"
 _ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})
@@ -77,7 +80,8 @@ class Batches:
         self._model, self._journal, self._observe = model, journal, observe
         self._anthropic = model.provider.api == "messages"
         self._api = model.client.messages.batches if self._anthropic else model.client.batches
-        self._server = f"{model.name} {model.client.base_url.host}"
+        # Of two gateways on one host, each knows its own batches alone.
+        self._server = f"{model.name} {model.client.base_url.copy_with(userinfo=b'', query=None)}"
         self._waiting: list[_Waiting] = []
         self._arrived = anyio.Event()
         self._batch_of: dict[str, int] = {}
@@ -193,7 +197,8 @@ class Batches:
 
     async def _find(self, note: Mapping[str, Json]) -> str:
         """The id of a batch that may have been sent before; empty if it was not."""
-        known = {one.get("id") for one in self._journal.notes(BATCH).values()}
+        notes = self._journal.notes(BATCH).values()
+        known = {one.get("id") for one in notes if one["server"] == self._server}
         async for batch in self._api.list(limit=100):
             created, ours = batch.created_at, False
             at = created.timestamp() if isinstance(created, datetime) else created
@@ -296,7 +301,7 @@ def _why_missing(batch: Mapping[str, Json]) -> Exception:
 def note_open_batch(journal: Journal) -> tuple[str, ...]:
     """A note if an earlier command has sent a batch that was not read to its end."""
     notes, since = journal.notes(BATCH).values(), time.time() - DAY_SECONDS
-    return OPEN[: any(one["at"] > since and "read" not in one for one in notes)]
+    return (OPEN,) if any(one["at"] > since and "read" not in one for one in notes) else ()
 
 
 @asynccontextmanager

@@ -48,6 +48,8 @@ from orchestrator.tuning.training_data import (
 )
 
 _SEED = 20260101
+_PAIRS = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+"""What people and the rubric can decide: items of equal decisions are one of their joint weight."""
 
 
 class Evaluation(Struct, frozen=True):
@@ -114,7 +116,7 @@ def evaluate_rubric(
     fitted = read_calibration(rubric)
     p = fitted.predict(t) if fitted else np.clip(t, 0.0, 1.0)
     curve = calibration.reliability_curve(p, y, w)
-    chance = expected_disagreement(both, 2)
+    chance, pair = expected_disagreement(both, 2), 2 * y + accept
     table = agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     return Evaluation(
         rubric.name,
@@ -124,9 +126,14 @@ def evaluate_rubric(
         groups=int(np.unique(s.group).size),
         kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
-            lambda v: agreement.krippendorff_alpha(both, "nominal", v), w, s.group, chance
+            lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", np.bincount(pair, v, 4)),
+            w,
+            s.group,
+            chance,
         ),
-        ac1=jackknife_interval(lambda v: agreement.gwet_ac1(both, 2, v), w, s.group, 1 - chance),
+        ac1=jackknife_interval(
+            lambda v: agreement.gwet_ac1(_PAIRS, 2, np.bincount(pair, v, 4)), w, s.group, 1 - chance
+        ),
         weighted_kappa=_weighted_kappa(data),
         ordinal=measure_ordinal_agreement(data, t[None, :], t, _SEED),
         auc=jackknife_interval(agreement.roc_auc_by_weight(t, y), w, s.group),

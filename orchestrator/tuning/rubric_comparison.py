@@ -318,7 +318,7 @@ class GateResult(Struct, frozen=True):
 def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> Baseline:
     """A baseline: the rubric's present decision on each labeled item."""
     about = {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)}
-    decisions = {i.id: decide_item(rubric, i).accepted for i in data.items}
+    decisions = {i.id: bool(v) for i, v in zip(data.items, data.accepted, strict=True)}
     labeled = tuple(sorted((x.item, x.rater, x.label) for x in labels))
     return Baseline(FORMAT, about, labeled, decisions)
 
@@ -347,7 +347,7 @@ def check_against_baseline(
     rubric: Rubric,
     items: list[Item],
     labels: list[Label],
-    scale: Scale,
+    data: TrainingData,
     baseline: Baseline,
     margin: float | None = None,
 ) -> GateResult:
@@ -364,11 +364,11 @@ def check_against_baseline(
     both = [x for x in labels if (x.item, x.rater, x.label) in frozen]
     if not both:
         raise InputError("no label is as in the baseline; create a new one with --freeze --force")
-    data = build_training_data(rubric, items, both, scale)
+    if len(both) < len(labels):
+        data = build_training_data(rubric, items, both, data.scale)
     s, decisions = data.sample, baseline.decisions
     before: Bools = np.array([decisions[i.id] for i in data.items])[s.item]
-    current = {i.id: decide_item(rubric, i) for i in data.items}
-    after: Bools = np.array([current[i.id].accepted for i in data.items])[s.item]
+    after = data.accepted[s.item]
     rows = (s.accept, s.weight, s.group)
     if margin is None:
         comparison = compare_decisions(Objective(), before, after[None, :], *rows)
@@ -376,9 +376,9 @@ def check_against_baseline(
         comparison = compare_fixed_rules(before, after, *rows)
     votes = summarize_labels(data)
     changed = tuple(
-        Flip(i.id, i.url, decisions[i.id], None, current[i.id].total, votes[i.id])
-        for i in data.items
-        if current[i.id].accepted != decisions[i.id]
+        Flip(i.id, i.url, decisions[i.id], None, decide_item(rubric, i).total, votes[i.id])
+        for i, accepted in zip(data.items, data.accepted.tolist(), strict=True)
+        if accepted != decisions[i.id]
     )
     outcome = _judge(comparison, margin) if changed or margin is not None else "passed"
     needed = None

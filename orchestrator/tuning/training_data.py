@@ -11,7 +11,7 @@ from orchestrator.engine.rubric_scoring import node_scores, worst_of_unscored
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning.file_formats.item_files import Item, find_time, unique_items
-from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats, Ints
 from orchestrator.tuning.fitting.rule_fitting import Sample
 from orchestrator.tuning.fitting.weight_tree import build_tree, find_free_nodes, restore_zeroed
 from orchestrator.tuning.labels.label_files import Label, Scale, require_known_criteria
@@ -38,6 +38,7 @@ class TrainingData(Struct, frozen=True):
         levels: (n,) categories on the full scale.
         ratings: (raters, items) the same of all labels but those that adjudicate, NaN for none.
         totals: (n,) of the present rubric.
+        accepted: (items,) its decisions.
         not_drawn: labeled items that were not drawn at random; 0 when every item is labeled.
         adjudicated: items with a label that adjudicates.
         order: what the groups are numbered by: ``time``, or else the order of the files, and why.
@@ -52,6 +53,7 @@ class TrainingData(Struct, frozen=True):
     levels: Ints
     ratings: Floats
     totals: Floats
+    accepted: Bools
     scale: Scale
     not_drawn: int = 0
     adjudicated: int = 0
@@ -138,6 +140,8 @@ def build_training_data(
     x = _score_usable(rubric, full, used, free)
     names, order = _number_groups(used)
     weight = 1.0 / np.bincount(item)[item]
+    cards = (decide_item(rubric, i) for i in used)
+    decided = np.array([(card.accepted, card.is_rejected) for card in cards])
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
         x=x[item],
@@ -146,7 +150,7 @@ def build_training_data(
         cut=cut,
         group=np.array([names[i.group] for i in used], dtype=np.int64)[item],
         weight=weight,
-        blocked=np.array([decide_item(rubric, i).is_rejected for i in used])[item],
+        blocked=decided[item, 1],
         item=item,
         **tree,
     )
@@ -160,6 +164,7 @@ def build_training_data(
         levels=level,
         ratings=ratings,
         totals=sample.totals(sample.w0[None, :])[0],
+        accepted=decided[:, 0],
         scale=scale,
         not_drawn=len({x.item for x in labels if not x.drawn}) if len(used) < len(first) else 0,
         adjudicated=sum(x.adjudicates for x in labels),

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from orchestrator.cli.commands.rubric import scoring
 from orchestrator.errors import ConfigError, InputError, ProviderRefused
 from orchestrator.providers import batches
 from orchestrator.report.tuning.scoring_text import ScoringProgress
@@ -19,7 +20,7 @@ from tests.model_server.server import ModelServer
 from tests.model_server.server_script import Refuse
 from tests.tuning.item_models import judge_line, serving
 from tests.tuning.recorded_runs import says
-from tests.tuning.test_score_items import by_number, here, texts  # noqa: F401 - a fixture
+from tests.tuning.test_score_items import by_number, here, sure_or_not, texts  # noqa: F401 - a fixture
 
 Save = Callable[..., Path]
 LINE = judge_line(by_number)
@@ -249,10 +250,76 @@ def test_a_command_without_batches_says_that_one_is_open(
         assert score(vendor, items, "--estimate") == 0
         assert told in " ".join(capsys.readouterr().out.split())
         assert score(vendor, items, "--batch") == 0
+        capsys.readouterr()
         assert score(vendor, items, "--estimate") == 0
         server.finish()
     shown = capsys.readouterr()
     assert told not in " ".join(f"{shown.out} {shown.err}".split())
+
+
+def test_at_another_address_a_batch_is_sent_anew_and_said_to_be_open(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the same host, whose other port or path is another server with batches of its own.
+
+    Both name their batches alike, and the second's reply with the name is lost.
+    """
+    items, told = save(texts(2)), "a batch of an earlier command is open"
+    with serving(monkeypatch, {"item-judge": [LINE] * 4}) as server:
+        with monkeypatch.context() as patch, interruptible():
+            patch.setattr(
+                ScoringProgress, "__call__", lambda *_: signal.raise_signal(signal.SIGINT)
+            )
+            assert score(vendor, items, "--batch") == 130
+        with serving(monkeypatch, {"item-judge": [LINE] * 2}) as other:
+            other.batches.plans = [BatchPlan(lose_reply=True)]
+            assert told not in capsys.readouterr().err
+            assert score(vendor, items, "--batch") == 0
+            assert told in " ".join(capsys.readouterr().err.split())
+            other.finish()
+        assert (sizes(server), sizes(other)) == ([2], [2])
+        assert score(vendor, items, "--batch") == 0
+    assert (sizes(server), sizes(other)) == ([2], [2])
+
+
+def test_a_cascade_in_batches_that_is_killed_between_its_judges_pays_for_none_twice(
+    vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = save(texts(6))
+    anthropic = ("claude-haiku-5-5", "claude-opus-5-5")
+    models = anthropic if vendor == "anthropic" else ("gpt-6-luna", "gpt-6.1-sol")
+    cascade = ("--model", models[0], "--model", models[1], "--within", 0.15, "--out", "o.jsonl")
+
+    def reply(body: dict[str, Any]) -> Any:
+        return judge_line(sure_or_not if body["model"] == models[0] else lambda *_: 1.0)(body)
+
+    with serving(monkeypatch, {"item-judge": [reply] * 8}) as server:
+        with monkeypatch.context() as patch:
+
+            def killed(*_: object) -> bool:
+                raise Killed
+
+            patch.setattr(scoring, "is_unsure", killed)
+            with pytest.raises(Killed):
+                score(vendor, items, *cascade, "--batch")
+        assert sizes(server) == [6]
+        with monkeypatch.context() as patch:
+            create = batches.Batches._create
+
+            async def sent(self: Any, *given: Any) -> None:
+                await create(self, *given)
+                raise Killed
+
+            patch.setattr(batches.Batches, "_create", sent)
+            with pytest.raises(Killed):
+                score(vendor, items, *cascade, "--batch")
+        assert sizes(server) == [6, 2]
+        assert score(vendor, items, *cascade, "--batch") == 0
+        server.finish()
+    assert sizes(server) == [6, 2]
+    assert [i.judge.split(",")[0] for i in read_items([Path("o.jsonl")])] == [
+        models[1], models[0], models[0],
+    ] * 2  # fmt: skip
 
 
 @pytest.mark.attack("a key in what a batch uploads")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
-from msgspec import Struct
 
 from orchestrator.app.memory.past_reviews import PastReviews, find_outcomes
 from orchestrator.app.memory.suggested_entries import read_memory
@@ -16,15 +15,8 @@ from orchestrator.tuning.file_formats.item_files import name_run_group
 from orchestrator.tuning.labels.feedback_rate import USEFUL, Feedback, Signal
 
 
-class CommentFeedback(Struct, frozen=True):
-    """What people did at the comment of a finding in a pull request."""
-
-    identity: str
-    signal: Signal
-
-
 def collect_feedback(
-    repo: Path | None, reviews: PastReviews, answers: Sequence[CommentFeedback] = ()
+    repo: Path | None, reviews: PastReviews, answers: Sequence[tuple[str, Signal]] = ()
 ) -> tuple[list[Feedback], str]:
     """Every finding of the reviews once, and why the base branch gives no signal.
 
@@ -38,8 +30,8 @@ def collect_feedback(
     signals: dict[str, set[Signal]] = {}
     for one in outcomes:
         signals.setdefault(one.identity, set()).add(one.outcome)
-    for answer in answers:
-        signals.setdefault(answer.identity, set()).add(answer.signal)
+    for identity, answer in answers:
+        signals.setdefault(identity, set()).add(answer)
     for identity in _read_dismissed(repo):
         signals.setdefault(identity, set()).add("dismissed")
     for identity, given in reviews.feedback.items():

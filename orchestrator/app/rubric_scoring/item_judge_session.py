@@ -447,7 +447,8 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
                 f"--max-usd needs a price of {judge.model}; name one in config/prices.yaml, or "
                 "limit the tokens with --max-tokens"
             )
-        judge.notes = (*policy.notes, *((BATCHED,) if options.batch else note_open_batch(journal)))
+        batched = (BATCHED,) if options.batch else ()
+        judge.notes = (*policy.notes, *batched, *note_open_batch(journal))
         yield judge
 
 

@@ -3,13 +3,14 @@
 The latter is plain text, and never what the judge or the verdict says of it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import chop_cells
 
-from orchestrator.app.finding_excerpts import MARKS, ExcerptLine, FileExcerpt
-from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.report.findings_text import render_open
 from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable, quote_path
 from orchestrator.report.text_layout import TextLayout
@@ -19,6 +20,10 @@ from orchestrator.tuning.labels.disagreements import CriterionAgreement, Disagre
 from orchestrator.tuning.labels.drift import Drift
 from orchestrator.tuning.statistics.confidence_intervals import Interval, format_interval
 from orchestrator.wording import count_noun
+
+if TYPE_CHECKING:
+    from orchestrator.app.finding_excerpts import ExcerptLine, FileExcerpt
+    from orchestrator.code_review.verdict.model import Verdict
 
 
 def sort_worst(found: Sequence[CriterionAgreement]) -> list[CriterionAgreement]:
@@ -137,7 +142,7 @@ def _render_file(page: TextLayout, path: str, lines: Sequence[ExcerptLine]) -> l
     for line in lines:
         text = escape_unprintable(line.text.expandtabs(4))
         first, *rest = chop_cells(text, room) or [""]
-        head = f"{line.new or line.old:>{digits}} {MARKS[line.kind]}{first}".rstrip()
+        head = f"{line.new or line.old:>{digits}} {line.mark}{first}".rstrip()
         style = _STYLES.get(line.kind)
         out.append(page.paint(head, style) if style else head)
         out += [" " * (digits + 2) + row for row in rest]

@@ -359,23 +359,23 @@ def _whole(value: Any, location: str) -> int:
 
 def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -> dict[str, Given]:
     """Scores by criterion id; a name that is not a valid id (``Q1``) is converted to one."""
-    out: dict[str, Given] = {}
-    for key, value in raw.items():
-        name = _criterion_id(str(key))
-        if not name or name in out:
-            raise InputError(
-                f"{location}: the score name {key!r} does not give a unique criterion id"
-            )
-        out[name] = _score(value, str(key), location, scale)
-    return out
+    names = _criterion_ids(tuple(raw))
+    if not all(names) or len(set(names)) < len(names):
+        key = next(k for i, k in enumerate(raw) if not names[i] or names[i] in names[:i])
+        raise InputError(f"{location}: the score name {key!r} does not give a unique criterion id")
+    pairs = zip(names, raw.items(), strict=True)
+    return {name: _score(value, key, location, scale) for name, (key, value) in pairs}
 
 
-@lru_cache(maxsize=4096)
-def _criterion_id(key: str) -> str:
-    return key if is_id(key) else make_id(key)
+@lru_cache(maxsize=256)
+def _criterion_ids(keys: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(key if is_id(key) else make_id(key) for key in map(str, keys))
 
 
-def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> Given:
+def _score(value: Any, name: Any, location: str, scale: tuple[float, float]) -> Given:
+    low, high = scale
+    if type(value) is float and low <= value <= high:  # nearly always
+        return (value - low) / (high - low)
     if value is None or value == "na":
         return None if value is None else "na"
     if isinstance(value, bool):
@@ -387,7 +387,6 @@ def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> 
         )
     if math.isnan(value):
         raise InputError(f"{location}: the score of {name!r} is not a number (NaN)")
-    low, high = scale
     scaled = (float(value) - low) / (high - low)
     if not -1e-9 <= scaled <= 1 + 1e-9:
         raise InputError(

@@ -13,8 +13,6 @@ from typing import Any, TextIO
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app.memory.comment_feedback import CommentFeedback, collect_feedback
-from orchestrator.app.memory.past_reviews import load_reviews
 from orchestrator.cli.commands.rubric.shared_inputs import (
     TRUST_CODES,
     TuningInputs,
@@ -31,7 +29,6 @@ from orchestrator.cli.commands.rubric.shared_inputs import (
 )
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
-from orchestrator.posting.forge import PostingTarget
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
 from orchestrator.report.tuning.html_report import (
     disagreement_sections,
@@ -51,7 +48,7 @@ from orchestrator.tuning.labels import anchors
 from orchestrator.tuning.labels.corrected_rate import CorrectedRate, estimate_rate
 from orchestrator.tuning.labels.disagreements import DisagreementReport, find_disagreements
 from orchestrator.tuning.labels.drift import Drift, measure_drift
-from orchestrator.tuning.labels.feedback_rate import measure_feedback
+from orchestrator.tuning.labels.feedback_rate import Signal, measure_feedback
 from orchestrator.tuning.labels.label_files import Label, extract_labels, read_labels, settle_labels
 from orchestrator.tuning.rubric_decisions import Objective
 from orchestrator.tuning.rubric_lint import lint_rubric
@@ -155,9 +152,9 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
         drop = describe_detectable_drop(gating.find_detectable_drop(sample, accepted))
         emit(f"wrote {args.baseline}: {len(read.data.items):,} decisions\n{drop}\n", out)
         return EXIT_OK
-    baseline, scale = gating.read_baseline(args.baseline), read.data.scale
+    baseline = gating.read_baseline(args.baseline)
     found = gating.check_against_baseline(
-        read.rubric, read.items, read.labels, scale, baseline, args.margin
+        read.rubric, read.items, read.labels, read.data, baseline, args.margin
     )
     show(args, "gate", found, out)
     if args.freeze:
@@ -265,6 +262,9 @@ def _finish(
 
 def feedback(args: argparse.Namespace, out: TextIO) -> int:
     """Print what people did with findings, and the rate corrected by experts."""
+    from orchestrator.app.memory.comment_feedback import collect_feedback
+    from orchestrator.app.memory.past_reviews import load_reviews
+
     reviews = load_reviews(args.repo, args.runs)
     findings, why = collect_feedback(args.repo, reviews, _read_answers(args))
     if why:
@@ -280,19 +280,21 @@ def feedback(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK if args.out and not args.labels else TRUST_CODES[found.is_trusted]
 
 
-def _read_answers(args: argparse.Namespace) -> list[CommentFeedback]:
-    """What people answered to our comments in a pull request."""
+def _read_answers(args: argparse.Namespace) -> list[tuple[str, Signal]]:
+    """What people answered to our comments in a pull request, by the finding's identity."""
+    from orchestrator.posting.forge import PostingTarget
+
     if args.forge is None:
         if args.project or args.request or args.url:
             raise InputError("--project, --request and --url require --from FORGE")
         return []
     target = PostingTarget(args.project or "", args.request or 0, args.url or "", os.environ)
     posted = import_module(f"orchestrator.posting.{args.forge}").open_forge(target).read_posted()
-    answers = [CommentFeedback(one.identity, "dismissed") for one in posted.dismissals]
+    answers: list[tuple[str, Signal]] = [(x.identity, "dismissed") for x in posted.dismissals]
     for thread in posted.threads:
         if thread.likes != thread.dislikes:
             liked = thread.likes > thread.dislikes
-            answers.append(CommentFeedback(thread.identity, "liked" if liked else "disliked"))
+            answers.append((thread.identity, "liked" if liked else "disliked"))
         if thread.is_resolved:
-            answers.append(CommentFeedback(thread.identity, "resolved"))
+            answers.append((thread.identity, "resolved"))
     return answers

@@ -11,7 +11,7 @@ from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
-from orchestrator.app.finding_excerpts import KINDS, MARKS, ExcerptLine
+from orchestrator.app.finding_excerpts import KINDS, ExcerptLine
 from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.fixes.patch_files import hunk_rows, patched_files
 from orchestrator.code_review.verdict.model import Finding, Verdict
@@ -92,11 +92,7 @@ def render_lines(
     """Lines with both numbers, a mark and colors, in a region that scrolls."""
     rows = [
         _Row(
-            "cite" if is_cited(line) else _CLASSES[line.kind],
-            line.old,
-            line.new,
-            MARKS[line.kind],
-            parts,
+            "cite" if is_cited(line) else _CLASSES[line.kind], line.old, line.new, line.mark, parts
         )
         for line, parts in zip(lines, _highlight(path, [line.text for line in lines]), strict=True)
     ]
