@@ -45,14 +45,14 @@ def test_a_gain_that_a_small_part_of_the_labels_cannot_show_is_not_refused(save:
     for r in items[200:]:
         mean = np.mean(list(r["scores"].values())) + noisy.normal() * 0.15
         r["label"] = "accept" if mean > 0.5 else "reject"
-    found = checks_of(save(items))["rater 'bo', fitted on the others"]
+    found = checks_of(save(items))["rater 'bo', fitted on groups that only others labeled"]
     assert found.comparison is not None
     assert found.comparison.change.value < 0.0 < found.comparison.change.high
     assert found.outcome == "open"
     for r in items[200:]:
         x = r["scores"]
         r["label"] = "accept" if x["c"] + x["d"] - x["a"] > 0.5 else "reject"
-    worse = checks_of(save(items))["rater 'bo', fitted on the others"]
+    worse = checks_of(save(items))["rater 'bo', fitted on groups that only others labeled"]
     assert worse.comparison is not None
     assert worse.comparison.change.high < 0.0
     assert worse.outcome == "fails"
@@ -92,7 +92,7 @@ def test_a_gain_of_some_sites_is_checked_on_the_others(save: Save) -> None:
     assert outcome == {0: "holds", 1: "holds", 2: "holds", 3: "fails"}
     assert "all 5 sites, each fitted on the others" in found
     tiny = found["site 'tiny', fitted on the others"]
-    assert (tiny.outcome, tiny.reason) == ("not made", "to check, 10 of the 30 items that it takes")
+    assert (tiny.outcome, tiny.reason) == ("not made", "to check, 10 of the 30 needed items")
 
 
 def test_later_is_what_the_times_say_and_else_the_order_of_the_files(

@@ -962,13 +962,15 @@ def test_the_label_command_needs_something_to_label(tmp_path: Path) -> None:
         label.run(parse(label, "--rater", "ana", "--labels", tmp_path / "x.jsonl"))
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_csv_items_and_names_that_are_no_ids(
-    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mark: str, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "items.csv"
     lines = ["id,group,text,scores.A,scores.b,score.c,machine.d,rater,label"]
-    lines += [f'"x{i}",g,"one, two",0.9,abstain,na,0.5,ana,accept' for i in range(2)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines += [f'"x{i}",g,"one AND two",0.9,abstain,na,0.5,ana,accept' for i in range(2)]
+    text = "\n".join(lines).replace(",", mark).replace(" AND", ",")
+    path.write_text(text + "\n", encoding="utf-8")
     first = read_items([path])[0]
     assert first.scores == {"a": 0.9, "b": None, "c": "na", "d": 0.5}
     assert (first.text, first.human) == ("one, two", {"label": "accept"})

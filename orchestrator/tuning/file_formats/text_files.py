@@ -94,7 +94,10 @@ def read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     Raises:
         InputError: it cannot be read, is no CSV, or a row has other columns than the header.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    # A spreadsheet separates by semicolons where the decimal mark is a comma, or by tabs.
+    mark = next((one for one in ",;\t" if one in text.partition("\n")[0]), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
     try:
         names: list[str] | None = None
         for row in reader:

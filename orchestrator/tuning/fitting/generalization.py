@@ -157,7 +157,11 @@ def _check_raters(data: TrainingData, part: _Parts, held_out: Bools) -> list[Gen
         own = data.rater == k
         others = ~own & ~np.isin(s.group, s.group[own])
         out.append(part.check(f"rater {name!r}", held_out, own))
-        out.append(part.check_fitted(f"rater {name!r}, fitted on the others", others, own))
+        out.append(
+            part.check_fitted(
+                f"rater {name!r}, fitted on groups that only others labeled", others, own
+            )
+        )
     return out
 
 
@@ -194,11 +198,11 @@ def _find_shortage(s: Sample, rows: Bools, least: float) -> str:
     mass = float(s.weight[rows].sum())
     positive = float(s.weight[rows & s.accept].sum())
     if mass < least:
-        return f"{mass:.3g} of the {least:g} items that it takes"
+        return f"{mass:.3g} of the {least:g} needed items"
     if min(positive, mass - positive) < MIN_MINORITY_ITEMS:
         side = "accepted" if positive < mass - positive else "rejected"
         few = min(positive, mass - positive)
-        return f"{few:.3g} of the {MIN_MINORITY_ITEMS} {side} items that it takes"
+        return f"{few:.3g} of the {MIN_MINORITY_ITEMS} needed {side} items"
     return ""
 
 
