@@ -1,5 +1,6 @@
 """Evaluate a rubric against labels: agreement, calibration, criteria, and the judge's noise."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,8 @@ def evaluate_rubric(
     fitted = read_calibration(rubric)
     p = fitted.predict(t) if fitted else np.clip(t, 0.0, 1.0)
     curve = calibration.reliability_curve(p, y, w)
-    chance, pair = expected_disagreement(both, 2), 2 * y + accept
+    chance = expected_disagreement(both, 2)
+    sums = partial(np.bincount, 2 * y + accept, minlength=4)
     table = agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     return Evaluation(
         rubric.name,
@@ -126,13 +128,10 @@ def evaluate_rubric(
         groups=int(np.unique(s.group).size),
         kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
-            lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", np.bincount(pair, v, 4)),
-            w,
-            s.group,
-            chance,
+            lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", sums(v)), w, s.group, chance
         ),
         ac1=jackknife_interval(
-            lambda v: agreement.gwet_ac1(_PAIRS, 2, np.bincount(pair, v, 4)), w, s.group, 1 - chance
+            lambda v: agreement.gwet_ac1(_PAIRS, 2, sums(v)), w, s.group, 1 - chance
         ),
         weighted_kappa=_weighted_kappa(data),
         ordinal=measure_ordinal_agreement(data, t[None, :], t, _SEED),

@@ -269,6 +269,14 @@ def test_two_raters_at_once_lose_nothing(room: Room) -> None:
     assert len([x for x in room.labels if x.rater == "ana"]) == 1
 
 
+CROWDED = """[...document.querySelectorAll('#answers button, #answers [name=note], .choice')]
+  .map((one) => one.getBoundingClientRect()).filter((one) => one.height)
+  .filter((one, n, all) => one.height < 44 || all.slice(n + 1).some(
+    (next) => next.top < one.bottom + 4 && next.left < one.right + 4 && one.left < next.right + 4
+  )).length"""
+"""Controls that a thumb misses: lower than 44 px, or 4 px from the next."""
+
+
 @needs_axe
 @pytest.mark.parametrize("kind", ["items", "criteria", "done", "run"])
 def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
@@ -288,6 +296,7 @@ def test_axe_finds_nothing_wrong_and_nothing_leaves_the_width(
     place = page.run("location.href")
     for look in page.looks(place):
         assert page.overflow() == 0
+        assert page.run(CROWDED) == 0, look
         assert page.axe() == [], look
         assert page.complaints() == []
     assert page.run("document.title") != "pwned"

@@ -82,10 +82,7 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
     if not names:
-        raise InputError(
-            "the items have no scores to take criteria from; name their columns scores.NAME, or "
-            "write a rubric, and let a model score them: diffcourt rubric score"
-        )
+        raise InputError("no scores to take criteria from; give columns scores.NAME, or see score")
     criteria = tuple(Criterion(n, "judged", n, levels=MET_LEVELS) for n in names)
     _require_new(args.out)
     write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))

@@ -116,10 +116,7 @@ def select_labels(args: argparse.Namespace, items: list[Item]) -> list[Label]:
     """
     given = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
     if not given:
-        raise InputError(
-            "no labels; give a row for each with its label and rater, or --labels FILE, or create "
-            "one with diffcourt label"
-        )
+        raise InputError("no labels; give columns label and rater, or --labels (diffcourt label)")
     known = {item.id for item in items}
     labels = settle_labels(label for label in given if label.item in known)
     others = [label for label in given if label.item not in known]
