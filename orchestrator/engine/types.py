@@ -421,7 +421,8 @@ class Rubric(Strict, frozen=True, dict=True):
     def below(self) -> dict[str | None, list[Criterion | Group]]:
         """The nodes directly below each group, inner groups first, and below the whole (None)."""
         found = dict[str | None, list[Criterion | Group]]()
-        for node in (*self.criteria, *self.groups):
+        nodes: tuple[Criterion | Group, ...] = (*self.criteria, *self.groups)
+        for node in nodes:
             found.setdefault(node.parent, []).append(node)
         order: list[str | None] = [None]
         for group in order:

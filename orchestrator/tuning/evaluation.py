@@ -1,6 +1,5 @@
 """Evaluate a rubric against labels: agreement, calibration, criteria, and the judge's noise."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,7 +117,10 @@ def evaluate_rubric(
     p = fitted.predict(t) if fitted else np.clip(t, 0.0, 1.0)
     curve = calibration.reliability_curve(p, y, w)
     chance = expected_disagreement(both, 2)
-    sums = partial(np.bincount, 2 * y + accept, minlength=4)
+
+    def sums(weights: Floats) -> Floats:
+        return np.bincount(2 * y + accept, weights, 4)
+
     table = agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     return Evaluation(
         rubric.name,

@@ -68,7 +68,7 @@ def test_checks_that_could_not_be_made_are_named(
     printed = " ".join(capsys.readouterr().out.split())
     expected = {
         "other raters": "there is one rater",
-        "later items, fitted on the earlier ones": "to check, 0 of the 8 accepted items",
+        "later items, fitted on the earlier ones": "to check, 0 of the 8 needed accepted items",
         "other sites": "no item names its site",
     }
     for name, reason in expected.items():

@@ -154,10 +154,10 @@ def roc_auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | No
 def roc_auc_by_weight(score: Floats, y: Bools) -> Callable[[Floats], float | None]:
     """``roc_auc`` as a function of the weights, which sorts the scores only once."""
     values, at = np.unique(score, return_inverse=True)
+    sides = [(np.flatnonzero(rows), at[rows]) for rows in (y, ~y)]
 
     def auc(weight: Floats) -> float | None:
-        positive = np.bincount(at, weights=weight * y, minlength=values.size)
-        negative = np.bincount(at, weights=weight * ~y, minlength=values.size)
+        positive, negative = (np.bincount(of, weight[rows], values.size) for rows, of in sides)
         if positive.sum() <= 0 or negative.sum() <= 0:
             return None
         below = np.cumsum(negative) - negative / 2.0
