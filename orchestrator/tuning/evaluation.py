@@ -119,7 +119,7 @@ def evaluate_rubric(
     chance = expected_disagreement(both, 2)
 
     def sums(weights: Floats) -> Floats:
-        return np.bincount(2 * y + accept, weights, 4)
+        return np.bincount(2 * y + accept, weights, 4).astype(float)
 
     table = agreement.confusion_matrix(y.astype(np.int64), accept.astype(np.int64), 2, w)
     return Evaluation(
