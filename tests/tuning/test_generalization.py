@@ -45,14 +45,14 @@ def test_a_gain_that_a_small_part_of_the_labels_cannot_show_is_not_refused(save:
     for r in items[200:]:
         mean = np.mean(list(r["scores"].values())) + noisy.normal() * 0.15
         r["label"] = "accept" if mean > 0.5 else "reject"
-    found = checks_of(save(items))["rater 'bo', fitted on groups that only others labeled"]
+    found = checks_of(save(items))["rater 'bo', fitted on groups of others"]
     assert found.comparison is not None
     assert found.comparison.change.value < 0.0 < found.comparison.change.high
     assert found.outcome == "open"
     for r in items[200:]:
         x = r["scores"]
         r["label"] = "accept" if x["c"] + x["d"] - x["a"] > 0.5 else "reject"
-    worse = checks_of(save(items))["rater 'bo', fitted on groups that only others labeled"]
+    worse = checks_of(save(items))["rater 'bo', fitted on groups of others"]
     assert worse.comparison is not None
     assert worse.comparison.change.high < 0.0
     assert worse.outcome == "fails"

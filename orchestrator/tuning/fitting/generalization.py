@@ -157,8 +157,7 @@ def _check_raters(data: TrainingData, part: _Parts, held_out: Bools) -> list[Gen
         own = data.rater == k
         others = ~own & ~np.isin(s.group, s.group[own])
         out.append(part.check(f"rater {name!r}", held_out, own))
-        fitted = f"rater {name!r}, fitted on groups that only others labeled"
-        out.append(part.check_fitted(fitted, others, own))
+        out.append(part.check_fitted(f"rater {name!r}, fitted on groups of others", others, own))
     return out
 
 
