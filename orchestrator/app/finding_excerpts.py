@@ -33,7 +33,6 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 T = TypeVar("T")
 Kind = Literal["same", "added", "removed"]
 KINDS: Mapping[str, Kind] = {" ": "same", "+": "added", "-": "removed"}
-_MARKS = {kind: mark for mark, kind in KINDS.items()}
 
 
 class ExcerptLine(Struct, frozen=True):
@@ -52,7 +51,7 @@ class ExcerptLine(Struct, frozen=True):
     @property
     def mark(self) -> str:
         """How a diff marks it."""
-        return _MARKS[self.kind]
+        return next(mark for mark, kind in KINDS.items() if kind == self.kind)
 
 
 class FileExcerpt(Struct, frozen=True):

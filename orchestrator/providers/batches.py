@@ -44,10 +44,7 @@ READS = 3
 BATCH = "batch"
 """Topic of the notes of batches: what each holds, and its id once it is sent."""
 
-OPEN = (
-    "a batch of an earlier command is open: what it asks is paid for again without --batch or at "
-    "another address"
-)
+OPEN = "a batch of an earlier command is open: elsewhere or without --batch, it is paid for again"
 
 _RESPONSES = "/v1/responses"
 _ENDED = frozenset({"ended", "completed", "failed", "expired", "cancelled"})

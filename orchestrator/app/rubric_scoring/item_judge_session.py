@@ -447,8 +447,7 @@ async def open_item_judge(options: JudgingOptions) -> AsyncIterator[ItemJudge]:
                 f"--max-usd needs a price of {judge.model}; name one in config/prices.yaml, or "
                 "limit the tokens with --max-tokens"
             )
-        batched = (BATCHED,) if options.batch else ()
-        judge.notes = (*policy.notes, *batched, *note_open_batch(journal))
+        judge.notes = (*policy.notes, *[BATCHED][: options.batch], *note_open_batch(journal))
         yield judge
 
 

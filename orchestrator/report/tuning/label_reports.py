@@ -3,8 +3,6 @@
 The latter is plain text, and never what the judge or the verdict says of it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -106,7 +104,9 @@ def render_item(page: TextLayout, item: Item) -> list[str]:
     return lines
 
 
-def render_review(page: TextLayout, verdict: Verdict, files: Sequence[FileExcerpt]) -> list[str]:
+def render_review(
+    page: TextLayout, verdict: "Verdict", files: Sequence["FileExcerpt"]
+) -> list[str]:
     """What a review said of a change, and the change.
 
     Args:
@@ -133,7 +133,7 @@ def render_review(page: TextLayout, verdict: Verdict, files: Sequence[FileExcerp
     return lines
 
 
-def _render_file(page: TextLayout, path: str, lines: Sequence[ExcerptLine]) -> list[str]:
+def _render_file(page: TextLayout, path: str, lines: Sequence["ExcerptLine"]) -> list[str]:
     out = [page.heading(quote_path(path))]
     if not lines:
         return [*out, "  (not text, or only its mode changed)"]

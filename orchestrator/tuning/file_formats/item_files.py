@@ -363,8 +363,7 @@ def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -
     if not all(names) or len(set(names)) < len(names):
         key = next(k for i, k in enumerate(raw) if not names[i] or names[i] in names[:i])
         raise InputError(f"{location}: the score name {key!r} does not give a unique criterion id")
-    pairs = zip(names, raw.items(), strict=True)
-    return {name: _score(value, key, location, scale) for name, (key, value) in pairs}
+    return {n: _score(v, k, location, scale) for n, (k, v) in zip(names, raw.items(), strict=True)}
 
 
 @lru_cache(maxsize=256)
