@@ -106,6 +106,22 @@ def _names(node: ast.AST) -> set[str]:
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
+def _asserts(node: ast.AST) -> bool:
+    names = (dotted_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call))
+    has_call = any(re.search(r"(?:^|\.)(?:assert|raises)\w*$", name) for name in names)
+    return has_call or any(isinstance(n, ast.Assert) for n in ast.walk(node))
+
+
+def _repeated(node: ast.AST) -> Sequence[ast.AST]:
+    """The statements of a loop, or what ``all`` and ``any`` ask of each element."""
+    match node:
+        case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
+            return body
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[one]):
+            return [n.elt for n in ast.walk(one) if isinstance(n, ast.ListComp | ast.GeneratorExp)]
+    return []
+
+
 class _Plain(ast.NodeTransformer):
     """Writes names out, and leaves out texts that could look like code."""
 
@@ -143,6 +159,8 @@ class PythonTest:
                 self._texts[name] = text
             elif dotted := self._dotted(value).strip("."):
                 self._imports.setdefault(name, dotted)
+        modules = {part for name in self._defined for part in name.split(".")[:1]}
+        self._code_under_test = self._made_of(frozenset(modules))
         self._own = self._made_of(_OWN_FILES)
         self._paths = self._made_of(_FILE_MODULES)
         moves = [node for node in self._nodes if self._ends(node) == "chdir"]
@@ -223,6 +241,23 @@ class PythonTest:
         yield from self._given.search(_TABLE["problems"], self._code)
         for node in self._nodes:
             yield from self._of(node)
+        yield from self._several()
+
+    def _several(self) -> Iterator[str]:
+        """Assertions that are tried on several cases: any of them could be the one that fails."""
+        checks = {f.name for f in self._nodes if isinstance(f, ast.FunctionDef) and _asserts(f)}
+        calls = [n.func for n in self._nodes if isinstance(n, ast.Call)]
+        uses = [n for n in self._nodes if isinstance(n, ast.Name) and n.id in checks]
+        if len({use.id for use in uses}) < len(uses) or any(use not in calls for use in uses):
+            yield "cases"
+        for parts in map(_repeated, self._nodes):
+            inner = ast.Module([*parts])
+            called = {
+                name for n in ast.walk(inner) if isinstance(n, ast.Call) for name in _names(n.func)
+            }
+            asks = not all(isinstance(part, ast.stmt) for part in parts) or _asserts(inner)
+            if called & checks or (asks and called & self._code_under_test):
+                yield "cases"
 
     def _of(self, node: ast.AST) -> Iterator[str]:
         match node:

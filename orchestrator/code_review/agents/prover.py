@@ -27,7 +27,7 @@ from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.types import AgentSpec, Bounds
+from orchestrator.engine.types import AgentSpec, Bounds, Json
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from orchestrator.sandbox.level_and_launchers import SANDBOX
@@ -159,7 +159,7 @@ async def _ask(
         before = earlier.get(tested.fingerprint, ())
         if part == "prove_again" and test.claim not in {proof.claim for proof in before}:
             continue  # another claim than the one that was tried
-        proof = await _prove(state, tested, _with_prediction(test, before))
+        proof = await _prove(state, tested, _with_prediction(test, before), _place_of(tested))
         found.setdefault(tested.fingerprint, []).append(proof)
     for finding in findings:  # one that the prover leaves out is not asked again
         state.proofs.setdefault(finding.fingerprint, ())
@@ -179,9 +179,19 @@ def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
     return replace(test, **same, not_shown=first.not_shown or test.not_shown)
 
 
-async def _prove(state: ReviewState, finding: Finding, test: WrittenTest) -> Proof:
+def _place_of(finding: Finding) -> Sequence[Json]:
+    """Where the change causes a finding; see ``PlacedTest``."""
+    if cause := finding.because_of:
+        return cause.path, cause.line, cause.line, cause.removed
+    is_of_base = finding.evidence.side == "base"
+    return finding.path, finding.start_line, finding.end_line, is_of_base
+
+
+async def _prove(
+    state: ReviewState, finding: Finding, test: WrittenTest, place: Sequence[Json] | None = None
+) -> Proof:
     """Have the tool run a test; the executor journals it like any call."""
-    arguments = to_builtins(replace(test, finding=finding.fingerprint))
+    arguments = to_builtins(replace(test, finding=finding.fingerprint)) | {"place": place}
     key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
     result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:

@@ -8,7 +8,6 @@ sides have the test set-up of base, so that nothing of the change decides how it
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
@@ -47,7 +46,8 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
 MAX_SECONDS = 60.0
-"""Of one run; there are at most four."""
+"""Of one run; there are at most six."""
+UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
@@ -56,6 +56,12 @@ LACKS = "the environment of the tests lacks "
 SIDES: tuple[SideName, ...] = ("base", "head")
 _TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failures.yaml").items()}
 _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
+
+
+class PlacedTest(WrittenTest, frozen=True):
+    """A test, and what it has to rest on: path, first and last line, and whether base has them."""
+
+    place: tuple[str, int, int, bool] | None = None
 
 
 class _Refused(Exception):
@@ -76,25 +82,27 @@ class ProveFinding:
         self._runs = 0
         self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
-        seconds = 4 * min(tests.seconds, MAX_SECONDS) + 60
-        self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(WrittenTest), timeout=seconds)
+        seconds = 6 * min(tests.seconds, MAX_SECONDS) + 60
+        self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(PlacedTest), timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the test; the answer is how it ended."""
-        proposed = convert(arguments, WrittenTest)
+        proposed = convert(arguments, PlacedTest)
         ends: dict[str, list[tuple[TestEnd, str]]] = {"head": [], "base": []}
         state: ProofState = "reproduced"
         reason = ""
+        untied = ""
         try:
-            await self._prove(proposed, ends)
+            untied = await self._prove(proposed, ends)
         except _Refused as refused:
             state, reason = refused.state, str(refused)
         except DiffcourtError as error:
             state, reason = "inconclusive", f"it was not run: {error}"
         shown = {side: runs[0][1][-SHOWN_OUTPUT:] if runs else "" for side, runs in ends.items()}
         versions = await self._versions(shown["head"]) if state == "reproduced" else ""
+        not_shown = "; ".join(filter(None, (proposed.not_shown, untied)))
         proof = Proof(
-            **shared_fields(proposed, Proof),
+            **shared_fields(proposed, Proof) | {"not_shown": not_shown[:300]},
             state=state,
             command=self._single.shown(proposed.path),
             base=shown["base"],
@@ -129,10 +137,12 @@ class ProveFinding:
             return ""
         return version if name[:4] in version.lower() else f"{name} {version}"
 
-    async def _prove(
-        self, proposed: WrittenTest, ends: dict[str, list[tuple[TestEnd, str]]]
-    ) -> None:
-        """Run the test on head and on base, in turns; return if it is reproduced."""
+    async def _prove(self, proposed: PlacedTest, ends: dict[str, list[tuple[TestEnd, str]]]) -> str:
+        """Run the test on head and on base, in turns; return if it is reproduced.
+
+        Returns:
+            What the runs do not show.
+        """
         await self._require_honest(proposed)
         workspace = self._inputs.workspace
         # What decides how tests run is base's on both sides.
@@ -142,6 +152,44 @@ class ProveFinding:
             for side in reversed(SIDES):
                 ends[side].append(await self._run(trees[side], proposed))
                 self._judge(proposed, side, ends[side][-1][0], again=len(ends[side]) > 1)
+        return await self._not_tied(trees["head"], proposed)
+
+    async def _not_tied(self, head: Sequence[SideFiles], proposed: PlacedTest) -> str:
+        """Run the test on head with base's lines at its place; what that does not show.
+
+        Raises:
+            _Refused: head fails there as well, for the sake of another change.
+        """
+        if proposed.place is None:
+            return ""
+        path, first, last, removed = proposed.place
+        workspace = self._inputs.workspace
+        file = workspace.files.get(path)
+        if file is None or file.status != "modified":
+            return UNTIED
+        roots = [(await workspace.side(side, [path]))[0].root for side in SIDES]
+        job = {
+            "roots": [*map(str, roots)],
+            "path": path,
+            "first": first,
+            "last": last,
+            "removed": removed,
+        }
+        text = await call_check(
+            self._inputs.pool, "test_quality.taken_back:run", job, CHECK_SECONDS, str
+        )
+        place = workspace.root / "taken_back"
+        await anyio.to_thread.run_sync(_write, place / path, text.encode("latin-1"))
+        for root in (place, roots[0]) if text else roots[:1]:
+            end, _ = await self._run([*head, SideFiles(root, [path], [])], proposed)
+            if _passes_base(proposed, end):
+                return "" if root is place else UNTIED
+            if is_as_predicted(proposed, end):
+                raise _Refused(
+                    f"head fails it with base's lines at {path}:{first} as well: it shows another "
+                    "difference than the finding's"
+                )
+        return UNTIED
 
     def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
         """Check one run.
@@ -176,10 +224,7 @@ class ProveFinding:
                     name = next(filter(None, names))
                     raise _Refused(f"it shows only what its own fake lacks: {name!r}")
             return
-        lacks_feature = proposed.oracle == "same" and _TEXTS["missing_feature"].search(
-            f"{end.exception}: {end.message}"
-        )
-        if end.kind == "passed" or lacks_feature:
+        if _passes_base(proposed, end):
             return
         if failed_as_predicted:
             raise _Refused("base fails the test in the same way", "not_introduced")
@@ -227,7 +272,9 @@ class ProveFinding:
         keep = self._inputs.workspace.root / f"prove_finding-{self._runs}"
         with scratch_directory.temporary_directory() as directory:
             tree = directory / "tree"
-            await anyio.to_thread.run_sync(partial(_write_tree, parts, tree, proposed))
+            await anyio.to_thread.run_sync(copy_files, parts, tree, REPORT)
+            file = tree / proposed.path
+            await anyio.to_thread.run_sync(_write, file, proposed.test.encode())
             end, printed, _ = await run_test(
                 self._tests, self._single, self._inputs.pool, tree, proposed.path, keep
             )
@@ -293,24 +340,29 @@ def is_as_predicted(proposed: WrittenTest, end: TestEnd) -> bool:
     return bool(value and re.search(f"{begins}{re.escape(value)}{ends}", message))
 
 
-def _write_tree(parts: Sequence[SideFiles], tree: Path, proposed: WrittenTest) -> None:
-    copy_files(parts, tree, REPORT)
-    file = tree / proposed.path
+def _passes_base(proposed: WrittenTest, end: TestEnd) -> bool:
+    """Whether a run is as of base: the test passes, or its feature is missing."""
+    lacks_feature = proposed.oracle == "same" and _TEXTS["missing_feature"].search(
+        f"{end.exception}: {end.message}"
+    )
+    return end.kind == "passed" or bool(lacks_feature)
+
+
+def _write(file: Path, data: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(proposed.test, "utf-8")
+    file.write_bytes(data)
 
 
 def _edited(parts: Sequence[SideFiles], tree: Path) -> str:
     """A file of the side that a run changed; empty: none."""
-    for part in parts:
-        for path in part.paths:
-            source = part.root / path
-            if not source.is_file():
-                continue
-            before = source.read_bytes()
-            try:
-                if read_safely(tree, path, len(before) + 1) != before:
-                    return path
-            except OSError:
+    sources = {path: part.root / path for part in parts for path in part.paths}
+    for path, source in sources.items():
+        if not source.is_file():
+            continue
+        before = source.read_bytes()
+        try:
+            if read_safely(tree, path, len(before) + 1) != before:
                 return path
+        except OSError:
+            return path
     return ""
