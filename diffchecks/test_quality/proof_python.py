@@ -246,9 +246,10 @@ class PythonTest:
     def _several(self) -> Iterator[str]:
         """Assertions that are tried on several cases: any of them could be the one that fails."""
         checks = {f.name for f in self._nodes if isinstance(f, ast.FunctionDef) and _asserts(f)}
-        calls = [n.func for n in self._nodes if isinstance(n, ast.Call)]
-        uses = [n for n in self._nodes if isinstance(n, ast.Name) and n.id in checks]
-        if len({use.id for use in uses}) < len(uses) or any(use not in calls for use in uses):
+        steps = [n.value for n in self._nodes if isinstance(n, ast.Expr | ast.Assign)]
+        once = [self._ends(step) for step in steps if isinstance(step, ast.Call)]
+        uses = [name for n in self._nodes if (name := self._ends(n)) in checks]
+        if any(uses.count(check) > 2 * (once.count(check) == 1) for check in checks):
             yield "cases"
         for parts in map(_repeated, self._nodes):
             inner = ast.Module([*parts])

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as Xml
 from msgspec import Struct
 
 MAX_MESSAGE = 2_000
+MAX_TRACE = 20_000
 BROKEN: Literal["broken"] = "broken"
 
 
@@ -20,6 +21,7 @@ class TestEnd(Struct, frozen=True):
         kind: ``broken``: no test ran to its end, for example because its file cannot be imported.
         exception: the bare name of the exception that it failed with.
         message: what that says; of a broken run, why no test ran.
+        trace: what the runner shows of a failure, with the lines that it went through.
     """
 
     __test__ = False
@@ -27,6 +29,7 @@ class TestEnd(Struct, frozen=True):
     kind: Literal["passed", "failed", "broken"]
     exception: str = ""
     message: str = ""
+    trace: str = ""
 
 
 def run(job: Mapping[str, Any]) -> TestEnd:
@@ -51,12 +54,13 @@ def run(job: Mapping[str, Any]) -> TestEnd:
     return end
 
 
-def _failed(text: str, name: str = "") -> TestEnd:
+def _failed(text: str, name: str = "", trace: str = "") -> TestEnd:
     """A failure whose first line is ``Exception: message``, unless its name is known."""
     head, colon, rest = text.partition(":")
     if not name and colon and re.fullmatch(r"[\w.]+", head):
         name, text = head, rest
-    return TestEnd("failed", name.rpartition(".")[2], text.strip()[:MAX_MESSAGE])
+    message = text.strip()[:MAX_MESSAGE]
+    return TestEnd("failed", name.rpartition(".")[2], message, trace[-MAX_TRACE:] or message)
 
 
 def _read_junit(text: str, printed: str) -> Iterator[TestEnd]:
@@ -86,7 +90,7 @@ def _junit_failure(message: str, failure: Xml.Element) -> TestEnd:
         named = cause[1] if cause else "Error"
     if not named and message.startswith("assert "):  # pytest leaves the name out
         named = "AssertionError"
-    return _failed(message, named)
+    return _failed(message, named, text)
 
 
 def _read_jest(text: str, printed: str) -> Iterator[TestEnd]:
@@ -127,7 +131,7 @@ def _read_unittest(text: str, printed: str) -> Iterator[TestEnd]:
         if failure is None or "unittest.loader._FailedTest" in printed:
             yield TestEnd(BROKEN, message=printed.strip()[-MAX_MESSAGE:])
         else:
-            yield _failed(failure["error"])
+            yield _failed(failure["error"], trace=failure[0])
 
 
 def _read_go(text: str, printed: str) -> Iterator[TestEnd]:
@@ -147,9 +151,9 @@ def _read_go(text: str, printed: str) -> Iterator[TestEnd]:
             elif action == "skip":
                 yield TestEnd(BROKEN, message="the test was skipped")
             elif panic:
-                yield TestEnd("failed", "panic", panic[1][:MAX_MESSAGE])
+                yield _failed(panic[1], "panic", message)
             else:
-                yield TestEnd("failed", "Error", message.strip()[:MAX_MESSAGE])
+                yield _failed(message, "Error")
 
 
 _READERS: Mapping[str, Callable[[str, str], Iterator[TestEnd]]] = {

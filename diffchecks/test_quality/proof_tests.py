@@ -9,12 +9,15 @@ JavaScript, TypeScript and Go are read as text, by the patterns of their tables.
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diffchecks.data_files import read_yaml
 from diffchecks.removed_controls.lost_wrapping import split_arguments
 from diffchecks.test_quality.proof_python import GENERIC, ProofTestJob, PythonTest, compares_two
 from diffchecks.test_quality.script_names import ScriptNames
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
 
 _LITERAL = re.compile(
     r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`$]*`|[\d\s.,+*/()\[\]{}:-]|\b(?:true|false|null|nil|undefined)\b)+"""
@@ -30,7 +33,7 @@ class ScriptTest:
         self._pairs: list[tuple[str, str]] = []
         self._table = read_yaml("proof_tests.yaml")[given.language]
         names = ScriptNames(given.text, given.language)
-        self._nodes, self._code = names.nodes, names.written
+        self._nodes, self._code, self._write = names.nodes, names.written, names.write
         self._both = f"{names.plain}\n{names.written}"
 
     def problems(self) -> Iterator[str]:
@@ -43,7 +46,25 @@ class ScriptTest:
             yield "raises"
         if not re.search(self._table["asserts"], self._code):
             yield "asserts nothing"
+        if any(map(self._is_several, self._nodes)):
+            yield "cases"
         yield from self._of_go() if self._given.language == "go" else self._of_javascript()
+
+    def _is_several(self, node: "SgNode") -> bool:
+        """Whether it tries an assertion on several cases: any of them could be the failing one."""
+        text, kind = self._write(node), node.kind()
+        name, value = (
+            node.field("name") or node.field("left"),
+            node.field("value") or node.field("right") or node,
+        )
+        asserts = re.search(self._table["asserts"], text)
+        if asserts and name and re.match(r"(?:async\s*)?(?:func|\(|\w+\s*=>)", value.text()):
+            return len(re.findall(rf"\b{re.escape(name.text())}\b", self._code)) > 2
+        is_loop = kind in {"for_statement", "for_in_statement", "while_statement", "do_statement"}
+        called = node.field("function") if kind == "call_expression" else None
+        asked = re.search(r"\.(every|some|forEach|map)\Z", called.text()) if called else None
+        asks = asserts if is_loop or (asked and asked[1] in {"forEach", "map"}) else asked
+        return bool(asks and re.search(self._table["exercises"], text))
 
     def _of_javascript(self) -> Iterator[str]:
         calls = r"\bassert(?:\.\w+)*\(|\bexpect(?:\.soft)?\("

@@ -16,6 +16,8 @@ _MODULES = re.compile(r"['\"`](?:(?P<imported>\.|@/|~|#)|(?P<assert>(?:node:)?as
 _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"})
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
 _DECLARES = re.compile(r"(?:variable_declarator|short_var_declaration|(?:var|const|import)_spec)\Z")
+_MAKES = re.compile(r"(?:\A\(?|\breturn\s+\(?)instance\b(?!\.)")
+_WRAPS = frozenset({"Promise.resolve", "structuredClone", "Object.create", "Object.freeze"})
 _ASSIGNS = re.compile(r"assignment_(?:expression|statement)\Z")
 
 
@@ -40,11 +42,16 @@ class ScriptNames:
         root = SgRoot(_ESCAPE.sub(_unescape, text), "go" if language == "go" else "tsx").root()
         self.nodes = list(_walk(root))
         self._names: dict[str, str] = {}
-        self.plain = self._write(root)
-        for node in self.nodes:
+        self._makers = set[str]()
+        self.plain = self.write(root)
+        for node in self.nodes * 2:  # what a function returns is known once its names are
             for name, value in self._renamed(node, node.kind()):
                 self._names.setdefault(name, value)
-        self.written = self._write(root)
+            body, up = node.field("body"), node if node.field("name") else node.parent()
+            named = up and (up.field("name") or up.field("key"))
+            if named and body and _MAKES.search(self.write(body)):
+                self._makers.add(named.text())
+        self.written = self.write(root)
 
     def _renamed(self, node: SgNode, kind: str) -> Iterator[tuple[str, str]]:
         """The names that a node gives to what has another name, and that."""
@@ -59,20 +66,21 @@ class ScriptNames:
         elif kind == "import_spec":
             yield left.text(), re.sub(r"/v\d+$", "", value.text()[1:-1]).rpartition("/")[2]
         elif _DECLARES.match(kind) or _ASSIGNS.match(kind):
-            whole = self._write(value)
+            whole = self.write(value)
             for one in left.named_children() if _DOTTED.fullmatch(whole) else ():
                 key, *local = re.findall(r"[\w$]+", one.text().partition("=")[0])
                 if left.kind() == "object_pattern":
                     yield (local or [key])[0], f"{whole}.{key}"
             lists = (one.named_children() if _is_list(one) else [one] for one in (left, value))
             for one, other in zip(*lists, strict=False):
-                name, written = one.text(), self._write(other)
+                name, written = one.text(), self.write(other)
                 changes = rf"\b{name}\s*(?:[:*/%+-]?=(?!=)|\+\+|--)|(?:\+\+|--){name}\b"
                 is_fixed = name.isidentifier() and len(re.findall(changes, self.plain)) == 1
                 if _DOTTED.fullmatch(written) or (is_fixed and _LITERAL.fullmatch(written)):
                     yield name, written
 
-    def _write(self, node: SgNode) -> str:
+    def write(self, node: SgNode) -> str:
+        """The code of a node with names written out, as far as they are known."""
         kind, text, parts = node.kind(), node.text(), node.children()
         if kind == "comment":
             return text if text.startswith(("//go:", "// +")) else " "
@@ -81,7 +89,12 @@ class ScriptNames:
         if not parts or kind == "import_statement" or kind.endswith("pattern"):
             return text
         declared = (node.field("left") or node.field("name")) if _DECLARES.match(kind) else None
-        written = [part.text() if part == declared else self._write(part) for part in parts]
+        written = [part.text() if part == declared else self.write(part) for part in parts]
+        if kind == "call_expression" and (
+            written[0].rpartition(".")[2] in self._makers
+            or (written[0] in _WRAPS and written[1] == "(instance)")
+        ):
+            return "instance"
         if plain := _simplified(kind, written):
             return plain
         start = ends = node.range().start.index
@@ -99,8 +112,8 @@ def _simplified(kind: str, parts: list[str]) -> str:
             return inner
         case "parenthesized_expression", [_, inner, _] if _DOTTED.fullmatch(inner):
             return inner
-        case "await_expression", [_, "imported"]:
-            return "imported"
+        case "await_expression", [_, "imported" | "instance" as inner]:
+            return inner
         case "call_expression", [name, given] if name in _LOADS and _module(given[1:]):
             return _module(given[1:])
         case "new_expression", [_, name, *_] if name.startswith("imported"):

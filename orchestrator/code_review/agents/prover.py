@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_finding import HEAD_PASSES, LACKS, PROVE_FINDING
+from orchestrator.code_review.tools.prove_finding import BY_ITSELF, HEAD_PASSES, LACKS, PROVE_FINDING
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
@@ -173,7 +173,7 @@ async def _ask(
 def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
     """The test with what the first attempt said of its claim before it was run."""
     first = next((proof for proof in before if proof.claim == test.claim), None)
-    if first is None or not (first.head or first.base):
+    if first is None or not (first.head or first.base) or first.reason == BY_ITSELF:
         return test
     same = {name: getattr(first, name) for name in ("exception", "value", "oracle")}
     return replace(test, **same, not_shown=first.not_shown or test.not_shown)

@@ -52,6 +52,9 @@ SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
 HEAD_PASSES = "head passes the test"
+BY_ITSELF = "the exception comes from the test itself; assert on what the code returns"
+_BY_ASSERTION = frozenset({"AssertionError", "Failed", "Error"})
+"""``Error`` is Go's."""
 LACKS = "the environment of the tests lacks "
 SIDES: tuple[SideName, ...] = ("base", "head")
 _TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failures.yaml").items()}
@@ -223,6 +226,9 @@ class ProveFinding:
                 ):
                     name = next(filter(None, names))
                     raise _Refused(f"it shows only what its own fake lacks: {name!r}")
+            asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
+            if not (asserted or self._is_of_project(end.trace, proposed.path)):
+                raise _Refused(BY_ITSELF)
             return
         if _passes_base(proposed, end):
             return
@@ -230,6 +236,12 @@ class ProveFinding:
             raise _Refused("base fails the test in the same way", "not_introduced")
         how = f"{end.exception}: {end.message}" if end.exception else end.message
         raise _Refused(f"base does not pass the test: {how[:400]}")
+
+    def _is_of_project(self, trace: str, test: str) -> bool:
+        """Whether an exception went through code of the project, unless no file is named."""
+        named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
+        ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
+        return ends & {*self._paths, test} != {test}
 
     def _missing_package(self, message: str, test: str) -> str:
         """A package that a run did not find, and that is neither the project's nor in the test."""
