@@ -21,7 +21,12 @@ from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_finding import BY_ITSELF, HEAD_PASSES, LACKS, PROVE_FINDING
+from orchestrator.code_review.tools.prove_finding import (
+    BY_ITSELF,
+    HEAD_PASSES,
+    LACKS,
+    PROVE_FINDING,
+)
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected

@@ -46,7 +46,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
 MAX_SECONDS = 60.0
-"""Of one run; there are at most six."""
+"""Of one run; there are at most five."""
 UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
@@ -85,7 +85,7 @@ class ProveFinding:
         self._runs = 0
         self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
-        seconds = 6 * min(tests.seconds, MAX_SECONDS) + 60
+        seconds = 5 * min(tests.seconds, MAX_SECONDS) + 60
         self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(PlacedTest), timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
@@ -181,18 +181,17 @@ class ProveFinding:
         text = await call_check(
             self._inputs.pool, "test_quality.taken_back:run", job, CHECK_SECONDS, str
         )
-        place = workspace.root / "taken_back"
-        await anyio.to_thread.run_sync(_write, place / path, text.encode("latin-1"))
-        for root in (place, roots[0]) if text else roots[:1]:
-            end, _ = await self._run([*head, SideFiles(root, [path], [])], proposed)
-            if _passes_base(proposed, end):
-                return "" if root is place else UNTIED
-            if is_as_predicted(proposed, end):
-                raise _Refused(
-                    f"head fails it with base's lines at {path}:{first} as well: it shows another "
-                    "difference than the finding's"
-                )
-        return UNTIED
+        if not text:
+            return UNTIED
+        place = SideFiles(workspace.root / "taken_back", [path], [])
+        await anyio.to_thread.run_sync(_write, place.root / path, text.encode("latin-1"))
+        end, _ = await self._run([*head, place], proposed)
+        if is_as_predicted(proposed, end):
+            raise _Refused(
+                f"head fails it with base's lines at {path}:{first} as well: it shows another "
+                "difference than the finding's"
+            )
+        return "" if _passes_base(proposed, end) else UNTIED
 
     def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
         """Check one run.
