@@ -1,48 +1,54 @@
 """Takes back what a change does at one place: a test that then still fails shows something else."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
 from diffchecks.check_io import read
-from diffchecks.enclosing_scopes import run as scopes_of
 
 NEAR = 3
-_STORED = re.compile(r"(?m)^\s*(?:(?:export|const|let|var)\s+)*(\w+)\s*(?::[^=\n]*)?=(?!=)")
+_STORED = re.compile(
+    r"(?m)^\s*(?:(?:export|const|let|var)\s+)*(?:\w+\.)*(\w+)\s*(?::[^=\n]*)?=(?!=)"
+)
+_FUNCTION = re.compile(
+    r"(?m)^\s*(?:(?:export|async)\s+)*(?:def|class|function|func(?: \(.*?\))?) (\w+)"
+)
 
 
-def run(job: Mapping[str, Any]) -> str:
-    """A file of head with base's lines at a place, a byte a character; empty: none differ there.
+def run(job: Mapping[str, Any]) -> list[str]:
+    """A file of head with base's lines at a place, a byte a character.
 
-    The place is what lies near the cited lines or in their function, and the functions and
-    variables that these lines name.
+    First with those of the cited lines and of what these name; then, in case the code does not run
+    without the rest, also with those that are near or in the same function. None: none differ.
 
     Args:
         job: ``roots`` of base and head, ``path``, and ``first`` and ``last`` of the cited lines,
             which are base's if ``removed``.
     """
-    sides = [read(root, job["path"]).decode("latin-1").split("\n") for root in job["roots"]]
-    first, last, cited = job["first"], job["last"], 0 if job["removed"] else 1
-    changes = [
-        ends for kind, *ends in SequenceMatcher(None, *sides).get_opcodes() if kind != "equal"
-    ]
-    scopes = _functions(job, 1, [min(ends[2] + 1, len(sides[1])) for ends in changes])
-    words = re.findall(r"\w+", "\n".join(sides[cited][first - 1 : last]))
-    names = {*words, *_functions(job, cited, [first])} - {""}
-    found = False
-    for ends, scope in reversed(list(zip(changes, scopes, strict=True))):
-        old, new = sides[0][ends[0] : ends[1]], sides[1][ends[2] : ends[3]]
-        start, end = ends[2 * cited : 2 * cited + 2]
-        is_near = start - NEAR < last and first <= max(end, start + 1) + NEAR
-        if is_near or names & {scope, *_STORED.findall("\n".join([*old, *new]))}:
-            sides[1][ends[2] : ends[3]] = old
-            found = True
-    return "\n".join(sides[1]) if found else ""
+    return list(dict.fromkeys(_taken_back(job)))
 
 
-def _functions(job: Mapping[str, Any], side: int, lines: list[int]) -> list[str]:
-    """The bare name of the innermost function or class around each line; empty: none."""
-    path = job["path"]
-    given = {"root": job["roots"][side], "paths": [path], "lines": {path: lines}}
-    return [scope.rpartition(".")[2] for scope in scopes_of(given).get(path, [""] * len(lines))]
+def _taken_back(job: Mapping[str, Any]) -> Iterator[str]:
+    old, new = (read(root, job["path"]).decode("latin-1").split("\n") for root in job["roots"])
+    first, last, removed = job["first"], job["last"], job["removed"]
+    lines = old if removed else new
+    names = {*re.findall(r"\w+", "\n".join(lines[first - 1 : last]))}
+    blocks = SequenceMatcher(None, old, new).get_opcodes()
+    for near, also in ((0, []), (NEAR, _functions(lines[:first]))):
+        names |= {*also}
+        taken = list(new)
+        for kind, a, b, c, d in reversed(blocks):
+            start, end = (a, b) if removed else (c, d)
+            is_near = start - near < last and first <= max(end, start + 1) + near
+            stored = _STORED.findall("\n".join([*old[a:b], *new[c:d]]))
+            if kind != "equal" and (is_near or names & {*stored, *_functions(new[: c + 1])}):
+                taken[c:d] = old[a:b]
+        if taken == new:
+            return
+        yield "\n".join(taken)
+
+
+def _functions(lines: list[str]) -> list[str]:
+    """The function or class that is defined last, if any."""
+    return _FUNCTION.findall("\n".join(lines))[-1:]

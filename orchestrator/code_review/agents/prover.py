@@ -26,13 +26,14 @@ from orchestrator.code_review.tools.prove_finding import (
     HEAD_PASSES,
     LACKS,
     PROVE_FINDING,
+    Place,
 )
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.types import AgentSpec, Bounds, Json
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.isolated_run import NO_SANDBOX
 from orchestrator.sandbox.level_and_launchers import SANDBOX
@@ -184,19 +185,20 @@ def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
     return replace(test, **same, not_shown=first.not_shown or test.not_shown)
 
 
-def _place_of(finding: Finding) -> Sequence[Json]:
-    """Where the change causes a finding; see ``PlacedTest``."""
+def _place_of(finding: Finding) -> Place:
+    """Where the change causes a finding."""
     if cause := finding.because_of:
-        return cause.path, cause.line, cause.line, cause.removed
+        return Place(cause.path, cause.line, cause.line, cause.removed)
     is_of_base = finding.evidence.side == "base"
-    return finding.path, finding.start_line, finding.end_line, is_of_base
+    return Place(finding.path, finding.start_line, finding.end_line, is_of_base)
 
 
 async def _prove(
-    state: ReviewState, finding: Finding, test: WrittenTest, place: Sequence[Json] | None = None
+    state: ReviewState, finding: Finding, test: WrittenTest, place: Place | None = None
 ) -> Proof:
     """Have the tool run a test; the executor journals it like any call."""
-    arguments = to_builtins(replace(test, finding=finding.fingerprint)) | {"place": place}
+    named = replace(test, finding=finding.fingerprint)
+    arguments = {**to_builtins(named), "place": to_builtins(place)}
     key = Key("proofs", name=digest(arguments)[:16]).in_turn(1).tool_call(1, PROVE_FINDING)
     result = await state.call_tool(CODE, key, arguments)
     if result.refusal or not result.ok or result.data is None:

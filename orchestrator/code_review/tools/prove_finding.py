@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
@@ -46,7 +46,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 PROVE_FINDING = "prove_finding"
 MAX_SECONDS = 60.0
-"""Of one run; there are at most five."""
+"""Of one run; there are at most six."""
 UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
@@ -61,10 +61,19 @@ _TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failure
 _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
 
 
-class PlacedTest(WrittenTest, frozen=True):
-    """A test, and what it has to rest on: path, first and last line, and whether base has them."""
+class Place(Struct, frozen=True):
+    """The lines of head, or with ``removed`` of base, in which a finding sees its cause."""
 
-    place: tuple[str, int, int, bool] | None = None
+    path: str
+    first: int
+    last: int
+    removed: bool = False
+
+
+class PlacedTest(WrittenTest, frozen=True):
+    """A test, and what it has to rest on; None: that is known."""
+
+    place: Place | None = None
 
 
 class _Refused(Exception):
@@ -85,7 +94,7 @@ class ProveFinding:
         self._runs = 0
         self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
-        seconds = 5 * min(tests.seconds, MAX_SECONDS) + 60
+        seconds = 6 * min(tests.seconds, MAX_SECONDS) + 60
         self.spec = ToolSpec(PROVE_FINDING, self.about, inlined(PlacedTest), timeout=seconds)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
@@ -163,35 +172,31 @@ class ProveFinding:
         Raises:
             _Refused: head fails there as well, for the sake of another change.
         """
-        if proposed.place is None:
+        place = proposed.place
+        if place is None:
             return ""
-        path, first, last, removed = proposed.place
         workspace = self._inputs.workspace
-        file = workspace.files.get(path)
+        file = workspace.files.get(place.path)
         if file is None or file.status != "modified":
             return UNTIED
-        roots = [(await workspace.side(side, [path]))[0].root for side in SIDES]
-        job = {
-            "roots": [*map(str, roots)],
-            "path": path,
-            "first": first,
-            "last": last,
-            "removed": removed,
-        }
-        text = await call_check(
-            self._inputs.pool, "test_quality.taken_back:run", job, CHECK_SECONDS, str
+        roots = [str((await workspace.side(side, [place.path]))[0].root) for side in SIDES]
+        job = {**to_builtins(place), "roots": roots}
+        texts = await call_check(
+            self._inputs.pool, "test_quality.taken_back:run", job, CHECK_SECONDS, list[str]
         )
-        if not text:
-            return UNTIED
-        place = SideFiles(workspace.root / "taken_back", [path], [])
-        await anyio.to_thread.run_sync(_write, place.root / path, text.encode("latin-1"))
-        end, _ = await self._run([*head, place], proposed)
-        if is_as_predicted(proposed, end):
-            raise _Refused(
-                f"head fails it with base's lines at {path}:{first} as well: it shows another "
-                "difference than the finding's"
-            )
-        return "" if _passes_base(proposed, end) else UNTIED
+        taken_back = SideFiles(workspace.root / "taken_back", [place.path], [])
+        target = taken_back.root / place.path
+        for text in texts:
+            await anyio.to_thread.run_sync(_write, target, text.encode("latin-1"))
+            end, _ = await self._run([*head, taken_back], proposed)
+            if _passes_base(proposed, end):
+                return ""
+            if is_as_predicted(proposed, end):
+                raise _Refused(
+                    f"head fails it with base's lines at {place.path}:{place.first} as well: it "
+                    "shows another difference than the finding's"
+                )
+        return UNTIED
 
     def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
         """Check one run.
@@ -202,39 +207,41 @@ class ProveFinding:
         failed_as_predicted = is_as_predicted(proposed, end)
         if end.kind == "broken" and (package := self._missing_package(end.message, proposed.test)):
             raise _Refused(f"{LACKS}{package}; install it where `tests:` of base finds it")
+        how = f"{end.exception}: {end.message}" if end.exception else end.message
         if side == "head":
             if end.kind == "passed":
                 raise _Refused(f"{HEAD_PASSES}, run again" if again else HEAD_PASSES)
             if not failed_as_predicted:
-                how = f"{end.exception}: {end.message}" if end.kind == "failed" else end.message
                 raise _Refused(
                     f"head does not fail as predicted ({proposed.exception}, {proposed.value}), "
                     f"but so: {how[:400]}"
                 )
-            own = "missing_name" if end.exception in _MISSING_NAME else "gone"
-            missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
-            name = next(filter(None, missing.groups()), "") if missing else ""
-            if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
-                raise _Refused(f"it shows only that the name {name!r} is gone")
-            if lacking := _TEXTS["lacking"].search(end.message):
-                own, *names = lacking.groups()
-                if (
-                    re.search(rf"\bclass {own}(?:\(\))?:", proposed.test)
-                    if own
-                    else _TEXTS["fake"].search(proposed.test)
-                ):
-                    name = next(filter(None, names))
-                    raise _Refused(f"it shows only what its own fake lacks: {name!r}")
-            asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
-            if not (asserted or self._is_of_project(end.trace, proposed.path)):
-                raise _Refused(BY_ITSELF)
-            return
-        if _passes_base(proposed, end):
-            return
-        if failed_as_predicted:
+            self._require_effect(proposed, end)
+        elif failed_as_predicted:
             raise _Refused("base fails the test in the same way", "not_introduced")
-        how = f"{end.exception}: {end.message}" if end.exception else end.message
-        raise _Refused(f"base does not pass the test: {how[:400]}")
+        elif not _passes_base(proposed, end):
+            raise _Refused(f"base does not pass the test: {how[:400]}")
+
+    def _require_effect(self, proposed: WrittenTest, end: TestEnd) -> None:
+        """Check what a failure of head shows.
+
+        Raises:
+            _Refused: a name that is gone, or the test's own doing.
+        """
+        own = "missing_name" if end.exception in _MISSING_NAME else "gone"
+        missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
+        name = next(filter(None, missing.groups()), "") if missing else ""
+        if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
+            raise _Refused(f"it shows only that the name {name!r} is gone")
+        if lacking := _TEXTS["lacking"].search(end.message):
+            own, *names = lacking.groups()
+            fake = rf"\bclass {own}(?:\(\))?:" if own else _TEXTS["fake"]
+            if re.search(fake, proposed.test):
+                name = next(filter(None, names))
+                raise _Refused(f"it shows only what its own fake lacks: {name!r}")
+        asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
+        if not (asserted or self._is_of_project(end.trace, proposed.path)):
+            raise _Refused(BY_ITSELF)
 
     def _is_of_project(self, trace: str, test: str) -> bool:
         """Whether an exception went through code of the project, unless no file is named."""
