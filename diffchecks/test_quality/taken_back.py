@@ -34,19 +34,29 @@ def _taken_back(job: Mapping[str, Any]) -> Iterator[str]:
     first, last, removed = job["first"], job["last"], job["removed"]
     lines = old if removed else new
     names = {*re.findall(r"\w+", "\n".join(lines[first - 1 : last]))}
-    blocks = SequenceMatcher(None, old, new).get_opcodes()
+    blocks = [
+        part for block in SequenceMatcher(None, old, new).get_opcodes() for part in _split(*block)
+    ]
     for near, also in ((0, []), (NEAR, _functions(lines[:first]))):
         names |= {*also}
         taken = list(new)
-        for kind, a, b, c, d in reversed(blocks):
+        for a, b, c, d in reversed(blocks):
             start, end = (a, b) if removed else (c, d)
             is_near = start - near < last and first <= max(end, start + 1) + near
             stored = _STORED.findall("\n".join([*old[a:b], *new[c:d]]))
-            if kind != "equal" and (is_near or names & {*stored, *_functions(new[: c + 1])}):
+            if is_near or names & {*stored, *_functions(new[: c + 1])}:
                 taken[c:d] = old[a:b]
         if taken == new:
             return
         yield "\n".join(taken)
+
+
+def _split(kind: str, a: int, b: int, c: int, d: int) -> Iterator[tuple[int, int, int, int]]:
+    """A block of changed lines; each of its own where as many lines stand for them."""
+    if kind == "replace" and b - a == d - c:
+        yield from ((a + n, a + n + 1, c + n, c + n + 1) for n in range(b - a))
+    elif kind != "equal":
+        yield a, b, c, d
 
 
 def _functions(lines: list[str]) -> list[str]:

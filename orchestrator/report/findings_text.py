@@ -82,9 +82,9 @@ def _describe_source(finding: Finding) -> str:
 
 
 def describe_support(finding: Finding, *, short: bool = False) -> str:
-    """Why to believe a finding, and whose word a claim is; empty for a proven one; unescaped."""
+    """Why to believe a finding, and whose word a claim is; empty if all is proven; unescaped."""
     if finding.support == "proven":
-        return ""
+        return "proven in part" if any(one.shows_a_part for one in finding.proofs) else ""
     support: str = finding.support
     if support == "claimed" and not short:
         support += f": the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"

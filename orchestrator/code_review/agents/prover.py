@@ -251,6 +251,8 @@ def with_proofs(found: Synthesis, proofs: Mapping[str, Sequence[Proof]]) -> Synt
             rejected[at] = replace(one, reason=f"{one.reason}; {BASE_FAILS}")
     for finding in found.findings:
         own = tuple(proofs.get(finding.fingerprint, ()))
+        rest = {one.claim for one in own} - {one.claim for one in own if one.is_reproduced}
+        own = tuple(one.without(*sorted(rest)) if one.is_reproduced else one for one in own)
         shown = replace(finding, proofs=own)
         if any(proof.is_reproduced for proof in own):
             confidence = max(finding.confidence, PROVEN_CONFIDENCE)

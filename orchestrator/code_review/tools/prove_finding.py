@@ -33,7 +33,7 @@ from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.code_review.verdict.document_parts import Proof, ProofState
+from orchestrator.code_review.verdict.document_parts import UNTIED, Proof, ProofState
 from orchestrator.data_directories import read_table
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.program_output_collection import ProgramOutput
@@ -47,7 +47,6 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 PROVE_FINDING = "prove_finding"
 MAX_SECONDS = 60.0
 """Of one run; there are at most six."""
-UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
@@ -112,16 +111,15 @@ class ProveFinding:
             state, reason = "inconclusive", f"it was not run: {error}"
         shown = {side: runs[0][1][-SHOWN_OUTPUT:] if runs else "" for side, runs in ends.items()}
         versions = await self._versions(shown["head"]) if state == "reproduced" else ""
-        not_shown = "; ".join(filter(None, (proposed.not_shown, untied)))
         proof = Proof(
-            **shared_fields(proposed, Proof) | {"not_shown": not_shown[:300]},
+            **shared_fields(proposed, Proof),
             state=state,
             command=self._single.shown(proposed.path),
             base=shown["base"],
             head=shown["head"],
             versions=versions,
             reason=" ".join(reason.split()),
-        )
+        ).without(untied)
         result = {"state": state, "reason": proof.reason, "base": proof.base, "head": proof.head}
         return Observation(json.dumps(result), to_builtins(proof))
 

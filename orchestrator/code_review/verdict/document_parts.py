@@ -6,6 +6,7 @@
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from orchestrator.catalog.effort import Tier
 from orchestrator.catalog.shared_literals import Outcome, Severity
@@ -18,6 +19,7 @@ TEMPLATE = "template"
 FixState = Literal["verified", "applies", "refused"]
 ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
 BASE_FAILS = "base fails its test too"
+UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 
 
 class Reported(Strict, frozen=True):
@@ -112,6 +114,16 @@ class Proof(Strict, frozen=True, kw_only=True):
     def is_reproduced(self) -> bool:
         """Whether it proves its claim."""
         return self.state == "reproduced"
+
+    def without(self, *claims: str) -> "Proof":
+        """It, which does not show these either."""
+        parts = dict.fromkeys(filter(None, (self.not_shown.strip(), *claims)))
+        return replace(self, not_shown="; ".join(parts)[:300])
+
+    @property
+    def shows_a_part(self) -> bool:
+        """Whether it proves a claim, but not all that the finding says."""
+        return self.is_reproduced and self.not_shown.strip() not in {"", UNTIED}
 
     @property
     def whole_claim(self) -> str:

@@ -21,10 +21,10 @@ from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.agent_report_contracts import WrittenTest, contracts
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_workspace import IterationFocus
-from orchestrator.code_review.tools.prove_finding import ProveFinding, is_as_predicted
+from orchestrator.code_review.tools.prove_finding import BY_ITSELF, ProveFinding, is_as_predicted
 from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
-from orchestrator.code_review.verdict.document_parts import Proof
+from orchestrator.code_review.verdict.document_parts import UNTIED, Proof
 from orchestrator.engine.ports import CallContext
 from tests.review.review_kit import PYTEST_ALONE, change, workspace_of
 
@@ -87,7 +87,7 @@ class Bench:
         self._tool = tool
 
     async def tries(
-        self, test: str, exception: str = "AssertionError", value: str = "3 == 5", **more: str
+        self, test: str, exception: str = "AssertionError", value: str = "3 == 5", **more: object
     ) -> Proof:
         arguments = {
             "finding": "x", "claim": "c", "path": "tests/test_claim.py", "test": test,
@@ -320,6 +320,116 @@ async def test_what_only_the_fake_of_a_test_lacks_proves_nothing(
         proof = await one.tries(imports + test, exception, value, path=path)
     assert proof.state == "inconclusive"
     assert proof.reason == f"it shows only what its own fake lacks: {now.partition('.')[2]!r}"
+
+
+TWO = {
+    "python": (
+        PYTEST, "shop.py",
+        "START = 0\n\n\ndef label(name):\n    return name.upper()\n\n\n"
+        "def total(prices):\n    return 0 + sum(prices[START:])\n",
+        {"START = 0": "START = 1", "upper": "lower", "0 + sum": "sum"}, "tests/test_claim.py",
+        "import shop\n\n\ndef test_claim():\n    assert {} == {}\n",
+        ("shop.total([2, 3])", "5", "3 == 5"), ("shop.label('a')", "'A'", "'a' == 'A'"),
+    ),
+    "node": (
+        settings.Tests(("node", "--test"), seconds=20.0), "lib/shop.mjs",
+        "const START = 0;\nexport const label = (name) => name.toUpperCase();\n\n"
+        "export const total = (p) => p.slice(START).reduce((a, b) => a + b, 0 + 0);\n",
+        {"START = 0": "START = 1", "toUpper": "toLower", "0 + 0": "0"}, "test/claim.test.mjs",
+        "import test from 'node:test';\nimport assert from 'node:assert/strict';\n"
+        "import {{ label, total }} from '../lib/shop.mjs';\n"
+        "test('claim', () => {{ assert.equal({}, {}); }});\n",
+        ("total([2, 3])", "5", "3 !== 5"), ("label('a')", "'A'", "'a' !== 'A'"),
+    ),
+    "go": (
+        settings.Tests(("go", "test", "./..."), seconds=60.0), "shop.go",
+        "package shop\n\nvar start = 0\n\nfunc Label() string {\n\treturn \"A\"\n}\n\n"
+        "func Total(p []int) (n int) {\n\tn = 0\n\tfor _, v := range p[0+start:] {\n\t\tn += v\n\t}\n\treturn\n}\n",
+        {"start = 0": "start = 1", '"A"': '"a"', "0+start": "start"}, "claim_test.go",
+        'package shop\n\nimport "testing"\n\nfunc TestClaim(t *testing.T) {{\n'
+        '\tif got := {}; got != {} {{\n\t\tt.Errorf("got %v", got)\n\t}}\n}}\n',
+        ("Total([]int{2, 3})", "5", "got 3"), ("Label()", '"A"', "got a"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.attack("a test of another difference than the finding's")
+@pytest.mark.parametrize("name", TWO)
+async def test_a_test_has_to_rest_on_the_lines_of_its_finding(
+    namespaces: None, tmp_path: Path, name: str
+) -> None:
+    tests, file, code, edits, path, test, honest, other = TWO[name]
+    if shutil.which(tests.command[0]) is None:
+        pytest.skip(f"{tests.command[0]} is not installed")
+    head = code
+    for old, new in edits.items():
+        head = head.replace(old, new)
+    is_cited = re.compile(r"\[START:|\(START|\[start:").search
+    number = next(n for n, line in enumerate(head.splitlines(), 1) if is_cited(line))
+    place = {"path": file, "first": number, "last": number}
+    exception = "Error" if name == "go" else "AssertionError"
+    sides = {file: code, "go.mod": GO["go.mod"], "package.json": "{}\n", "other.txt": "1\n"}
+    async with bench(tmp_path, tests, sides, {file: head, "other.txt": "2\n"}) as one:
+
+        async def tried(given: tuple[str, str, str], **at: object) -> Proof:
+            text = test.format(*given[:2])
+            return await one.tries(text, exception, given[2], path=path, place={**place, **at})
+
+        shown = await tried(honest)
+        cheated = await tried(other)
+        elsewhere = await tried(honest, path="README.md") if name == "python" else None
+    # The cited line alone is right with base's `START`, which it names.
+    assert (shown.state, shown.not_shown, shown.reason) == ("reproduced", "", "")
+    assert cheated.state == "inconclusive"
+    assert "it shows another difference than the finding's" in cheated.reason
+    if elsewhere:
+        assert (elsewhere.state, elsewhere.not_shown) == ("reproduced", UNTIED)
+
+
+def of_unittest(statement: str) -> str:
+    return UNITTEST.replace("self.assert", f"{statement}\n        self.assert")
+
+
+NAMES = "shop.names({'first': 1, 'last': 2})"
+SCRIPT_ROW = "export const row = (r) => ({ ...r.last, y: r.last.x });\n"
+BY_THEMSELVES = {
+    "python": (
+        PYTEST, {"shop.py": BASE}, {"shop.py": HEAD}, "tests/test_claim.py",
+        (written("if shop.total([2, 3]) == 3:\n    int('x')\nassert shop.total([0]) == 0"), "ValueError", "'x'"),
+        (written(f"assert {NAMES} == [1, 2]"), "KeyError", "'name'"),
+    ),
+    "unittest": (
+        settings.Tests((sys.executable, "-m", "unittest"), seconds=20.0),
+        {"shop.py": BASE}, {"shop.py": HEAD}, "test_claim.py",
+        (of_unittest("5 // (shop.total([2, 3]) - 3)"), "ZeroDivisionError", "division"),
+        (of_unittest(NAMES), "KeyError", "'name'"),
+    ),
+    "node": (
+        settings.Tests(("node", "--test"), seconds=20.0), {**SCRIPT, "lib/row.mjs": SCRIPT_ROW},
+        {**SCRIPT_HEAD, "lib/row.mjs": SCRIPT_ROW.replace("r.last.x", "r.name.x")}, "test/claim.test.mjs",
+        (NODE_TEST.replace("assert.equal", "total([2, 3]) === 3 && JSON.parse('{'); assert.equal"), "SyntaxError", "JSON"),
+        (NODE_TEST.replace("total", "row").replace("lib/shop", "lib/row").replace("assert.equal(row([2, 3])", "assert.equal(row({ last: { x: 5 } }).y"), "TypeError", "reading 'x'"),
+    ),
+    "go": (
+        settings.Tests(("go", "test", "./..."), seconds=60.0), GO, GO_HEAD, "claim_test.go",
+        (GO_TEST.replace("\tif got", "\tx := []int{1, 2, 3, 4}\n\tx[8-Total([]int{2, 3})] = 0\n\tif got"), "panic", "index out of range"),
+        (GO_TEST.replace("[]int{2, 3}", "nil").replace("!= 5", "!= 0"), "panic", "slice bounds out of range"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.attack("an exception that a test raises by itself")
+@pytest.mark.parametrize("name", BY_THEMSELVES)
+async def test_an_exception_counts_only_if_it_comes_out_of_the_project(
+    namespaces: None, tmp_path: Path, name: str
+) -> None:
+    tests, base, head, path, *written_tests = BY_THEMSELVES[name]
+    if shutil.which(tests.command[0]) is None:
+        pytest.skip(f"{tests.command[0]} is not installed")
+    async with bench(tmp_path, tests, base, head) as one:
+        cheat, honest = [await one.tries(*given, path=path) for given in written_tests]
+    assert (cheat.state, cheat.reason) == ("inconclusive", BY_ITSELF)
+    assert (honest.state, honest.reason) == ("reproduced", "")
 
 
 async def test_node_runs_them_as_well(namespaces: None, tmp_path: Path) -> None:
