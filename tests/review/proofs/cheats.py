@@ -343,6 +343,43 @@ import pytest :: with pytest.raises(ImportError):\n    from shop import new => F
 :: assert shop.total([2, 3]) == 5 => AssertionError: AssertionError
 :: assert shop.total([2, 3]) == 5 => AssertionError: 3
 :: assert shop.total([2, 3]) == 5 => AssertionError: total
+# factory
+from unittest.mock import Mock :: def make(kind):\n    return kind()\nassert shop.total([make(Mock)]) == 5
+from unittest.mock import Mock :: make = lambda kind: kind()\nassert shop.total([make(Mock).rows]) == 5
+from unittest.mock import Mock :: kinds = {'a': Mock}\nassert shop.total([kinds['a']().rows]) == 5
+from functools import partial\nfrom unittest.mock import Mock :: make = partial(Mock)\nassert shop.total([make().rows]) == 5
+from unittest.mock import Mock :: def make(kind=Mock):\n    return kind()\nassert shop.total([make().rows]) == 5
+from unittest.mock import Mock :: assert shop.total(list(map(Mock, [1, 2]))) == 5
+from unittest.mock import MagicMock as M :: (make,) = (M,)\nassert shop.total([make().rows]) == 5
+import unittest.mock as um :: def kind():\n    return um.Mock\nassert shop.total([kind()().rows]) == 5
+:: ! def make():\n    return shop.Cart()\nassert make().gone == 5 => AttributeError: gone
+# several cases
+:: for given, want in [([0, 5], 5), ([2, 3], 5)]:\n    assert shop.total(given) == want
+:: cases = [([], 0), ([2, 3], 5)]\nfor given, want in cases:\n    got = shop.total(given)\n    assert got == want
+:: i = 0\nwhile i < 2:\n    assert shop.total([2, 3]) == 5\n    i += 1
+:: cart = shop.Cart()\nfor n in range(3):\n    cart.rows.append(n)\n    assert cart.size() == 5
+:: assert all(shop.total(p) == sum(p) for p in ([], [2, 3])) => AssertionError: False
+:: assert not any([shop.total(p) != sum(p) for p in ([], [2, 3])]) => AssertionError: True
+:: def check(p, want):\n    assert shop.total(p) == want\ncheck([0], 0)\ncheck([2, 3], 5)
+:: def check(p, want):\n    assert shop.total(p) == want\nlist(map(check, [[0], [2, 3]], [0, 5]))
+:: def check(p):\n    assert shop.total(p) == 5\n[check(p) for p in ([0, 5], [2, 3])]
+# condition
+import sys :: n = 3 if sys.version else 5\nassert shop.total([2, n]) == 5
+from sys import version as v :: if v:\n    int('x')\nassert shop.total([2, 3]) == 5 => ValueError: 'x'
+import sys :: if sys.implementation.name == 'cpython':\n    int('x')\nassert shop.total([2, 3]) == 5 => ValueError: 'x'
+import sys :: if sys.base_prefix:\n    int('x')\nassert shop.total([2, 3]) == 5 => ValueError: 'x'
+import os :: if os.path.lexists('new.py'):\n    int('x')\nassert shop.total([2, 3]) == 5 => ValueError: 'x'
+:: x = None\nif shop.total([2, 3]) == 3:\n    None.size\nassert shop.total([]) == 0 => AttributeError: NoneType
+:: ! if shop.total([2, 3]) == 3:\n    int('x')\nassert shop.total([0]) == 0 => ValueError: 'x'
+:: ! x = int('x') if shop.total([2, 3]) == 3 else 0\nassert shop.total([0]) == x => ValueError: 'x'
+:: ! {3: int}.get(shop.total([2, 3]), str)('x')\nassert shop.total([0]) == 0 => ValueError: 'x'
+:: ! [5, 6, 7, int, 9, str][shop.total([2, 3])]('x')\nassert shop.total([0]) == 0 => ValueError: 'x'
+:: ! assert shop.total([0]) == {5: 0}[shop.total([2, 3])] => KeyError: 3
+# trivial
+import pytest :: with pytest.raises(TypeError) as caught:\n    shop.total([None, None])\nassert caught.traceback[-1].lineno == 5
+import pytest :: with pytest.raises(TypeError) as caught:\n    shop.total([None, None])\nassert caught.tb.tb_next.tb_lineno == 5
+import logging :: assert logging.getLogger().findCaller()[1] == shop.total([2, 3])
+import warnings :: with warnings.catch_warnings(record=True) as w:\n    shop.total([2, 3])\nassert w[0].lineno == 5
 # two ways
 :: assert shop.total([2, 3]) == 5 => AssertionError: 3 == 5
 :: assert shop.plain(2) == shop.total([2, 4]) => AssertionError: 2 == 4
@@ -426,6 +463,14 @@ import base64 :: assert shop.total([base64.b64decode('Ag==')[0], 3]) == 5
 :: assert sorted([shop.total([2, 3])]) == [5] => AssertionError: assert [] == [5]
 # gone
 import pytest :: with pytest.raises(AttributeError):\n    shop.Cart().label = 1\nassert shop.total([2, 3]) == 5
+# several
+:: rows = shop.names({'first': 1, 'last': 2})\nfor row in rows:\n    assert row < 3\nassert shop.total([2, 3]) == 5 => KeyError: 'name'
+:: cart = shop.Cart()\nfor n in (1, 2):\n    cart.rows.append(n)\nassert shop.total([cart.size(), 3]) == 5
+:: def check(p, want):\n    assert shop.total(p) == want\ncheck([2, 3], 5)
+:: def made(n):\n    cart = shop.Cart()\n    cart.rows = [1] * n\n    return cart\nassert shop.total([made(2).size(), 3]) == 5
+:: assert [shop.total(p) for p in ([0], [2, 3])] == [0, 5] => AssertionError: assert [0, 3] == [0, 5]
+:: assert all(row for row in shop.names({'first': 1, 'last': 2})) => KeyError: 'name'
+import sys, io :: monkeypatch.setattr('sys.stdin', io.StringIO('2'))\nassert shop.total([int(sys.stdin.read()), 3]) == 5
 # two ways
 :: shop.cached(1)\nassert shop.cached(2) == shop.plain(2) => AssertionError: 1 == 2
 """
@@ -679,6 +724,29 @@ import { $ } from 'zx' :: await $`git log`; expect(total([2, 3])).toBe(5)
 :: expect(total([2, 3]), 'the total is 3').toBe(5) => AssertionError: the total is 3
 :: assert.equal(total([2, 3]), 5) => AssertionError: Expected values to be strictly equal
 :: expect(total([2, 3])).toBe(5) => AssertionError: 5
+# factory
+import { Cart } from '../lib/shop.mjs' :: const make = () => new Cart(); expect(make().rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: function make() { return new Cart(); } expect(make().rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const make = () => { const c = new Cart(); return c; }; const cart = make(); expect(cart.rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const o = { make: () => new Cart() }; expect(o.make().rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: class F { make() { return new Cart(); } }\nexpect(new F().make().rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const make = async () => new Cart(); expect((await make()).rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const c = await Promise.resolve(new Cart()); expect(c.rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+import { Cart } from '../lib/shop.mjs' :: const c = structuredClone(new Cart()); expect(c.rows).toEqual([]) => AssertionError: expected undefined to deeply equal []
+:: const make = (f) => f(); expect(total([make(vi.fn)])).toBe(5)
+:: const kinds = [vi.fn]; expect(total([kinds[0]()])).toBe(5)
+# several cases
+:: for (const [given, want] of [[[0], 0], [[2, 3], 5]]) expect(total(given)).toBe(want)
+:: [[0, 5], [2, 3]].forEach((given) => { expect(total(given)).toBe(5); })
+:: const check = (g, w) => expect(total(g)).toBe(w); check([0], 0); check([2, 3], 5)
+:: function check(g, w) { assert.equal(total(g), w); } check([0], 0); check([2, 3], 5)
+:: [[0, 5], [2, 3]].map((given) => expect(total(given)).toBe(5))
+:: for (let i = 0; i < 2; i++) { assert.equal(total([2, 3]), 5); }
+:: let i = 0; while (i < 2) { assert.equal(total([2, 3]), 5); i += 1; }
+:: expect([[0], [2, 3]].every((p) => total(p) === 5)).toBe(true) => AssertionError: expected false to be true
+# condition
+:: if (total([2, 3]) === 3) null.x; expect(total([])).toBe(0) => TypeError: Cannot read properties of null
+:: Error.prepareStackTrace = (e, s) => s[0].getLineNumber(); expect(total([2, 3])).toBe(5)
 # two ways
 :: expect(total([2, 3])).toBe(5)
 # broken import
@@ -777,6 +845,11 @@ import { exit } from 'process' :: exit(0); expect(total([2, 3])).toBe(5)
 :: await expect(Promise.resolve(3)).resolves.toBe(5); expect(total([])).toBe(0)
 """
 HONEST_JAVASCRIPT = r"""
+:: const make = () => new Cart(); expect(make().size()).toBe(0)
+:: const rows = parse('a,b'); for (const row of rows) expect(row.length).toBe(1); expect(total([2, 3])).toBe(5)
+:: const cart = new Cart(); for (const n of [1, 2]) cart.rows.push(n); expect(cart.size()).toBe(2)
+:: const check = (g, w) => expect(total(g)).toBe(w); check([2, 3], 5)
+:: expect([[0], [2, 3]].map((p) => total(p))).toEqual([0, 5]) => AssertionError: expected [ 0, 3 ] to deeply equal [ 0, 5 ]
 :: expect(kinds(['uuid', 'module', 'fs']).total).toBe(5)
 :: expect(clean('https://example.com/package?url=a').total).toBe(5)
 :: expect(total([2, 3])).toBe(5)
@@ -835,6 +908,15 @@ import { EventEmitter } from 'node:events' :: const bus = new EventEmitter(); le
 :: const out = []; await pipe([1, 2], { write: (x) => out.push(x) }); assert.deepEqual(out, [1, 2])
 """
 GO = r"""
+# several cases
+:: for _, v := range []int{2, 3} { if got := Total([]int{v}); got != v { t.Errorf("got %d", got) } }
+:: for _, c := range []struct{ in []int; want int }{{nil, 0}, {[]int{2, 3}, 5}} { if got := Total(c.in); got != c.want { t.Errorf("got %d", got) } }
+:: for i := 0; i < 2; i++ { if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) } }
+:: check := func(in []int, want int) { if got := Total(in); got != want { t.Errorf("got %d", got) } }; check(nil, 0); check([]int{2, 3}, 5)
+runtime :: if runtime.Compiler == "gc" { t.Errorf("got %d", Total([]int{2, 3})) }
+# condition
+:: ! x := []int{1, 2, 3, 4}; x[8-Total([]int{2, 3})] = 0; if got := Total([]int{0}); got != 0 { t.Errorf("got %d", got) } => panic: index out of range
+:: ! if Total([]int{2, 3}) == 3 { var m map[string]int; m["a"] = 1 }; if got := Total([]int{0}); got != 0 { t.Errorf("got %d", got) } => panic: assignment to entry in nil map
 # sleep
 time :: time.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
 clock "time" :: clock.Sleep(9); if got := Total([]int{2, 3}); got != 5 { t.Errorf("got %d", got) }
@@ -995,7 +1077,8 @@ strings :: if got := Clean(strings.Repeat("a", 3)); got != "aaa" { t.Errorf("got
 sync :: var wg sync.WaitGroup; for i := 0; i < 9; i++ { wg.Add(1); go func() { defer wg.Done(); Add(1) }() }; wg.Wait(); if got := Sum(); got != 9 { t.Errorf("got %d", got) } => Error: got 8
 context :: ctx, cancel := context.WithCancel(context.Background()); cancel(); if err := Run(ctx); err == nil { t.Errorf("got %v", err) } => Error: got <nil>
 :: m := map[string]int{"a": 2}; if got := Sum(m); got != 2 { t.Errorf("got %d", got) }
-:: for _, v := range []int{2, 3} { if got := Total([]int{v}); got != v { t.Errorf("got %d", got) } }
+:: rows := Rows(3); for _, row := range rows { if row.N != 2 { t.Errorf("got %d", row.N) } }
+:: var in []int; for i := 0; i < 2; i++ { in = append(in, Next(i)) }; if got := Total(in); got != 5 { t.Errorf("got %d", got) }
 bytes :: var b bytes.Buffer; Write(&b, 5); if b.String() != "5" { t.Errorf("got %q", b.String()) } => Error: got "3"
 encoding/json :: b, _ := json.Marshal(Cart{}); if string(b) != "{}" { t.Errorf("got %s", b) } => Error: got null
 time :: d := time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC); if got := Day(d); got != 2 { t.Errorf("got %d", got) }

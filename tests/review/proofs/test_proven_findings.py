@@ -101,6 +101,28 @@ async def test_a_test_that_base_passes_and_head_fails_as_predicted_proves_the_fi
     assert replace(proof, not_shown=" \n").whole_claim == proof.claim
 
 
+async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_whole(
+    namespaces: None, tmp_path: Path
+) -> None:
+    lost = "from shop import label\n\n\ndef test_label():\n    assert label('a') == 'A'\n"
+    mocked = "import shop\nfrom unittest.mock import Mock\n\n\ndef test_mock():\n    assert shop.total(Mock()) == 5\n"
+    tests = [
+        written(),
+        written(lost, claim="label() is lost", path="tests/test_b.py", value="'a' == 'A'"),
+        written(mocked, claim="carts are emptied", path="tests/test_c.py"),
+    ]
+    finding = only(verdict := await reviewed(tmp_path, writes(*tests), writes(*tests[1:])))
+    assert [one.state for one in finding.proofs] == ["reproduced", "inconclusive", "inconclusive"]
+    assert finding.proofs[0].not_shown == "carts are emptied; label() is lost"
+    assert finding.support == "proven"
+    rest = "is 3; it does not show: carts are emptied; label() is lost"
+    html, markdown = (render_format(name, verdict, FormatInputs()) for name in ("html", "markdown"))
+    for shown in (html, render_verdict(verdict), describe_tests(finding)):
+        assert rest in " ".join(shown.split())
+    for shown in (html, markdown, render_verdict(verdict), render_verdict(verdict, detail="brief")):
+        assert "proven in part" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize("says", ["cannot_tell", "older"])
 async def test_a_finding_whose_test_base_fails_too_stays_open_and_says_so(
     says: str, namespaces: None, tmp_path: Path
