@@ -112,14 +112,16 @@ def _asserts(node: ast.AST) -> bool:
     return has_call or any(isinstance(n, ast.Assert) for n in ast.walk(node))
 
 
-def _repeated(node: ast.AST) -> Sequence[ast.AST]:
+def _repeated(node: ast.AST) -> tuple[bool, ast.AST]:
     """The statements of a loop, or what ``all`` and ``any`` ask of each element."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
-            return body
-        case ast.Call(func=ast.Name(id="all" | "any"), args=[one]):
-            return [n.elt for n in ast.walk(one) if isinstance(n, ast.ListComp | ast.GeneratorExp)]
-    return []
+            return True, ast.Module(body)
+        case ast.Call(
+            func=ast.Name(id="all" | "any"), args=[ast.ListComp() | ast.GeneratorExp() as one]
+        ):
+            return False, one.elt
+    return True, ast.Pass()
 
 
 class _Plain(ast.NodeTransformer):
@@ -251,13 +253,11 @@ class PythonTest:
         uses = [name for n in self._nodes if (name := self._ends(n)) in checks]
         if any(uses.count(check) > 2 * (once.count(check) == 1) for check in checks):
             yield "cases"
-        for parts in map(_repeated, self._nodes):
-            inner = ast.Module([*parts])
-            called = {
-                name for n in ast.walk(inner) if isinstance(n, ast.Call) for name in _names(n.func)
-            }
-            asks = not all(isinstance(part, ast.stmt) for part in parts) or _asserts(inner)
-            if called & checks or (asks and called & self._code_under_test):
+        for is_loop, inner in map(_repeated, self._nodes):
+            calls = [n.func for n in ast.walk(inner) if isinstance(n, ast.Call)]
+            called = _names(ast.Tuple(calls))
+            asks = self._code_under_test if not is_loop or _asserts(inner) else set()
+            if called & (checks | asks):
                 yield "cases"
 
     def _of(self, node: ast.AST) -> Iterator[str]:

@@ -52,18 +52,16 @@ class ScriptTest:
 
     def _is_several(self, node: "SgNode") -> bool:
         """Whether it tries an assertion on several cases: any of them could be the failing one."""
-        text, kind = self._write(node), node.kind()
-        name, value = (
-            node.field("name") or node.field("left"),
-            node.field("value") or node.field("right") or node,
-        )
+        text, name = self._write(node), node.field("name") or node.field("left")
+        value = node.field("value") or node.field("right") or node
         asserts = re.search(self._table["asserts"], text)
         if asserts and name and re.match(r"(?:async\s*)?(?:func|\(|\w+\s*=>)", value.text()):
             return len(re.findall(rf"\b{re.escape(name.text())}\b", self._code)) > 2
-        is_loop = kind in {"for_statement", "for_in_statement", "while_statement", "do_statement"}
-        called = node.field("function") if kind == "call_expression" else None
-        asked = re.search(r"\.(every|some|forEach|map)\Z", called.text()) if called else None
-        asks = asserts if is_loop or (asked and asked[1] in {"forEach", "map"}) else asked
+        called = node.field("function")
+        asks = re.search(r"\.(?:every|some)\Z", called.text()) if called else None
+        is_loop = called and re.search(r"\.(?:forEach|map)\Z", called.text())
+        is_loop = is_loop or re.match(r"(?:for|while|do)\w*_statement\Z", node.kind())
+        asks = asks or (asserts and is_loop)
         return bool(asks and re.search(self._table["exercises"], text))
 
     def _of_javascript(self) -> Iterator[str]:

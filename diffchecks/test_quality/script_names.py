@@ -17,7 +17,6 @@ _LOADS = frozenset({"require", "import", "vi.importActual", "jest.requireActual"
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "package_identifier"})
 _DECLARES = re.compile(r"(?:variable_declarator|short_var_declaration|(?:var|const|import)_spec)\Z")
 _MAKES = re.compile(r"(?:\A\(?|\breturn\s+\(?)instance\b(?!\.)")
-_WRAPS = frozenset({"Promise.resolve", "structuredClone", "Object.create", "Object.freeze"})
 _ASSIGNS = re.compile(r"assignment_(?:expression|statement)\Z")
 
 
@@ -90,10 +89,7 @@ class ScriptNames:
             return text
         declared = (node.field("left") or node.field("name")) if _DECLARES.match(kind) else None
         written = [part.text() if part == declared else self.write(part) for part in parts]
-        if kind == "call_expression" and (
-            written[0].rpartition(".")[2] in self._makers
-            or (written[0] in _WRAPS and written[1] == "(instance)")
-        ):
+        if kind == "call_expression" and written[0].rpartition(".")[2] in self._makers:
             return "instance"
         if plain := _simplified(kind, written):
             return plain
