@@ -53,7 +53,6 @@ CHECK_SECONDS = 10.0
 HEAD_PASSES = "head passes the test"
 BY_ITSELF = "the exception comes from the test itself; assert on what the code returns"
 _BY_ASSERTION = frozenset({"AssertionError", "Failed", "Error"})
-"""``Error`` is Go's."""
 LACKS = "the environment of the tests lacks "
 SIDES: tuple[SideName, ...] = ("base", "head")
 _TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failures.yaml").items()}
@@ -215,9 +214,9 @@ class ProveFinding:
                     f"but so: {how[:400]}"
                 )
             self._require_effect(proposed, end)
-        elif failed_as_predicted:
-            raise _Refused("base fails the test in the same way", "not_introduced")
         elif not _passes_base(proposed, end):
+            if failed_as_predicted:
+                raise _Refused("base fails the test in the same way", "not_introduced")
             raise _Refused(f"base does not pass the test: {how[:400]}")
 
     def _require_effect(self, proposed: WrittenTest, end: TestEnd) -> None:
