@@ -116,7 +116,7 @@ def _repeated(node: ast.AST) -> tuple[bool, ast.AST]:
     """The statements of a loop, or what ``all`` and ``any`` ask of each element."""
     match node:
         case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body):
-            return True, ast.Module(body)
+            return True, ast.Module(body, [])
         case ast.Call(
             func=ast.Name(id="all" | "any"), args=[ast.ListComp() | ast.GeneratorExp() as one]
         ):
