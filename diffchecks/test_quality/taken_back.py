@@ -16,37 +16,47 @@ _STORES = re.compile(
 )
 
 
-def run(job: Mapping[str, Any]) -> list[str]:
-    """A file of head with base's lines at a place, a byte a character.
+def run(job: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Files of head with base's lines at a place, a byte a character, by path.
 
-    First with those of the cited lines and of what these name; then, in case the code does not run
-    without the rest, also with those that are near or in the same function. None: none differ.
+    Three times: those of the cited lines and of what these name; also of what the finding names in
+    any file; also those that are near or in the same function. Empty: the cited lines are base's.
 
     Args:
-        job: ``roots`` of base and head, ``path``, and ``first`` and ``last`` of the cited lines,
-            which are base's if ``removed``.
+        job: ``roots`` of base and head; ``path``, and ``first`` and ``last`` of the cited lines,
+            which are base's if ``removed``; ``names`` in the finding; ``paths`` of all files.
     """
-    old, new = (read(root, job["path"]).decode("latin-1").split("\n") for root in job["roots"])
-    first, last, removed = job["first"], job["last"], job["removed"]
-    lines = old if removed else new
-    names = {*re.findall(r"\w+", "\n".join(lines[first - 1 : last]))}
-    function = {*_DEFINES.findall("\n".join(lines[:first]))[-1:]}
+    lines = _read(job, 0 if job["removed"] else 1, job["path"])
+    names = {*re.findall(r"\w+", "\n".join(lines[job["first"] - 1 : job["last"]]))}
+    exact = _taken_back(job, job["path"], names, 0)
+    named = names | {*job["names"]}
+    function = _DEFINES.findall("\n".join(lines[: job["first"]]))[-1:]
+    found = [{job["path"]: exact}]
+    for wider, near in ((named, 0), (named | {*function}, NEAR)):
+        texts = {path: _taken_back(job, path, wider, near) for path in job["paths"]}
+        found.append({path: text for path, text in texts.items() if text})
+    return found if exact else []
+
+
+def _taken_back(job: Mapping[str, Any], path: str, names: set[str], near: int) -> str:
+    old, new = (_read(job, side, path) for side in (0, 1))
     changes = [
         ends for kind, *ends in SequenceMatcher(None, old, new).get_opcodes() if kind != "equal"
     ]
-    found: dict[str, None] = {}
-    for near, named in ((0, names), (NEAR, names | function)):
-        taken = list(new)
-        for a, b, c, d in reversed([part for ends in changes for part in _split(*ends)]):
-            start, end = (a, b) if removed else (c, d)
-            defined = _DEFINES.findall("\n".join(new[: c + 1]))[-1:]
-            defined += _STORES.findall("\n".join([*old[a:b], *new[c:d]]))
-            if (start - near < last and first <= max(end, start + 1) + near) or named & {*defined}:
-                taken[c:d] = old[a:b]
-        if taken == new:
-            break
-        found["\n".join(taken)] = None
-    return list(found)
+    taken = list(new)
+    for a, b, c, d in reversed([part for ends in changes for part in _split(*ends)]):
+        start, end = (a, b) if job["removed"] else (c, d)
+        is_near = start - near < job["last"] and job["first"] <= max(end, start + 1) + near
+        defined = _DEFINES.findall("\n".join(new[: c + 1]))[-1:]
+        defined += _STORES.findall("\n".join([*old[a:b], *new[c:d]]))
+        defined += _DEFINES.findall("\n".join(old[a:b]))
+        if (is_near and path == job["path"]) or names & {*defined}:
+            taken[c:d] = old[a:b]
+    return "\n".join(taken) if taken != new else ""
+
+
+def _read(job: Mapping[str, Any], side: int, path: str) -> list[str]:
+    return read(job["roots"][side], path).decode("latin-1").split("\n")
 
 
 def _split(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:

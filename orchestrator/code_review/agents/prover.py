@@ -5,6 +5,7 @@ and prediction of the first attempt stay: a test that fails otherwise proves som
 runs the tests, and it alone decides what they prove.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from posixpath import commonprefix
 
@@ -185,12 +186,16 @@ def _with_prediction(test: WrittenTest, before: Iterable[Proof]) -> WrittenTest:
     return replace(test, **same, not_shown=first.not_shown or test.not_shown)
 
 
+_NAME = re.compile(r"\w+_\w*|_\w+|\w+(?=\()|(?<=\w\.)[A-Za-z]\w*|[A-Z]{3,}")
+
+
 def _place_of(finding: Finding) -> Place:
-    """Where the change causes a finding."""
+    """Where the change causes a finding, and what its text calls by name."""
+    names = [*dict.fromkeys(_NAME.findall(f"{finding.title} {finding.detail}"))]
     if cause := finding.because_of:
-        return Place(cause.path, cause.line, cause.line, cause.removed)
+        return Place(cause.path, cause.line, cause.line, cause.removed, names)
     is_of_base = finding.evidence.side == "base"
-    return Place(finding.path, finding.start_line, finding.end_line, is_of_base)
+    return Place(finding.path, finding.start_line, finding.end_line, is_of_base, names)
 
 
 async def _prove(

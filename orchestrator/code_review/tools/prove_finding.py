@@ -8,6 +8,7 @@ sides have the test set-up of base, so that nothing of the change decides how it
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
@@ -60,12 +61,13 @@ _MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "R
 
 
 class Place(Struct, frozen=True):
-    """The lines of head, or with ``removed`` of base, in which a finding sees its cause."""
+    """The lines of head, or with ``removed`` of base, and the names, in which a finding sees it."""
 
     path: str
     first: int
     last: int
     removed: bool = False
+    names: Sequence[str] = ()
 
 
 class PlacedTest(WrittenTest, frozen=True):
@@ -176,23 +178,31 @@ class ProveFinding:
         file = workspace.files.get(place.path)
         if file is None or file.status != "modified":
             return UNTIED
-        roots = [str((await workspace.side(side, [place.path]))[0].root) for side in SIDES]
-        job = {**to_builtins(place), "roots": roots}
-        texts = await call_check(
-            self._inputs.pool, "test_quality.taken_back:run", job, CHECK_SECONDS, list[str]
+        paths = [one.path for one in workspace.change.files if one.status == "modified"]
+        roots = [str((await workspace.side(side, paths))[0].root) for side in SIDES]
+        job = {**to_builtins(place), "roots": roots, "paths": paths}
+        levels = await call_check(
+            self._inputs.pool,
+            "test_quality.taken_back:run",
+            job,
+            CHECK_SECONDS,
+            list[dict[str, str]],
         )
-        taken_back = SideFiles(workspace.root / "taken_back", [place.path], [])
-        target = taken_back.root / place.path
-        for text in texts:
-            await anyio.to_thread.run_sync(_write, target, text.encode("latin-1"))
-            end, _ = await self._run([*head, taken_back], proposed)
-            if _passes_base(proposed, end):
-                return ""
-            if is_as_predicted(proposed, end):
-                raise _Refused(
-                    f"head fails it with base's lines at {place.path}:{place.first} as well: it "
-                    "shows another difference than the finding's"
-                )
+        if not levels:
+            return UNTIED
+        parts = partial(_with_texts, head, workspace.root / "taken_back")
+        end, _ = await self._run(await anyio.to_thread.run_sync(parts, levels[0]), proposed)
+        is_other = is_as_predicted(proposed, end)
+        wider = levels[1 if is_other else 2]
+        if not _passes_base(proposed, end) and wider != levels[0]:
+            end, _ = await self._run(await anyio.to_thread.run_sync(parts, wider), proposed)
+        if _passes_base(proposed, end):
+            return ""
+        if is_other or is_as_predicted(proposed, end):
+            raise _Refused(
+                f"head fails it with base's lines at {place.path}:{place.first} as well: it shows "
+                "another difference than the finding's"
+            )
         return UNTIED
 
     def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
@@ -361,6 +371,14 @@ def _passes_base(proposed: WrittenTest, end: TestEnd) -> bool:
         f"{end.exception}: {end.message}"
     )
     return end.kind == "passed" or bool(lacks_feature)
+
+
+def _with_texts(
+    head: Sequence[SideFiles], root: Path, texts: Mapping[str, str]
+) -> Sequence[SideFiles]:
+    for path, text in texts.items():
+        _write(root / path, text.encode("latin-1"))
+    return [*head, SideFiles(root, [*texts], [])]
 
 
 def _write(file: Path, data: bytes) -> None:

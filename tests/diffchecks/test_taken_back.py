@@ -1,0 +1,76 @@
+"""Which changes of a file are taken back at the place of a finding."""
+
+from pathlib import Path
+
+from diffchecks.test_quality.taken_back import run
+
+BASE = """\
+START = 0
+RATE = 2
+
+
+def label(name):
+    return name.upper()
+
+
+def total(prices):
+    if not prices:
+        raise ValueError("none")
+
+    return 0 + sum(prices[START:])
+
+
+class Cart:
+    def size(self):
+        return 1
+"""
+HEAD = (
+    BASE.replace("START = 0", "START = 1")
+    .replace("RATE = 2", "RATE = 3")
+    .replace("upper", "lower")
+    .replace('"none"', '"no price"')
+    .replace("0 + sum", "sum")
+    .replace("return 1", "return 2")
+)
+OTHER = "def taxed(n):\n    return n\n"
+
+
+def taken_back(folder: Path, line: int, *names: str) -> list[list[str]]:
+    """What of head stays, for each of the three."""
+    for side, text, other in (("base", BASE, OTHER), ("head", HEAD, OTHER.replace("n\n", "-n\n"))):
+        (folder / side).mkdir()
+        (folder / side / "shop.py").write_text(text)
+        (folder / side / "tax.py").write_text(other)
+    job = {
+        "roots": [str(folder / side) for side in ("base", "head")],
+        "path": "shop.py", "paths": ["shop.py", "tax.py"],
+        "first": line, "last": line, "removed": False, "names": names,
+    }  # fmt: skip
+    parts = {"START = 1": "start", "RATE = 3": "rate", "lower": "label", "no price": "message",
+             "  return sum": "total", "return 2": "size"}  # fmt: skip
+    found = run(job)
+    assert all(set(texts) <= {"shop.py", "tax.py"} for texts in found)
+    kept = [[name for text, name in parts.items() if text in texts["shop.py"]] for texts in found]
+    return [
+        [*names, *(["taxed"] if "tax.py" not in texts else [])]
+        for names, texts in zip(kept, found, strict=True)
+    ]
+
+
+def test_the_cited_line_and_what_it_names_are_taken_back_and_nothing_beside_it(
+    tmp_path: Path,
+) -> None:
+    exact, named, near = taken_back(tmp_path, 13)
+    assert exact == named == ["rate", "label", "message", "size", "taxed"]
+    assert near == ["rate", "label", "size", "taxed"]
+
+
+def test_what_the_finding_names_is_taken_back_in_any_file(tmp_path: Path) -> None:
+    exact, named, near = taken_back(tmp_path, 13, "size", "taxed")
+    assert exact == ["rate", "label", "message", "size", "taxed"]
+    assert named == ["rate", "label", "message"]
+    assert near == ["rate", "label"]
+
+
+def test_a_line_that_is_as_in_base_has_nothing_to_take_back(tmp_path: Path) -> None:
+    assert taken_back(tmp_path, 10) == []
