@@ -8,6 +8,8 @@ from typing import Any
 from diffchecks.check_io import read
 
 NEAR = 3
+CLOSURE = 3
+"""How often what base's lines name is looked up in turn."""
 _DEFINES = re.compile(
     r"(?m)^\s*(?:(?:export|async)\s+)*(?:def|class|function|func(?: \(.*?\))?) (\w+)"
 )
@@ -43,14 +45,21 @@ def _taken_back(job: Mapping[str, Any], path: str, names: set[str], near: int) -
     changes = [
         ends for kind, *ends in SequenceMatcher(None, old, new).get_opcodes() if kind != "equal"
     ]
-    taken = list(new)
-    for a, b, c, d in reversed([part for ends in changes for part in _split(*ends)]):
+    blocks = [part for ends in changes for part in _split(*ends)]
+    named: list[set[str]] = []
+    for a, b, c, d in blocks:
         start, end = (a, b) if job["removed"] else (c, d)
         is_near = start - near < job["last"] and job["first"] <= max(end, start + 1) + near
         defined = _DEFINES.findall("\n".join(new[: c + 1]))[-1:]
         defined += _STORES.findall("\n".join([*old[a:b], *new[c:d]]))
         defined += _DEFINES.findall("\n".join(old[a:b]))
-        if (is_near and path == job["path"]) or names & {*defined}:
+        named.append({*defined, *(names if is_near and path == job["path"] else ())})
+    for (a, b, _, _), defines in [*zip(blocks, named, strict=True)] * CLOSURE:
+        if names & defines:
+            names = {*names, *re.findall(r"\w+", "\n".join(old[a:b]))}
+    taken = list(new)
+    for (a, b, c, d), defines in reversed([*zip(blocks, named, strict=True)]):
+        if names & defines:
             taken[c:d] = old[a:b]
     return "\n".join(taken) if taken != new else ""
 

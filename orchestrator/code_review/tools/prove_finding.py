@@ -181,13 +181,11 @@ class ProveFinding:
         paths = [one.path for one in workspace.change.files if one.status == "modified"]
         roots = [str((await workspace.side(side, paths))[0].root) for side in SIDES]
         job = {**to_builtins(place), "roots": roots, "paths": paths}
-        levels = await call_check(
-            self._inputs.pool,
-            "test_quality.taken_back:run",
-            job,
-            CHECK_SECONDS,
-            list[dict[str, str]],
-        )
+        function, reply = "test_quality.taken_back:run", list[dict[str, str]]
+        try:
+            levels = await call_check(self._inputs.pool, function, job, CHECK_SECONDS, reply)
+        except SandboxError:  # a file is too large to compare
+            return UNTIED
         if not levels:
             return UNTIED
         parts = partial(_with_texts, head, workspace.root / "taken_back")
