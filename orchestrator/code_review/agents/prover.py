@@ -12,6 +12,7 @@ from posixpath import commonprefix
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
+from diffchecks.test_quality.proof_ends import BY_ITSELF, HEAD_PASSES, LACKS
 from orchestrator.catalog.shared_literals import Severity, is_as_severe
 from orchestrator.code_review.agent_report_contracts import ProofReport, WrittenTest, as_form
 from orchestrator.code_review.agents.briefs import ask_about, describe
@@ -22,13 +23,7 @@ from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.tools.prove_finding import (
-    BY_ITSELF,
-    HEAD_PASSES,
-    LACKS,
-    PROVE_FINDING,
-    Place,
-)
+from orchestrator.code_review.tools.prove_finding import PROVE_FINDING, Place
 from orchestrator.code_review.tools.test_runners import RUNNERS, single_test
 from orchestrator.code_review.verdict.document_parts import BASE_FAILS, Proof
 from orchestrator.code_review.verdict.model import Finding, Rejected

@@ -9,13 +9,20 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from diffchecks.safe_paths import read_safely
+from diffchecks.test_quality.proof_ends import (
+    NoProof,
+    Prediction,
+    is_as_predicted,
+    passes_base,
+    require_as_predicted,
+)
 from diffchecks.test_quality.proof_runs import TestEnd
 from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.agent_report_contracts import WrittenTest
@@ -35,7 +42,6 @@ from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import UNTIED, Proof, ProofState
-from orchestrator.data_directories import read_table
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.program_output_collection import ProgramOutput
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -51,13 +57,8 @@ MAX_SECONDS = 60.0
 SHOWN_OUTPUT = 1_500
 REPORT = ".diffcourt-proof-report"
 CHECK_SECONDS = 10.0
-HEAD_PASSES = "head passes the test"
-BY_ITSELF = "the exception comes from the test itself; assert on what the code returns"
-_BY_ASSERTION = frozenset({"AssertionError", "Failed", "Error"})
-LACKS = "the environment of the tests lacks "
 SIDES: tuple[SideName, ...] = ("base", "head")
-_TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "proof_failures.yaml").items()}
-_MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
+_VERSIONS = re.compile(r"Python [\d.]+\w*, pytest-[\d.]+\w*")
 
 
 class Place(Struct, frozen=True):
@@ -74,14 +75,6 @@ class PlacedTest(WrittenTest, frozen=True):
     """A test, and what it has to rest on; None: that is known."""
 
     place: Place | None = None
-
-
-class _Refused(Exception):
-    """The proof ends here, with a state and a reason."""
-
-    def __init__(self, reason: str, state: ProofState = "inconclusive") -> None:
-        self.state: ProofState = state
-        super().__init__(reason)
 
 
 class ProveFinding:
@@ -106,7 +99,7 @@ class ProveFinding:
         untied = ""
         try:
             untied = await self._prove(proposed, ends)
-        except _Refused as refused:
+        except NoProof as refused:
             state, reason = refused.state, str(refused)
         except DiffcourtError as error:
             state, reason = "inconclusive", f"it was not run: {error}"
@@ -126,7 +119,7 @@ class ProveFinding:
 
     async def _versions(self, printed: str) -> str:
         """What the test ran with, in the words of these programs."""
-        if found := _TEXTS["versions"].search(printed):
+        if found := _VERSIONS.search(printed):
             return found[0]
         if self._known_versions is None:
             versions = [await self._said_by(argv) for argv in self._single.version_commands()]
@@ -155,6 +148,7 @@ class ProveFinding:
             What the runs do not show.
         """
         await self._require_honest(proposed)
+        predicted = Prediction(**shared_fields(proposed, Prediction))
         workspace = self._inputs.workspace
         # What decides how tests run is base's on both sides.
         _, head = await with_setup_of_base(workspace, self._tests)
@@ -162,14 +156,17 @@ class ProveFinding:
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(trees[side], proposed))
-                self._judge(proposed, side, ends[side][-1][0], again=len(ends[side]) > 1)
-        return await self._not_tied(trees["head"], proposed)
+                end = ends[side][-1][0]
+                require_as_predicted(predicted, side, end, self._paths, again=len(ends[side]) > 1)
+        return await self._not_tied(trees["head"], proposed, predicted)
 
-    async def _not_tied(self, head: Sequence[SideFiles], proposed: PlacedTest) -> str:
+    async def _not_tied(
+        self, head: Sequence[SideFiles], proposed: PlacedTest, predicted: Prediction
+    ) -> str:
         """Run the test on head with base's lines at its place; what that does not show.
 
         Raises:
-            _Refused: head fails there as well, for the sake of another change.
+            NoProof: head fails there as well, for the sake of another change.
         """
         place = proposed.place
         if place is None:
@@ -190,82 +187,24 @@ class ProveFinding:
             return UNTIED
         parts = partial(_with_texts, head, workspace.root / "taken_back")
         end, _ = await self._run(await anyio.to_thread.run_sync(parts, levels[0]), proposed)
-        is_other = is_as_predicted(proposed, end)
+        is_other = is_as_predicted(predicted, end)
         wider = levels[1 if is_other else 2]
-        if not _passes_base(proposed, end) and wider != levels[0]:
+        if not passes_base(predicted, end) and wider != levels[0]:
             end, _ = await self._run(await anyio.to_thread.run_sync(parts, wider), proposed)
-        if _passes_base(proposed, end):
+        if passes_base(predicted, end):
             return ""
-        if is_other or is_as_predicted(proposed, end):
-            raise _Refused(
+        if is_other or is_as_predicted(predicted, end):
+            raise NoProof(
                 f"head fails it with base's lines at {place.path}:{place.first} as well: it shows "
                 "another difference than the finding's"
             )
         return UNTIED
 
-    def _judge(self, proposed: WrittenTest, side: str, end: TestEnd, *, again: bool) -> None:
-        """Check one run.
-
-        Raises:
-            _Refused: with it, the test proves nothing.
-        """
-        failed_as_predicted = is_as_predicted(proposed, end)
-        if end.kind == "broken" and (package := self._missing_package(end.message, proposed.test)):
-            raise _Refused(f"{LACKS}{package}; install it where `tests:` of base finds it")
-        how = f"{end.exception}: {end.message}" if end.exception else end.message
-        if side == "head":
-            if end.kind == "passed":
-                raise _Refused(f"{HEAD_PASSES}, run again" if again else HEAD_PASSES)
-            if not failed_as_predicted:
-                raise _Refused(
-                    f"head does not fail as predicted ({proposed.exception}, {proposed.value}), "
-                    f"but so: {how[:400]}"
-                )
-            self._require_effect(proposed, end)
-        elif not _passes_base(proposed, end):
-            if failed_as_predicted:
-                raise _Refused("base fails the test in the same way", "not_introduced")
-            raise _Refused(f"base does not pass the test: {how[:400]}")
-
-    def _require_effect(self, proposed: WrittenTest, end: TestEnd) -> None:
-        """Check what a failure of head shows.
-
-        Raises:
-            _Refused: a name that is gone, or the test's own doing.
-        """
-        own = "missing_name" if end.exception in _MISSING_NAME else "gone"
-        missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
-        name = next(filter(None, missing.groups()), "") if missing else ""
-        if name and re.search(rf"\b{re.escape(name)}\b", proposed.test):
-            raise _Refused(f"it shows only that the name {name!r} is gone")
-        if lacking := _TEXTS["lacking"].search(end.message):
-            own, *names = lacking.groups()
-            fake = rf"\bclass {own}(?:\(\))?:" if own else _TEXTS["fake"]
-            if re.search(fake, proposed.test):
-                name = next(filter(None, names))
-                raise _Refused(f"it shows only what its own fake lacks: {name!r}")
-        asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
-        if not (asserted or self._is_of_project(end.trace, proposed.path)):
-            raise _Refused(BY_ITSELF)
-
-    def _is_of_project(self, trace: str, test: str) -> bool:
-        """Whether an exception went through code of the project, unless no file is named."""
-        named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
-        ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
-        return ends & {*self._paths, test} != {test}
-
-    def _missing_package(self, message: str, test: str) -> str:
-        """A package that a run did not find, and that is neither the project's nor in the test."""
-        found = _TEXTS["not_found"].search(message)
-        name = next(filter(None, found.groups()), "") if found else ""
-        own = any(name in {PurePosixPath(path).stem, *path.split("/")} for path in self._paths)
-        return "" if own or name in test else name
-
     async def _require_honest(self, proposed: WrittenTest) -> None:
         """Check the text of the test and where it goes.
 
         Raises:
-            _Refused, InputError: it could prove nothing.
+            NoProof, InputError: it could prove nothing.
         """
         contents, runner = self._inputs.workspace.contents, self._single.runner
         self._paths = [path for side in SIDES for path in await contents.paths(side)]
@@ -285,7 +224,7 @@ class ProveFinding:
             self._inputs.pool, "test_quality.proof_tests:run", job, CHECK_SECONDS, list[str]
         )
         if found:
-            raise _Refused(f"the test proves nothing: it {'; it '.join(found)}")
+            raise NoProof(f"the test proves nothing: it {'; it '.join(found)}")
         reads = [Path(path) for path in self._tests.reads]
         await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
 
@@ -350,25 +289,6 @@ async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOut
     reads = [Path(path) for path in tests.reads]
     limits = replace(LIMITS, seconds=min(tests.seconds, MAX_SECONDS))
     return await run_isolated(argv, tree, reads=reads, limits=limits)
-
-
-def is_as_predicted(proposed: WrittenTest, end: TestEnd) -> bool:
-    """Whether a run failed with this exception, and with the value in its message."""
-    if end.kind != "failed" or end.exception != proposed.exception.rpartition(".")[2]:
-        return False
-    message, value = (" ".join(text.split()) for text in (end.message, proposed.value))
-    # As a whole: "5" is not in "15". An edge that is no word character is its own end.
-    begins = r"(?<!\w)" if re.match(r"\w", value) else ""
-    ends = r"(?!\w)" if re.search(r"\w\Z", value) else ""
-    return bool(value and re.search(f"{begins}{re.escape(value)}{ends}", message))
-
-
-def _passes_base(proposed: WrittenTest, end: TestEnd) -> bool:
-    """Whether a run is as of base: the test passes, or its feature is missing."""
-    lacks_feature = proposed.oracle == "same" and _TEXTS["missing_feature"].search(
-        f"{end.exception}: {end.message}"
-    )
-    return end.kind == "passed" or bool(lacks_feature)
 
 
 def _with_texts(

@@ -13,15 +13,16 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
+from diffchecks.test_quality.proof_ends import BY_ITSELF, Prediction, is_as_predicted
 from diffchecks.test_quality.proof_python import compares_two
 from diffchecks.test_quality.proof_runs import TestEnd
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.catalog import settings
 from orchestrator.catalog.data_file_layers import read_shipped_layer
-from orchestrator.code_review.agent_report_contracts import WrittenTest, contracts
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_workspace import IterationFocus
-from orchestrator.code_review.tools.prove_finding import BY_ITSELF, ProveFinding, is_as_predicted
+from orchestrator.code_review.tools.prove_finding import ProveFinding
 from orchestrator.code_review.tools.test_runners import single_test
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import UNTIED, Proof
@@ -151,9 +152,7 @@ async def test_only_a_failure_of_head_alone_that_was_predicted_is_a_proof(
 def test_a_predicted_value_is_in_the_message_as_a_whole(
     value: str, message: str, is_there: bool
 ) -> None:
-    predicted = WrittenTest(
-        finding="x", claim="c", path="test_a.py", test="t", exception="AssertionError", value=value
-    )
+    predicted = Prediction("test_a.py", "t", "AssertionError", value, "")
     end = TestEnd("failed", "AssertionError", message)
     assert is_as_predicted(predicted, end) == is_there
 

@@ -1,0 +1,132 @@
+"""What one run of a test says of a finding: it shows it, or why not."""
+
+import re
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import Literal
+
+from msgspec import Struct
+
+from diffchecks.data_files import read_yaml
+from diffchecks.test_quality.proof_runs import TestEnd
+
+LACKS = "the environment of the tests lacks "
+HEAD_PASSES = "head passes the test"
+BY_ITSELF = "the exception comes from the test itself; assert on what the code returns"
+_BY_ASSERTION = frozenset({"AssertionError", "Failed", "Error"})
+_MISSING_NAME = frozenset({"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"})
+_TEXTS = {name: re.compile(text) for name, text in read_yaml("proof_failures.yaml").items()}
+
+
+class NoProof(Exception):
+    """The proof ends here, with a state and a reason."""
+
+    def __init__(
+        self, reason: str, state: Literal["inconclusive", "not_introduced"] = "inconclusive"
+    ) -> None:
+        self.state: Literal["inconclusive", "not_introduced"] = state
+        super().__init__(reason)
+
+
+class Prediction(Struct, frozen=True):
+    """A test, and how it shall fail on head.
+
+    Attributes:
+        path: of the test.
+        value: what the message of the exception holds.
+        oracle: ``same``: two ways of the same code are compared, which base may lack.
+    """
+
+    path: str
+    test: str
+    exception: str
+    value: str
+    oracle: str
+
+
+def is_as_predicted(predicted: Prediction, end: TestEnd) -> bool:
+    """Whether a run failed with this exception, and with the value in its message."""
+    if end.kind != "failed" or end.exception != predicted.exception.rpartition(".")[2]:
+        return False
+    message, value = (" ".join(text.split()) for text in (end.message, predicted.value))
+    # As a whole: "5" is not in "15". An edge that is no word character is its own end.
+    begins = r"(?<!\w)" if re.match(r"\w", value) else ""
+    ends = r"(?!\w)" if re.search(r"\w\Z", value) else ""
+    return bool(value and re.search(f"{begins}{re.escape(value)}{ends}", message))
+
+
+def passes_base(predicted: Prediction, end: TestEnd) -> bool:
+    """Whether a run is as of base: the test passes, or its feature is missing."""
+    lacks_feature = predicted.oracle == "same" and _TEXTS["missing_feature"].search(
+        f"{end.exception}: {end.message}"
+    )
+    return end.kind == "passed" or bool(lacks_feature)
+
+
+def require_as_predicted(
+    predicted: Prediction, side: str, end: TestEnd, paths: Collection[str], *, again: bool
+) -> None:
+    """Check one run.
+
+    Args:
+        side: ``head`` or ``base``.
+        paths: all files of both sides.
+        again: it is the side's second run.
+
+    Raises:
+        NoProof: with it, the test proves nothing.
+    """
+    failed_as_predicted = is_as_predicted(predicted, end)
+    if end.kind == "broken" and (package := _missing_package(end.message, predicted.test, paths)):
+        raise NoProof(f"{LACKS}{package}; install it where `tests:` of base finds it")
+    how = f"{end.exception}: {end.message}" if end.exception else end.message
+    if side == "head":
+        if end.kind == "passed":
+            raise NoProof(f"{HEAD_PASSES}, run again" if again else HEAD_PASSES)
+        if not failed_as_predicted:
+            raise NoProof(
+                f"head does not fail as predicted ({predicted.exception}, {predicted.value}), "
+                f"but so: {how[:400]}"
+            )
+        _require_effect(predicted, end, paths)
+    elif not passes_base(predicted, end):
+        if failed_as_predicted:
+            raise NoProof("base fails the test in the same way", "not_introduced")
+        raise NoProof(f"base does not pass the test: {how[:400]}")
+
+
+def _require_effect(predicted: Prediction, end: TestEnd, paths: Collection[str]) -> None:
+    """Check what a failure of head shows.
+
+    Raises:
+        NoProof: a name that is gone, or the test's own doing.
+    """
+    own = "missing_name" if end.exception in _MISSING_NAME else "gone"
+    missing = _TEXTS[own].search(end.message) or _TEXTS["gone"].search(end.message)
+    name = next(filter(None, missing.groups()), "") if missing else ""
+    if name and re.search(rf"\b{re.escape(name)}\b", predicted.test):
+        raise NoProof(f"it shows only that the name {name!r} is gone")
+    if lacking := _TEXTS["lacking"].search(end.message):
+        own, *names = lacking.groups()
+        fake = rf"\bclass {own}(?:\(\))?:" if own else _TEXTS["fake"]
+        if re.search(fake, predicted.test):
+            name = next(filter(None, names))
+            raise NoProof(f"it shows only what its own fake lacks: {name!r}")
+    asserted = end.exception in _BY_ASSERTION or _TEXTS["nothing"].search(end.message)
+    if not (asserted or _is_of_project(end.trace, predicted.path, paths)):
+        raise NoProof(BY_ITSELF)
+
+
+def _is_of_project(trace: str, test: str, paths: Collection[str]) -> bool:
+    """Whether an exception went through code of the project, unless no file is named."""
+    named = [one.split("/") for one in re.findall(r"""([^\s"':()]+)(?::|", line )\d""", trace)]
+    ends = {"/".join(parts[at:]) for parts in named for at in range(len(parts))}
+    return ends & {*paths, test} != {test}
+
+
+def _missing_package(message: str, test: str, paths: Collection[str]) -> str:
+    """A package that a run did not find, and that is neither the project's nor in the test."""
+    found = _TEXTS["not_found"].search(message)
+    name = next(filter(None, found.groups()), "") if found else ""
+    own = any(name in {PurePosixPath(path).stem, *path.split("/")} for path in paths)
+    return "" if own or name in test else name
