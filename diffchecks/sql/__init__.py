@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from diffchecks.check_io import CheckReply, RawFinding, Source, check_files
+from diffchecks.data_files import read_yaml
 from diffchecks.jobs import SideJob
 from diffchecks.sql.dynamic_statements import find_dynamic_statements
 from diffchecks.sql.tokens import Token, read_tokens
@@ -33,11 +34,12 @@ def run(job: SideJob) -> CheckReply:
 def _look(source: Source) -> Iterator[RawFinding]:
     tokens = read_tokens(source.text)
     undone = _UNDONE.search(source.path.lower()) is not None
-    for code, (message, find) in _RULES.items():
+    messages = read_yaml("sql_messages.yaml")
+    for code, find in _RULES.items():
         if undone and code in _DELETIONS:
             continue
         for token in find(tokens):
-            yield RawFinding(code, source.path, token.line, message)
+            yield RawFinding(code, source.path, token.line, messages[code])
 
 
 def _values(tokens: Tokens, first: int, count: int) -> list[str]:
@@ -212,24 +214,15 @@ def _clauses(statement: Tokens) -> Iterable[Tokens]:
 
 
 _DELETIONS = frozenset(["sql-all-rows", "sql-drop"])
-_RULES: Mapping[str, tuple[str, Callable[[Tokens], Iterable[Token]]]] = {
-    "sql-dynamic-statement": (
-        "A statement is built from a parameter of the routine and executed",
-        find_dynamic_statements,
-    ),
-    "sql-grant-everyone": ("Rights are given to everybody, or all rights to one", _everyone),
-    "sql-program": ("The database runs programs of the operating system", _programs),
-    "sql-definer-path": (
-        "The function has its owner's rights and looks names up in its caller's search_path",
-        _definers,
-    ),
-    "sql-row-security-off": ("Row level security is switched off", _row_security),
-    "sql-weak-password-hash": ("A password is hashed with MD5 or SHA-1", _weak_hashes),
-    "sql-null-comparison": ("A comparison with NULL by = or <> is never true", _null_comparisons),
-    "sql-all-rows": ("Every row of the table is deleted", _all_rows),
-    "sql-drop": ("A table or column is deleted with its data", _drops),
-    "sql-not-null-without-default": (
-        "A column is added that must have a value and has no default",
-        _missing_defaults,
-    ),
+_RULES: Mapping[str, Callable[[Tokens], Iterable[Token]]] = {
+    "sql-dynamic-statement": find_dynamic_statements,
+    "sql-grant-everyone": _everyone,
+    "sql-program": _programs,
+    "sql-definer-path": _definers,
+    "sql-row-security-off": _row_security,
+    "sql-weak-password-hash": _weak_hashes,
+    "sql-null-comparison": _null_comparisons,
+    "sql-all-rows": _all_rows,
+    "sql-drop": _drops,
+    "sql-not-null-without-default": _missing_defaults,
 }

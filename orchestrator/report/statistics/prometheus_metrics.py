@@ -21,27 +21,12 @@ from orchestrator.app.statistics.run_totals import (
     RunTotals,
 )
 from orchestrator.app.statistics.threshold_alerts import Alert
+from orchestrator.data_directories import read_table
 
 MAX_VALUES = 50
 OTHER = "other"
 
-_COUNTERS: Sequence[tuple[str, str, Sequence[str]]] = (
-    ("reviews", "Finished reviews.", ("status", "verdict")),
-    ("review_stops", "Finished reviews by why they ended.", ("reason",)),
-    ("reviews_asking_person", "Reviews that asked a person.", ()),
-    ("resumes", "Sessions that went on with a run.", ("result",)),
-    ("cost_usd", "The most that the runs cost, in US dollars.", ()),
-    ("tasks", "Tasks of agents that ended.", ("agent", "status")),
-    ("steps", "Model and tool calls of agents.", ()),
-    ("loops_cut", "Tasks that loop detection ended.", ("agent",)),
-    ("escalations", "Escalations by the next stage.", ("stage",)),
-    ("guard_blocks", "Calls and texts that guards blocked.", ("guard",)),
-    ("tool_calls", "Tool calls by how they ended.", ("tool", "result")),
-    ("model_calls", "Model calls by how they ended.", ("model", "result")),
-    ("input_tokens", "Input tokens, cached ones included.", ("model",)),
-    ("cached_tokens", "Input tokens that a cache served.", ("model",)),
-    ("output_tokens", "Output tokens.", ("model",)),
-)
+_COUNTERS: Mapping[str, tuple[str, Sequence[str]]] = read_table(__file__, "counters.yaml")
 _HISTOGRAMS: Sequence[tuple[str, str, Sequence[float]]] = (
     ("review", "Work of finished reviews.", REVIEW_BUCKETS),
     ("tool_call", "Performed tool calls.", CALL_BUCKETS),
@@ -73,7 +58,7 @@ class _Metrics(Collector):
         for key, value in self._totals.counts.items():
             if value:
                 counts[key[0]][key[1:]] = value
-        for name, what, labels in _COUNTERS:
+        for name, (what, labels) in _COUNTERS.items():
             yield _counter(name, what, counts[name], labels)
         for name, what, bounds in _HISTOGRAMS:
             yield _histogram(name, what, bounds, counts)

@@ -7,6 +7,7 @@ from msgspec import to_builtins
 from rich.cells import cell_len
 
 from orchestrator.app.statistics.statistics_document import Figures, Grouping, Statistics, rows_by
+from orchestrator.data_directories import read_table
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import TextLayout, format_duration, pad
 from orchestrator.tuning.file_formats.text_files import write_csv
@@ -15,8 +16,6 @@ from orchestrator.wording import count_noun
 LISTED = 10
 NAME = 30
 LABEL = 10
-
-Cell = Callable[[Any], str]
 
 
 def percent(share: float | None) -> str:
@@ -132,32 +131,13 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
 
 
-_COLUMNS: Mapping[str, Sequence[tuple[str, str, Cell]]] = {
-    "agent": (
-        ("tasks", "tasks", _number), ("steps", "steps_per_task", _number),
-        ("loops", "loops_cut", _number), ("errors", "tool_error_rate", percent),
-        ("in", "input_tokens", tokens), ("out", "output_tokens", tokens),
-        ("cost", "usd", dollars), ("p95", "model_seconds.p95", duration),
-    ),
-    "tool": (
-        ("calls", "calls", _number), ("errors", "errors", _number),
-        ("rate", "error_rate", percent), ("refused", "refused", _number),
-        ("p50", "seconds.p50", duration), ("p95", "seconds.p95", duration),
-    ),
-    "model": (
-        ("calls", "calls", _number), ("errors", "errors", _number), ("in", "input_tokens", tokens),
-        ("cached", "cache_share", percent), ("out", "output_tokens", tokens),
-        ("cost", "usd", dollars), ("p95", "seconds.p95", duration),
-    ),
-    "rule": tuple((name, f"counts.{name}", _number) for name in ("found", *_FATES)),
-    "pattern": (
-        ("reviews", "figures.reviews", _number), ("complete", "figures.completion", percent),
-        ("findings", "figures.findings.found", _number),
-        ("cost each", "figures.usd_per_review", dollars),
-        ("p50", "figures.review_seconds.p50", duration),
-        ("p95", "figures.review_seconds.p95", duration),
-    ),
-}  # fmt: skip
+_COLUMNS: Mapping[str, Sequence[tuple[str, str, str]]] = {
+    **read_table(__file__, "columns.yaml"),
+    "rule": [(name, f"counts.{name}", "number") for name in ("found", *_FATES)],
+}
+_CELLS: Mapping[str, Callable[[Any], str]] = {
+    cell.__name__.lstrip("_"): cell for cell in (_number, percent, dollars, tokens, duration)
+}
 
 
 def render_groups(
@@ -192,7 +172,7 @@ def table_of(
     """
     groups, columns = rows_by(statistics, by), _COLUMNS[by]
     rows = [
-        [group.name, *(cell(_value_at(group, path)) for _, path, cell in columns)]
+        [group.name, *(_CELLS[cell](_value_at(group, path)) for _, path, cell in columns)]
         for group in groups[:limit]
     ]
     return [title for title, _, _ in columns], rows, len(groups) - len(rows)
