@@ -263,20 +263,21 @@ async def test_output_of_a_snippet_is_evidence_and_its_code_is_not(
     assert TOKEN not in seen[0]
 
 
-async def test_it_is_offered_only_where_this_repositorys_code_may_run_and_never_called_offline(
+async def test_it_is_offered_only_where_this_repositorys_python_may_run_and_never_called_offline(
     tmp_path: Path,
 ) -> None:
-    repo = change(tmp_path, {}, {"app.py": CODE})
-    for allowed in (False, True):
+    repo = change(tmp_path / "python", {}, {"app.py": CODE})
+    other = change(tmp_path / "go", {}, {"app.go": "package app\n"})
+    for changed, allowed in ((repo, False), (other, True), (repo, True)):
         model = ScriptedModel(script(lead=[plan(*TEAM)]))
-        await review(repo, model, run_tests=allowed)
+        await review(changed, model, run_tests=allowed)
         model.finish()
         offered = {
             request.agent
             for request in model.requests
             if any(tool.name == "run_snippet" for tool in request.tools)
         }
-        assert offered == ({"security", "qa"} if allowed else set())
+        assert offered == ({"security", "qa"} if allowed and changed is repo else set())
     called: set[str] = set()
     await review(repo, run_tests=True, observer=lambda event: called.add(event.tool))  # offline
     assert "secrets" in called

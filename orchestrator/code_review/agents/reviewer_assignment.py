@@ -287,7 +287,8 @@ def list_diffs(
     """Diffs, and the names of those that are too long."""
     lines = [line for part in shown.values() for line in part.lines]
     names = [f"- {path}: {len(part.lines)} lines" for path, part in left.items()]
-    return [*lines, "Too long to be shown; read these with git_diff:", *names] if left else lines
+    heading = "Left out for length; read with git_diff what does not follow:"
+    return [*lines, heading, *names] if left else lines
 
 
 def show_seams(state: ReviewState, agent: str) -> str:

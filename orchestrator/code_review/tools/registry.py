@@ -249,7 +249,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     given, focus = inputs.settings, inputs.focus
     tools.append(ProposePlan(workspace, given.specialists, focus, inputs.required_checks))
     if inputs.run_tests:
-        tools.append(RunSnippet(workspace, given.tests, inputs.private_paths))
+        if any(path.endswith(".py") for path in workspace.files):
+            tools.append(RunSnippet(workspace, given.tests, inputs.private_paths))
         tools += _provers(inputs)
     tools.append(ProveFixes(workspace, inputs.pool, inputs.focus, over))
     if policy.http.hosts:
