@@ -272,7 +272,7 @@ class Harness(ModelCalls):
 
         Returns:
             The result, or refusal. ``content`` is as agents of the harness see it: marked as
-            untrusted, with guards' warnings; after an error's name.
+            untrusted, after guards' warnings and an error's name.
 
         Raises:
             ApprovalPending: it waits for a person; call again with the decision.
@@ -282,15 +282,16 @@ class Harness(ModelCalls):
             made = await self._call(self._key(name, call, given), name, given, agent)
         else:
             made = await self._decide_and_call(name, given, who, call, agent, approved=approved)
-        try:
-            content = self._pass_guards(made.content, "observation", agent)
-        except GuardRefused as blocked:
-            content, code = f"GuardRefused: {blocked}", blocked.code
-            return replace(made, ok=False, data=None, content=content, code=code)
+        content = made.content
         if not made.ok:
             refusal = made.refusal
             error = type(refused(refusal.code, refusal.reason)) if refusal else ActionFailed
             content = f"{error.__name__}: {content}"
+        try:
+            content = self._pass_guards(content, "observation", agent)
+        except GuardRefused as blocked:
+            content, code = f"GuardRefused: {blocked}", blocked.code
+            return replace(made, ok=False, data=None, content=content, code=code)
         return replace(made, content=content)
 
     async def run(self, agent: Agent, prompt: str, *, call: str = "") -> AgentResult:

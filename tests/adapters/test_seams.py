@@ -169,6 +169,21 @@ async def test_what_a_tool_returns_is_marked_as_for_our_own_agents(
     ]
 
 
+@pytest.mark.parametrize("drive", DRIVES)
+async def test_a_tool_that_fails_is_marked_only_if_its_error_gives_orders(drive: Drive) -> None:
+    async with Harness.open(None, "r") as harness:
+
+        async def fail(arguments: Mapping[str, Any]) -> str:
+            raise RuntimeError({"a": "no disk", "b": ORDER}[arguments["text"]])
+
+        harness.register("read", fail, schema=TEXT)
+        wishes = [("read", {"text": "a"}), ("read", {"text": "b"}), ("read", {"words": "c"})]
+        plain, ordered, invalid = await drive(harness, wishes, None)
+    assert plain.startswith("ActionFailed: <untrusted ")
+    assert ordered.startswith(f"{MARK}\nActionFailed: <untrusted ")  # not marked again when sent
+    assert invalid.startswith("InvalidArguments: <untrusted ")
+
+
 @pytest.mark.attack("instructions in what a tool returns, read by another framework's agent")
 @pytest.mark.parametrize("drive", DRIVES)
 async def test_an_observation_that_a_guard_blocks_never_arrives(drive: Drive) -> None:
