@@ -41,6 +41,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
             aside.
         fact: no argument changes it, such as a syntax error: no number of objections outweighs it.
+        loss: it says which protection was lost; what the same line now allows is the same defect.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
@@ -58,6 +59,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     together: Literal["", "file", "change"] = ""
     arguable: bool = False
     fact: bool = False
+    loss: bool = False
 
     def __post_init__(self) -> None:
         # Test runners, builders of documentation and installers run files of every kind.
@@ -137,6 +139,7 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = {rule.id: rule for rule in rules}
+        self.losses = frozenset(rule.id for rule in self.rules.values() if rule.loss)
         self._by_code = {code: rule for rule in self.rules.values() for code in rule.codes}
 
     def find(self, tool: str, code: str) -> Rule | None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep
+from diffchecks.rules import shipped_rules
 from orchestrator.catalog.repository_memory import Preference
 from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
@@ -61,7 +62,8 @@ def agent(reporter: str = "qa", refers_to: str = "", **more: Any) -> FindingRepo
 
 
 def merged(*reports: FindingReport, policy: VerdictPolicy = POLICY) -> list[Finding]:
-    return [build_finding(one, policy) for one in merge(reports, policy)]
+    losses = shipped_rules().losses
+    return [build_finding(one, policy) for one in merge(reports, policy, losses)]
 
 
 @pytest.mark.parametrize(

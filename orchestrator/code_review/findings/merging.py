@@ -6,7 +6,7 @@ title.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -32,9 +32,6 @@ from orchestrator.code_review.verdict.model import Finding
 
 SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
-
-LOST_PROTECTION = "security.unsafe-replacement"
-"""Its finding says what was lost; another analyzer may name what the same line now allows."""
 
 _WORD = re.compile(r"\w+")
 _STOP_WORDS = frozenset(
@@ -207,18 +204,23 @@ class _Index(Struct):
         )
 
 
-def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
+def merge(
+    reports: Iterable[FindingReport], policy: VerdictPolicy, losses: Set[str] = frozenset()
+) -> list[MergedFinding]:
     """Merge the reports of the same defect.
 
     Analyzers' reports come first, then carried-over ones; the first defines the finding. A waived
     report of an agent is not merged with others, which would be waived together with it.
+
+    Args:
+        losses: rules whose findings say what was lost (``RuleTable.losses``).
     """
 
     def rank(report: FindingReport) -> tuple[Any, ...]:
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
         order = report_order(finding)
-        kind = not report.from_analyzer, not report.carried, finding.rule == LOST_PROTECTION
+        kind = not report.from_analyzer, not report.carried, finding.rule in losses
         return *kind, -weighs, *order, report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
@@ -233,7 +235,8 @@ def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[Merge
             file.analyzers.append(report)
             indexes = [counted, waived]
             first = at_place.setdefault(_weakness(finding)[:4], finding)
-            key = _weakness(first if _is_what_it_allows(first, finding, policy) else finding)
+            allowed = finding.rule in losses and _weighs_as(first, finding, policy)
+            key = _weakness(first if allowed else finding)
             merged = by_weakness.setdefault(key, MergedFinding([], file))
         else:
             file.agents.append(report)
@@ -309,11 +312,10 @@ def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
     return *place, finding.category, finding.cwe[:1] or finding.rule
 
 
-def _is_what_it_allows(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
+def _weighs_as(known: LocatedFinding, lost: LocatedFinding, policy: VerdictPolicy) -> bool:
     """Whether a finding at the line of a lost protection is as severe, and no more waived."""
     same = all(matches_finding(one, known) == matches_finding(one, lost) for one in policy.waivers)
-    as_severe = is_as_severe(known.severity, lost.severity)
-    return lost.rule == LOST_PROTECTION and as_severe and same
+    return is_as_severe(known.severity, lost.severity) and same
 
 
 def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:

@@ -177,7 +177,7 @@ def _merge(
     carried = hold_to_analyzers(references.carried, proved)
     others = [*proved.values(), *carried]
     responded = limit_responses(responses.reports, others, references.why_settled)
-    merged = merge([*others, *own, *responded], policy)
+    merged = merge([*others, *own, *responded], policy, workspace.rules.losses)
     merged, settled, repeated = set_settled_aside(merged, responded)
     verified = [
         (name, one.duplicate_of) for name, one in references.verified.items() if one.duplicate_of
