@@ -44,11 +44,12 @@ class Service:
         forge: ForgejoServer | GitHubServer,
         *,
         stalled: float = 6.0,
+        patience: float = 60.0,
     ) -> None:
         self.address, self.folder, self.forge = address, folder, forge
         self.cwd, self.path = folder, os.environ["PATH"]  # of the server and the workers
         self._asked: psycopg.Connection[dict[str, Any]] | None = None
-        self._waits = False
+        self._waits, self._patience = False, patience
         self.server_pid = 0
         self.repo = change(folder / "origin", {"app.py": ""}, {"app.py": UNSAFE})
         self.repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
@@ -176,9 +177,9 @@ class Service:
         rows = self.rows("SELECT 1 FROM service_changes WHERE posted_head = head")
         return len(rows) == 1
 
-    def wait(self, done: Callable[[], Any], seconds: float = 60.0) -> Any:
+    def wait(self, done: Callable[[], Any], seconds: float | None = None) -> Any:
         """Wait until something is so, with one connection; returns it."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + (seconds or self._patience)
         with self._one_connection():
             while not (value := done()):
                 if time.monotonic() > end:

@@ -20,6 +20,8 @@ from tests.torture.processes import Figures
 FULL = 1000
 SAMPLE = 1
 STALLED = 3.0
+PATIENCE = 600.0
+"""Seconds until a review counts as hanging: on a busy machine its start alone takes two minutes."""
 
 _HOLD_AT = """
 CREATE FUNCTION hold_at() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -128,5 +130,5 @@ def _service(postgres: Server, folder: Path) -> Iterator[Service]:
         for who in ("AUTHOR", "COMMITTER"):  # the same commits each time, so the same digests
             patch.setenv(f"GIT_{who}_DATE", "@1 +0000")
         address = postgres.fresh(f"torture_{os.urandom(4).hex()}")
-        yield Service(address, folder, forge, stalled=STALLED)
+        yield Service(address, folder, forge, stalled=STALLED, patience=PATIENCE)
     shutil.rmtree(folder, ignore_errors=True)
