@@ -9,7 +9,6 @@ starts that might take it there.
 import math
 from collections.abc import Callable, Mapping
 from operator import add
-from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
@@ -46,11 +45,6 @@ class Cost(Struct, frozen=True):
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
         return {name: value for name, value in asdict(self).items() if value}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, float]) -> Self:
-        """The inverse of ``to_json``."""
-        return cls(**value)
 
 
 NO_COST = Cost()

@@ -84,8 +84,8 @@ class Record(Struct, frozen=True):
         """What it used; for a call whose outcome is unknown, the most that it can have used."""
         if self.kind == "intent":
             # The turn is taken again; only what the lost attempt may have cost counts.
-            return replace(Cost.from_json(self.body.get("worst", {})), turns=0)
-        return Cost.from_json(self.body.get("cost", {})) if self.kind == "outcome" else NO_COST
+            return replace(Cost(**self.body.get("worst", {})), turns=0)
+        return Cost(**self.body.get("cost", {})) if self.kind == "outcome" else NO_COST
 
     def value(self) -> Json:
         """Its value.

@@ -113,10 +113,8 @@ class RunQueries:
 
     def left(self) -> Bounds:
         """What is left of the run's budget; ``inf`` without a limit."""
-        account = self._account
-        names = [name for name in Bounds.__struct_fields__ if name not in {"seconds", "iterations"}]
-        left = {name: account.left(name) for name in names}
-        left["seconds"] = account.seconds_left()
+        left = {name: self._account.left(name) for name in Cost.__struct_fields__}
+        left["seconds"] = self._account.seconds_left()
         return Bounds(**{name: max(amount, 0.0) for name, amount in left.items()})
 
     def get(self, name: str) -> ToolSpec:

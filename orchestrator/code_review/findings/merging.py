@@ -219,9 +219,8 @@ def merge(
     def rank(report: FindingReport) -> tuple[Any, ...]:
         finding = report.finding
         weighs = weight(finding.severity, finding.confidence, policy)
-        order = report_order(finding)
         kind = not report.from_analyzer, not report.carried, finding.rule in losses
-        return *kind, -weighs, *order, report.reporter, finding.fingerprint
+        return *kind, -weighs, *report_order(finding), report.reporter, finding.fingerprint
 
     merged_findings: list[MergedFinding] = []
     counted, waived = _Index(), _Index()

@@ -46,12 +46,11 @@ def check_required(
         return RequiredCheck(name=rule.name, status="not_run", detail=detail)
     broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
     missed = sorted(
-        frozenset[str]().union(
-            *(
-                tools[name].gaps | (due.get(name, frozenset()) - tools[name].given)
-                for name in rule.tools
-            )
-        )
+        {
+            path
+            for name in rule.tools
+            for path in tools[name].gaps | (due.get(name, frozenset()) - tools[name].given)
+        }
     )
     if broken or missed:
         seen = "; ".join([*broken, *(_missed(path, rule.tools) for path in missed[:3])])
