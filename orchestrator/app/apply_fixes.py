@@ -124,8 +124,7 @@ def prove_claims(repo: Path | None, fixes: ChosenFixes, base: str | None = None)
         return fixes
     proven, again = prove_again(repo, fixes, base), list[Finding]()
     for finding in fixes.findings:
-        claim = _fix(finding)
-        refused = Fix(state="refused", patch=claim.patch, source=claim.source, reason=_MISSING)
+        refused = replace(_fix(finding), state="refused", reason=_MISSING)
         again.append(replace(finding, fix=proven.get(finding.id, refused)))
     found = _choose(replace(fixes.verdict, findings=tuple(again)), fixes.names)
     left_out = {**fixes.left_out, **found.left_out}

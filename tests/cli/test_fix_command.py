@@ -390,6 +390,7 @@ async def test_files_are_restored_even_if_the_lease_is_lost_while_they_are_writt
 
 def test_the_journal_names_who_applied_which_patches_to_what(restored: Repo) -> None:
     chosen = choose_fixes(restored.path, state_directory.LATEST, ["F1"])
+    assert chosen.reviewed_here  # its base says how tests run
     applied = apply_fixes(restored.path, chosen)
     with state_directory.open_run(restored.path, chosen.verdict.run_id) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
