@@ -22,7 +22,8 @@ from tests.scripted_model import ScriptedModel, ScriptedReply, text_reply
 
 CALLER = "from shop import run\n\n\ndef handler(request):\n    return run(request.args)\n"
 BASE = {
-    "app.py": CALLER, "guard.py": "LIMIT = 3\n", "shop.py": "def run(query):\n    return 0\n",
+    "app.py": CALLER, "guard.py": "# query is escaped\n# by handler\nLIMIT = 3\n",
+    "shop.py": "def run(query):\n    return 0\n",
     "old.py": "def search(query):\n    return evaluate(query)\n",
 }  # fmt: skip
 SHOP = (
@@ -170,7 +171,7 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "refuted"), "it quotes nothing"),
         (verdict_on("F1", "refuted", HARM), "it quotes only the claim's own lines; quote what stops F1"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
-        (verdict_on("F1", "refuted", {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
+        (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "# query is escaped\n# by handler"}), "its quotation of guard.py is a comment, which shows nothing"),
         (verdict_on("F1", "refuted", {"file": "notes.md", "quote": "handler escapes each query"}), "texts about code say nothing about what it does; quote code"),
         (verdict_on("F4", "older", LEADS), ""),
         (verdict_on("F1", "older", {"file": "shop.py", "quote": "def run(query):"}), "its quotations lack evaluate, which is in the claim's code"),
