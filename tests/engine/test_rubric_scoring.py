@@ -177,9 +177,10 @@ def test_a_pair_has_its_lowest_or_highest_score_and_an_abstention_is_the_worst(
     combine: Any, weight: float, scores: Any, expected: float | None
 ) -> None:
     pair = Group("pair", weight=weight, combine=combine)
-    lines = tuple(criterion(name, parent="pair") for name in "ab")
-    rubric = Rubric("r", 1, "d", 0.5, (*lines, criterion("c")), (pair,))
-    assert node_scores(rubric, {"c": 1.0, **scores})["pair"] == expected
+    for weighs in (1.0, -1.0):  # which does not matter where one score counts
+        lines = criterion("a", parent="pair"), criterion("b", parent="pair", weight=weighs)
+        rubric = Rubric("r", 1, "d", 0.5, (*lines, criterion("c")), (pair,))
+        assert node_scores(rubric, {"c": 1.0, **scores})["pair"] == expected
 
 
 @pytest.mark.parametrize(("na", "score"), [("exclude", None), ("zero", 0.0), ("full", 1.0)])
