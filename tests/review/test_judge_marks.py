@@ -181,6 +181,18 @@ def test_a_prover_takes_part_where_a_model_and_tests_can_run() -> None:
         assert ("prover" in names) is proves, (provider, given, proofs)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "first"),
+    [("single", ["generalist"]), ("team", ["lead", "security"]), ("auto", ["lead", "security"])],
+)
+def test_the_agents_of_each_pattern_take_part(pattern: Any, first: list[str]) -> None:
+    policy = read_policy([read_shipped_layer()])
+    settings = replace(policy.settings, pattern=pattern)
+    names = [one.name for one in participants(policy.catalog, settings)]
+    assert names[: len(first)] == first
+    assert ("generalist" in names) is (pattern != "team")
+
+
 def test_the_settings_provider_is_named_first_unless_agents_are_given() -> None:
     policy = read_policy([read_shipped_layer()])
     catalog, settings = policy.catalog, replace(policy.settings, provider="anthropic")
