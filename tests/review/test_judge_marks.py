@@ -112,7 +112,10 @@ def test_a_judge_is_shown_no_text_twice_and_of_a_proof_the_lines_that_tell() -> 
         {"by": "qa", "severity": "medium", "confidence": 0.8, "reason": "by hand"}
     ]
     (told,) = shown["proofs"]
-    assert told["came"] == "raise KeyError\nE  got 'y', expected 'x'"
+    came = "raise KeyError\nE  got 'y', expected 'x'"
+    assert told == {
+        "predicted": "KeyError: 'x'", "came": came, "state": "reproduced", "claim": "c",
+    }  # fmt: skip
     (told,) = _shown(replace(finding(), proofs=(replace(proof, head="Timeout\n"),)), ())["proofs"]
     assert told["came"] == "Timeout"
 

@@ -61,7 +61,7 @@ def build_finding(
     def counts(rating: tuple[Severity, float, MergedFinding]) -> tuple[int, int, int, float]:
         severity, confidence, part = rating
         support, _ = supported(severity, part)
-        outcome, _ = outcome_for(severity, confidence, support, policy)
+        outcome, _ = outcome_for(severity, confidence, support, policy, "")
         level = weight(severity, confidence, policy)
         return OUTCOMES.index(outcome), level, -SEVERITIES.index(severity), confidence
 

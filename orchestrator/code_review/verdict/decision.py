@@ -78,7 +78,7 @@ def outcome_of(finding: Finding, policy: VerdictPolicy) -> tuple[Outcome, str]:
 
 
 def outcome_for(
-    severity: Severity, confidence: float, support: Support, policy: VerdictPolicy, told: str = ""
+    severity: Severity, confidence: float, support: Support, policy: VerdictPolicy, told: str
 ) -> tuple[Outcome, str]:
     """The outcome to which an open finding leads on its own, and why.
 
