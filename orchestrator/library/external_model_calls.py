@@ -92,10 +92,8 @@ class ModelCall:
         """
         if usd is None and self._price is not None:
             usd = max_call_cost(self._price, input_tokens, output_tokens)
-        used = Cost(tokens=input_tokens), Cost(tokens=output_tokens)  # each is checked
-        self.cost = Cost(
-            1, 0, used[0].tokens + used[1].tokens, self.worst.usd if usd is None else usd
-        )
+        used = Cost(tokens=input_tokens) + Cost(tokens=output_tokens)  # each is checked
+        self.cost = used + Cost(turns=1, usd=self.worst.usd if usd is None else usd)
 
 
 class RunQueries:
@@ -291,8 +289,7 @@ class ModelCalls(RunQueries):
             raise InputError(
                 f"the price of {model} is unknown; give usd=, the maximum cost of the call"
             )
-        sizes = Cost(tokens=tokens), Cost(tokens=max_tokens)
-        worst = Cost(1, 0, sizes[0].tokens + sizes[1].tokens, most or 0.0)
+        worst = Cost(tokens=tokens) + Cost(1, 0, max_tokens, most or 0.0)
         return ModelCall(worst, price, texts, skills)
 
     def _guard_context(self, context: ModelContext) -> tuple[list[str], str]:

@@ -289,9 +289,8 @@ class Harness(ModelCalls):
             content = f"{error.__name__}: {content}"
         try:
             content = self._pass_guards(content, "observation", agent)
-        except GuardRefused as blocked:
-            content, code = f"GuardRefused: {blocked}", blocked.code
-            return replace(made, ok=False, data=None, content=content, code=code)
+        except GuardRefused as why:
+            return replace(made, ok=False, data=None, content=f"GuardRefused: {why}", code=why.code)
         return replace(made, content=content)
 
     async def run(self, agent: Agent, prompt: str, *, call: str = "") -> AgentResult:

@@ -211,9 +211,7 @@ def merge(
 
     Analyzers' reports come first, then carried-over ones; the first defines the finding. A waived
     report of an agent is not merged with others, which would be waived together with it.
-
-    Args:
-        losses: rules whose findings say what was lost (``RuleTable.losses``).
+    ``losses`` are the rules whose findings say what was lost (``RuleTable.losses``).
     """
 
     def rank(report: FindingReport) -> tuple[Any, ...]:
