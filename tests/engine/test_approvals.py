@@ -436,3 +436,13 @@ async def test_other_agents_finish_before_the_run_waits(desk: Desk) -> None:
     assert await sit() == ["ok"] * 4
     assert desk.tool.started == ["v1"]
     assert len(model.answered) == asked + 1  # nothing recorded was asked again
+
+
+async def test_a_person_is_asked_only_about_what_the_agent_may_do_and_cannot_undo() -> None:
+    deploy, echo = ToolCall("", "deploy", {"text": "v1"}), ToolCall("", "echo", {"text": "v1"})
+    async with open_memory_journal() as journal:
+        tools = Echo("deploy", level=Level.IRREVERSIBLE), Echo()
+        executor = make_runtime(journal, NOBODY, *tools, policy=ANY).executor
+        assert executor.asks_person(spec("worker", "deploy"), deploy) == {"text": "v1"}
+        assert executor.asks_person(spec("worker", "echo"), deploy) is None
+        assert executor.asks_person(spec("worker", "echo"), echo) is None

@@ -1,6 +1,7 @@
 """One defect is one finding; agreement raises confidence; no report makes a finding count for less."""
 
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from orchestrator.code_review.findings.merging import (
     FindingReport,
     at_place_of,
     merge,
+    replacement_pairs,
     report_order,
 )
 from orchestrator.code_review.findings.waivers import apply_waivers
@@ -592,3 +594,14 @@ def test_a_finding_of_the_verdict_has_all_that_its_reports_say() -> None:
     (alone,) = merge([tool(start_column=0)], POLICY)
     found = build_finding(alone, POLICY)
     assert (found.start_column, found.reports) == (None, ())
+
+
+def test_a_defect_on_replaced_lines_is_that_of_the_lines_that_replace_them() -> None:
+    file = SimpleNamespace(path="app.py", old_path="old.py", removed={3: "", 4: ""})
+    added = {"app.py": frozenset({3, 4, 5}), "other.py": frozenset({9})}
+    workspace: Any = SimpleNamespace(added=added.get, change=SimpleNamespace(files=[file]))
+    gone = tool(path="old.py", side="base", start_line=4, end_line=4)
+    new, later = tool(start_line=5), tool(path="other.py", start_line=9, end_line=9)
+    found = merge([gone, new, later], POLICY)
+    pairs = [{*pair} for pair in replacement_pairs(workspace, found)]
+    assert pairs == [{gone.finding.fingerprint, new.finding.fingerprint}]

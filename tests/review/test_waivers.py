@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from diffchecks.check_io import FlowStep
+from diffchecks.rules import shipped_rules
 from orchestrator.catalog.repository_memory import DismissedFinding, Preference
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.catalog.verdict_policy import Waiver
@@ -15,6 +16,7 @@ from orchestrator.code_review.findings.finding_context import ContextBlock
 from orchestrator.code_review.findings.waivers import (
     PlacedDismissal,
     apply_waivers,
+    check_waivers,
     describe_memory,
     describe_waivers,
     why_reopened,
@@ -360,3 +362,9 @@ def test_an_entry_of_the_memory_says_whose_it_is_and_where_it_stands() -> None:
         MemoryUse(file=".diffcourt/memory/dismissed.yaml", entry="f1", effect="reopened", why="fine", by="bot", findings=both),
         MemoryUse(file=".diffcourt/memory/notes.md", entry="Never do that.", effect="cited", findings=both),
     )  # fmt: skip
+
+
+def test_a_waiver_of_an_unknown_rule_that_no_file_spells_out_is_an_error_of_the_policy() -> None:
+    policy = replace(POLICY, waivers=(Waiver(rule="qa.no-such", why="w"),))
+    with pytest.raises(ConfigError, match=r"^config/verdict.yaml: there is no rule qa.no-such; "):
+        check_waivers(policy, shipped_rules(), [])
