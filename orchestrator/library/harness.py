@@ -282,9 +282,8 @@ class Harness(ModelCalls):
             made = await self._call(self._key(name, call, given), name, given, agent)
         else:
             made = await self._decide_and_call(name, given, who, call, agent, approved=approved)
-        content = made.content
+        content, refusal = made.content, made.refusal
         if not made.ok:
-            refusal = made.refusal
             error = type(refused(refusal.code, refusal.reason)) if refusal else ActionFailed
             content = f"{error.__name__}: {content}"
         try:
