@@ -118,6 +118,11 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
             "the score of 0.90 is not accepted, and nothing is missing that another iteration could get",
         ),
         (
+            [replace(FINE, accepted=False, score=None)],
+            "stagnation",
+            "nothing was scored, and nothing is missing that another iteration could get",
+        ),
+        (
             [replace(WANTING, failures=frozenset({"a: b", "c"}))] * 2,
             "stagnation",
             "the same failure 2 times in a row: a: b",

@@ -232,6 +232,8 @@ def dismissed(
         ([replace(LOWER, by="Ada")], "critical", "low", "low instead of critical: noise (Ada)"),
         ([LOWER], "critical", "critical", "still critical: to lower that takes a person's name, as by: (noise)"),
         ([LOWER], "low", "low", ""),
+        ([replace(OFF, rule="s"), LOWER], "high", "low", "low instead of high: noise"),
+        ([replace(LOWER, rule="s"), LOWER], "high", "low", "low instead of high: noise"),
         ([replace(LOWER, severity="high"), LOWER], "medium", "low", "low instead of medium: noise"),
         ([replace(LOWER, until=FIRST), replace(LOWER, rule="s"), LOWER], "medium", "low", "low instead of medium: noise"),
         ([LOWER, PLAIN], "high", "waived", "known"),

@@ -84,6 +84,15 @@ REASONS = {
 }
 
 
+def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(
+    folder: SafeDirectory, root: Path
+) -> None:
+    folder.replace("a/b/file", b"new")
+    assert [(path.name, path.read_bytes()) for path in (root / "a/b").glob("file*")] == [
+        ("file", b"new")
+    ]
+
+
 def test_everything_else_is_refused_and_says_why(folder: SafeDirectory) -> None:
     said = []
     for path, number in REFUSED:
