@@ -113,9 +113,9 @@ def git(folder: Path, *arguments: str, **variables: str) -> str:
 
 
 def environment_for(case: Case, cache: Path) -> Path:
-    """The virtual environment of its tests; made once."""
+    """The virtual environment of its tests; made once, if we can run them."""
     folder = cache / f"env-{case.repository.partition('/')[2]}"
-    if not (folder / "made").exists():
+    if case.requirements and not (folder / "made").exists():
         venv.create(folder, with_pip=True, clear=True)
         pip = (str(folder / "bin/pip"), "install", "--quiet", *case.requirements)
         subprocess.run(pip, check=True)
@@ -124,7 +124,7 @@ def environment_for(case: Case, cache: Path) -> Path:
 
 
 def settings_for(case: Case, environment: Path) -> dict[str, str]:
-    """Base's settings: how its tests run, time for people, and no fixer, who finds nothing."""
+    """Base's settings: how its tests run if we can, time for people, and no fixer."""
     # Without the project's own settings of pytest, which name plugins of their time.
     pytest = [
         "/usr/bin/env",
@@ -139,7 +139,7 @@ def settings_for(case: Case, environment: Path) -> dict[str, str]:
     tests = {"command": [*pytest, "--version"], "single": single, "reads": [str(environment)]}
     limits = {name: {"seconds": PEOPLE_ARE_SLOW} for name in AGENTS}
     defaults = {
-        "tests": tests,
+        **({"tests": tests} if case.requirements else {}),
         "fixes": {"agent": None},
         "bounds": {"minutes": 600, "usd": 20},
         "agents": limits,
