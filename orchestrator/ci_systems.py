@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
+
 
 class CiSystem(Struct, frozen=True):
     """A CI system.
@@ -24,25 +26,8 @@ class CiSystem(Struct, frozen=True):
     user: str = ""
 
 
-_CI = {"CI": "true"}
-
-CI_SYSTEMS = (
-    # Forgejo and Gitea Actions set GitHub's variables as well.
-    CiSystem("GitHub, Forgejo, Gitea Actions", {**_CI, "GITHUB_ACTIONS": "true"}, "GITHUB_ACTOR"),
-    CiSystem("GitLab CI/CD", {**_CI, "GITLAB_CI": "true"}, "GITLAB_USER_LOGIN"),
-    CiSystem("Azure Pipelines", {"TF_BUILD": "True"}, "BUILD_REQUESTEDFOR"),
-    CiSystem("Jenkins", {**_CI, "BUILD_TAG": "jenkins-.+"}),
-    CiSystem("CircleCI", {**_CI, "CIRCLECI": "true"}, "CIRCLE_USERNAME"),
-    CiSystem("Travis CI", {**_CI, "TRAVIS": "true"}),
-    CiSystem("Buildkite", {**_CI, "BUILDKITE": "true"}, "BUILDKITE_BUILD_CREATOR"),
-    CiSystem("Bitbucket Pipelines", {**_CI, "BITBUCKET_BUILD_NUMBER": "[0-9]+"}),
-    CiSystem("Woodpecker", {"CI": "woodpecker", "CI_SYSTEM_NAME": "woodpecker"}),
-    CiSystem("Drone", {**_CI, "DRONE": "true"}),
-    CiSystem("AppVeyor", {"CI": "[Tt]rue", "APPVEYOR": "[Tt]rue"}),
-    CiSystem("Semaphore", {**_CI, "SEMAPHORE": "true"}),
-    CiSystem("Cirrus CI", {**_CI, "CIRRUS_CI": "true"}),
-    CiSystem("TeamCity", {"TEAMCITY_VERSION": "[0-9].*"}),
-    CiSystem("AWS CodeBuild", {"CODEBUILD_BUILD_ARN": "arn:.+"}),
+CI_SYSTEMS = tuple(
+    CiSystem(name, **given) for name, given in read_table(__file__, "ci_systems.yaml").items()
 )
 
 

@@ -125,8 +125,6 @@ def build_training_data(
     used = [item for item in first.values() if item.id in rated]
     require_scores(rubric, used)
     full, free, tree = _read_tree(rubric, used)
-    if not (tree["w0"] > 0.0).any():
-        raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     every = [y for x in labels for y in (*x.overruled, x)]
     raters = tuple(sorted({x.rater for x in every}))
     at = {item.id: i for i, item in enumerate(used)}
@@ -137,14 +135,13 @@ def build_training_data(
     for label in every:
         if not label.adjudicates:
             ratings[raters.index(label.rater), at[label.item]] = scale.category(label.label)
-    x = _score_usable(rubric, full, used, free)
     names, order = _number_groups(used)
     weight = 1.0 / np.bincount(item)[item]
     cards = (decide_item(rubric, i) for i in used)
     decided = np.array([(card.accepted, card.is_rejected) for card in cards])
     y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     sample = Sample(
-        x=x[item],
+        x=_score_usable(rubric, full, used, free)[item],
         y=y,
         levels=levels,
         cut=cut,
@@ -177,7 +174,10 @@ def _read_tree(rubric: Rubric, used: list[Item]) -> tuple[Rubric, tuple[str, ...
     full = _restore_scored(rubric, used)
     free = find_free_nodes(full)
     nodes, unit = build_tree(full, free)
-    return full, free, {"nodes": nodes, "unit": unit, "w0": build_tree(rubric, free)[1]}
+    w0 = build_tree(rubric, free)[1]
+    if not (w0 > 0.0).any():
+        raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
+    return full, free, {"nodes": nodes, "unit": unit, "w0": w0}
 
 
 def _number_groups(items: list[Item]) -> tuple[dict[str, int], str]:
