@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -370,22 +371,22 @@ def test_prestarted_workers_serve_one_event_loop_after_the_other(pool: Pool) -> 
 
 
 def test_a_worker_serves_the_next_event_loop_until_the_pool_is_started_anew(pool: Pool) -> None:
-    workers, pids = pool(), []
+    pids: list[int] = []
 
     async def visit() -> None:
         async with workers:
             pids.append(await workers.call("rogue:pid", {}, seconds=20))
 
-    workers.start()
-    for backend in ("asyncio", "trio"):
-        anyio.run(visit, backend=backend)
-    os.kill(pids[0], signal.SIGKILL)  # while no event loop runs
-    assert anyio.run(gone, pids[0])
-    anyio.run(visit)
-    workers.close()
-    workers.start()
-    anyio.run(visit)
-    workers.close()
+    with closing(pool()) as workers:
+        workers.start()
+        for backend in ("asyncio", "trio"):
+            anyio.run(visit, backend=backend)
+        os.kill(pids[0], signal.SIGKILL)  # while no event loop runs
+        anyio.run(seen_dead, workers, pids[0])
+        anyio.run(visit)
+        workers.close()
+        workers.start()
+        anyio.run(visit)
     assert pids[0] == pids[1]
     assert len({*pids}) == 3
 
@@ -407,15 +408,20 @@ async def test_an_exception_in_the_body_passes_as_it_is(pool: Pool) -> None:
     assert await gone(pid)
 
 
+async def seen_dead(workers: WorkerPool, pid: int) -> None:
+    """Wait until the fork server has seen that its only worker is dead."""
+    assert await gone(pid)
+    (slot,) = workers._slots
+    with anyio.fail_after(20):
+        while not slot._has_unread_data():
+            await anyio.sleep(0.01)
+
+
 async def test_a_worker_that_died_while_idle_is_replaced(pool: Pool) -> None:
     async with pool() as workers:
         pid = await workers.call("rogue:pid", {}, seconds=20)
         os.kill(pid, signal.SIGKILL)
-        assert await gone(pid)
-        (slot,) = workers._slots
-        with anyio.fail_after(20):
-            while not slot._has_unread_data():  # the fork server has seen that it is dead
-                await anyio.sleep(0.01)
+        await seen_dead(workers, pid)
         assert await workers.call("rogue:pid", {}, seconds=20) != pid
 
 
