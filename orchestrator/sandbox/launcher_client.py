@@ -58,6 +58,7 @@ class Launcher:
         self._control.settimeout(START_SECONDS)
         self._sending, self._is_ready = threading.Lock(), False
         self._jobs: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._seen = {path: _identity(path) for path in (*self._reads, *self._writes)}
         self._process: subprocess.Popen[bytes] | None = None
         self._error = ""
         # bwrap ends with the thread that started it: this one lives as long as the launcher.
@@ -112,9 +113,11 @@ class Launcher:
         """Whether all these paths exist in its namespaces; paths without links in them."""
         if self._level != "bubblewrap":
             return True
-        everything = (*self._reads, *self._writes)
-        return all(_is_below(path, everything) for path in reads) and all(
-            _is_below(path, self._writes) for path in writes
+        # What was removed and made again is another directory, which is not in its namespaces.
+        seen = [path for path, identity in self._seen.items() if _identity(path) == identity]
+        writable = {*self._writes} & {*seen}
+        return all(_is_below(path, seen) for path in reads) and all(
+            _is_below(path, writable) for path in writes
         )
 
     def wait(self) -> None:
@@ -168,3 +171,11 @@ class Launcher:
 
 def _is_below(path: Path, directories: Iterable[Path]) -> bool:
     return any(path == directory or directory in path.parents for directory in directories)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -394,3 +394,18 @@ def test_another_process_of_ours_has_a_sandbox_of_its_own(sandbox: Sandbox) -> N
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert anyio.run(word) == "served"
+
+
+@needs_bwrap
+async def test_a_directory_that_was_removed_and_made_again_is_seen_by_the_next_program(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    for number in (1, 2):
+        folder.mkdir()
+        (folder / "file").write_text(f"{number}\n")
+        permissions = Permissions(reads=(folder,))
+        done = await run_program.run(["/bin/cat", "file"], permissions=permissions, cwd=folder)
+        assert done.stdout == b"%d\n" % number
+        (folder / "file").unlink()
+        folder.rmdir()
