@@ -148,7 +148,7 @@ class JournalLog:
         Raises:
             StoreError: a write failed, so this is unknown.
         """
-        if self._broken:
+        if self._broken and self._last.seq < seq:
             raise self._broken
         return self._last.seq >= seq
 
@@ -178,6 +178,7 @@ class JournalLog:
                         with anyio.CancelScope(deadline=self._since + IDLE_COMMIT_SECONDS):
                             await self._wanted.wait()
                     elif self._closed:
+                        self._broken = StoreError(f"the journal of {self.run_id} is closed")
                         return
                     await self._write()
         except BaseException as error:

@@ -299,3 +299,12 @@ async def test_who_waits_for_rows_of_the_present_write_leaves_the_next_one_to_ot
             assert sorted(done) == ["", "first"]
             store.let(1)
     assert store.brought == [2, 2]
+
+
+async def test_a_closed_journal_takes_no_rows_and_nobody_waits_for_it() -> None:
+    async with open_log(MemoryStore(SystemClock())) as log:
+        pass
+    with anyio.fail_after(5):
+        await log.flush()
+        with pytest.raises(StoreError, match="closed"):
+            log.append("note", "late", b"{}")
