@@ -1,7 +1,7 @@
 """Takes back what a change does at one place: a test that then still fails shows something else."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -9,13 +9,17 @@ from diffchecks.check_io import read
 
 NEAR = 3
 CLOSURE = 3
-"""How often what base's lines name is looked up in turn."""
+"""How often what base's code names is looked up in turn."""
 _DEFINES = re.compile(
-    r"(?m)^\s*(?:(?:export|async)\s+)*(?:def|class|function|func(?: \(.*?\))?) (\w+)"
+    r"\s*(?:(?:export|default|async|static|get|set|public|private|protected)\s+)*"
+    r"(?:(?:def|class|function\*?|func(?: \(.*?\))?) (\w+)"
+    r"|(?!(?:if|for|while|switch|catch|with)\b)(\w+)\s*\([^;]*\{\s*$)"
 )
 _STORES = re.compile(
-    r"(?m)^\s*(?:(?:export|const|let|var)\s+)*(?:\w+\.)*(\w+)\s*(?::[^=\n]*)?=(?!=)"
+    r"(?m)^\s*(?:(?:export|const|let|var)\s+)*(?:\w+\.)*(\w+)\s*(?::[^=\n]*)?[-+*/|&]?=(?![=>])"
 )
+_ASSIGNS = re.compile(r"(?<=\w)\(|[-+*/|&:]?=(?![=>])")
+_KEYWORDS = {*re.findall(r"\w+", "as async await bool class const export from import int let var")}
 
 
 def run(job: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -28,44 +32,72 @@ def run(job: Mapping[str, Any]) -> list[dict[str, str]]:
         job: ``roots`` of base and head; ``path``, and ``first`` and ``last`` of the cited lines,
             which are base's if ``removed``; ``names`` in the finding; ``paths`` of all files.
     """
-    lines = _read(job, 0 if job["removed"] else 1, job["path"])
-    names = {*re.findall(r"\w+", "\n".join(lines[job["first"] - 1 : job["last"]]))}
-    exact = _taken_back(job, job["path"], names, 0)
+    files = {path: _File(job, path) for path in {job["path"], *job["paths"]}}
+    cited = files[job["path"]].sides[0 if job["removed"] else 1][job["first"] - 1 : job["last"]]
+    names = _words(line for line, _ in cited)
     named = names | {*job["names"]}
-    function = _DEFINES.findall("\n".join(lines[: job["first"]]))[-1:]
-    found = [{job["path"]: exact}]
-    for wider, near in ((named, 0), (named | {*function}, NEAR)):
-        texts = {path: _taken_back(job, path, wider, near) for path in job["paths"]}
+    found = []
+    for wider, near in ((names, 0), (named, 0), (named.union(*(own for _, own in cited)), NEAR)):
+        reached = _reached([*files.values()], wider - _KEYWORDS)
+        texts = {path: file.taken_back(job, reached, near) for path, file in files.items()}
         found.append({path: text for path, text in texts.items() if text})
-    return found if exact else []
+    exact = found[0].get(job["path"])
+    return [{job["path"]: exact}, *found[1:]] if exact else []
 
 
-def _taken_back(job: Mapping[str, Any], path: str, names: set[str], near: int) -> str:
-    old, new = (_read(job, side, path) for side in (0, 1))
-    changes = [
-        ends for kind, *ends in SequenceMatcher(None, old, new).get_opcodes() if kind != "equal"
-    ]
-    blocks = [part for ends in changes for part in _split(*ends)]
-    named: list[set[str]] = []
-    for a, b, c, d in blocks:
-        start, end = (a, b) if job["removed"] else (c, d)
-        is_near = start - near < job["last"] and job["first"] <= max(end, start + 1) + near
-        defined = _DEFINES.findall("\n".join(new[: c + 1]))[-1:]
-        defined += _STORES.findall("\n".join([*old[a:b], *new[c:d]]))
-        defined += _DEFINES.findall("\n".join(old[a:b]))
-        named.append({*defined, *(names if is_near and path == job["path"] else ())})
-    for (a, b, _, _), defines in [*zip(blocks, named, strict=True)] * CLOSURE:
-        if names & defines:
-            names = {*names, *re.findall(r"\w+", "\n".join(old[a:b]))}
-    taken = list(new)
-    for (a, b, c, d), defines in reversed([*zip(blocks, named, strict=True)]):
-        if names & defines:
-            taken[c:d] = old[a:b]
-    return "\n".join(taken) if taken != new else ""
+class _File:
+    """Both sides of a file: lines, with what the part defines that each is in; and changes."""
+
+    def __init__(self, job: Mapping[str, Any], path: str) -> None:
+        texts = [read(root, path).decode("latin-1").split("\n") for root in job["roots"]]
+        self.path, self.sides = path, [[*zip(text, _owners(text), strict=True)] for text in texts]
+        codes = SequenceMatcher(None, texts[0], texts[1]).get_opcodes()
+        self.blocks = [one for kind, *ends in codes if kind != "equal" for one in _split(*ends)]
+
+    def taken_back(self, job: Mapping[str, Any], names: set[str], near: int) -> str:
+        """Head with base's lines where these define a name, or are near; empty: as head."""
+        old, new = self.sides
+        taken = [line for line, _ in new]
+        for a, b, c, d in reversed(self.blocks):
+            start, end = (a, b) if job["removed"] else (c, d)
+            is_near = start - near < job["last"] and job["first"] <= max(end, start + 1) + near
+            lines = [one for one in (*old[a:b], *new[c:d]) if one[0].strip()]
+            defined = {*_STORES.findall("\n".join(line for line, _ in lines))}.union(
+                *(own | _words([line] if "import" in own else []) for line, own in lines)
+            )
+            if names & defined or (is_near and self.path == job["path"]):
+                taken[c:d] = [line for line, _ in old[a:b]]
+        return "\n".join(taken) if taken != [line for line, _ in new] else ""
 
 
-def _read(job: Mapping[str, Any], side: int, path: str) -> list[str]:
-    return read(job["roots"][side], path).decode("latin-1").split("\n")
+def _owners(lines: Iterable[str]) -> list[set[str]]:
+    """What the function, class or statement of a module defines that a line is in."""
+    owners, own, is_decorator = list[set[str]](), set[str](), False
+    for line in lines:
+        defines = _DEFINES.match(line)
+        if defines or re.match(r"\w|\s*@", line):
+            own = own if is_decorator else set()
+            is_decorator = line.lstrip()[:1] == "@"
+            text = "" if is_decorator else _ASSIGNS.split(line)[0]
+            own.update(filter(None, defines.groups()) if defines else re.findall(r"\w+", text))
+            own.update({"class"} & {*line.split()})
+        elif "class" in own:
+            own.update(_STORES.findall(line))
+        owners.append(own)
+    return owners
+
+
+def _reached(files: Iterable[_File], names: set[str]) -> set[str]:
+    """Names, and what base's code names that defines them, in turn."""
+    parts = [(own, _words([line])) for file in files for line, own in file.sides[0]]
+    known = {name for own, _ in parts for name in own} - _KEYWORDS
+    for _ in range(CLOSURE):
+        names = names.union(*(words & known for own, words in parts if own & names))
+    return names
+
+
+def _words(lines: Iterable[str]) -> set[str]:
+    return {*re.findall(r"\w+", "\n".join(lines))} - _KEYWORDS
 
 
 def _split(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:

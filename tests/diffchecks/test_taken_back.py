@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from diffchecks.test_quality.taken_back import run
 
 BASE = """\
@@ -74,3 +76,42 @@ def test_what_the_finding_names_is_taken_back_in_any_file(tmp_path: Path) -> Non
 
 def test_a_line_that_is_as_in_base_has_nothing_to_take_back(tmp_path: Path) -> None:
     assert taken_back(tmp_path, 10) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "head"),
+    [
+        ("a.py", "def load(n):\n    return [n]\n", "@cache\ndef load(n):\n    return [n]\n"),
+        ("a.py", "LOAD = {\n    'x': 5,\n    'y': 6,\n}\nload = LOAD.get\n",
+         "LOAD = {\n    'x': 3,\n    'y': 6,\n}\nload = LOAD.get\n"),
+        ("a.py", "START, load = 0, str\n", "START, load = 0, repr\n"),
+        ("a.py", "load = []\nload += [2]\n", "load = []\nload += []\n"),
+        ("a.py", "load = {}\nload['x'] = 5\n", "load = {}\nload['x'] = 3\n"),
+        ("a.py", "from b import up as load\n", "from b import down as load\n"),
+        ("a.py", "from b import (\n    up as load,\n)\n", "from b import (\n    down as load,\n)\n"),
+        ("a.py", "class load(Old):\n    pass\n", "class load(New):\n    pass\n"),
+        ("a.py", "def rate():\n    return 5\n\n\ndef load(n):\n    return rate()\n",
+         "def rate():\n    return 3\n\n\ndef load(n):\n    return rate()\n"),
+        ("b.py", "def load(n):\n    return 5\n", "def load(n):\n    return 3\n"),
+        ("a.mjs", "export const load = (n) => {\n  return 5;\n};\n",
+         "export const load = (n) => {\n  return 3;\n};\n"),
+        ("a.mjs", "class A {\n  load(n) {\n    return 5;\n  }\n}\n",
+         "class A {\n  load(n) {\n    return 3;\n  }\n}\n"),
+        ("a.go", "var load float64 = 5\n", "var load float64 = 3\n"),
+    ],
+)  # fmt: skip
+def test_what_the_cited_line_calls_is_taken_back_however_it_is_defined(
+    path: str, base: str, head: str, tmp_path: Path
+) -> None:
+    rest = "\n\ndef other():\n    return 1\n\n\ndef total(n):\n    {} = load(n)\n    return 1\n"
+    unrelated = "\n\nother = {}\nload_all = {}\n"
+    for side, text, name in (("base", base, "r"), ("head", head, "rows")):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / path).write_text(text + unrelated.replace("{}", name))
+        (tmp_path / side / "main.py").write_text(rest.format(name))
+    job = {
+        "roots": [str(tmp_path / side) for side in ("base", "head")], "path": "main.py",
+        "paths": ["main.py", path], "first": 8, "last": 8, "removed": False, "names": [],
+    }  # fmt: skip
+    expected = base + unrelated.replace("{}", "rows")
+    assert [texts.get(path) for texts in run(job)[1:]] == [expected] * 2

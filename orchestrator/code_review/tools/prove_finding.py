@@ -187,13 +187,12 @@ class ProveFinding:
             return UNTIED
         parts = partial(_with_texts, head, workspace.root / "taken_back")
         end, _ = await self._run(await anyio.to_thread.run_sync(parts, levels[0]), proposed)
-        is_other = is_as_predicted(predicted, end)
-        wider = levels[1 if is_other else 2]
+        wider = levels[1 if is_as_predicted(predicted, end) else 2]
         if not passes_base(predicted, end) and wider != levels[0]:
             end, _ = await self._run(await anyio.to_thread.run_sync(parts, wider), proposed)
         if passes_base(predicted, end):
             return ""
-        if is_other or is_as_predicted(predicted, end):
+        if is_as_predicted(predicted, end):
             raise NoProof(
                 f"head fails it with base's lines at {place.path}:{place.first} as well: it shows "
                 "another difference than the finding's"

@@ -102,7 +102,7 @@ async def bench(
     path: Path,
     tests: settings.Tests = PYTEST,
     base: Mapping[str, str] | None = None,
-    head: Mapping[str, str] | None = None,
+    head: Mapping[str, str | None] | None = None,
 ) -> AsyncIterator[Bench]:
     policy = read_policy([read_shipped_layer()], environment="local", author_tier="")
     before = {**PYTEST_ALONE, **(base or {"shop.py": BASE})}
@@ -383,6 +383,23 @@ async def test_a_test_has_to_rest_on_the_lines_of_its_finding(
     assert "it shows another difference than the finding's" in cheated.reason
     if elsewhere:
         assert (elsewhere.state, elsewhere.not_shown) == ("reproduced", UNTIED)
+
+
+async def test_a_finding_whose_cause_cannot_be_taken_back_alone_is_reproduced_with_a_note(
+    namespaces: None, tmp_path: Path
+) -> None:
+    rate = "def rate(n):\n    return n * K\n"
+    caller = "from lib import rate\n\n\ndef price(n):\n    return rate(n)\n"
+    base = {"shop.py": caller, "lib.py": f"from rates import K\n\n\n{rate}", "rates.py": "K = 5\n"}
+    head = {
+        "shop.py": caller.replace("rate(n)\n", "rate(n) + 0\n"),
+        "lib.py": f"K = 3\n\n\n{rate}",
+        "rates.py": None,
+    }
+    place = {"path": "shop.py", "first": 5, "last": 5}
+    async with bench(tmp_path, base=base, head=head) as one:
+        shown = await one.tries(written("assert shop.price(1) == 5"), place=place)
+    assert (shown.state, shown.not_shown, shown.reason) == ("reproduced", UNTIED, "")
 
 
 def of_unittest(statement: str) -> str:
