@@ -102,6 +102,5 @@ def _words(lines: Iterable[str]) -> set[str]:
 
 def _split(a: int, b: int, c: int, d: int) -> list[tuple[int, int, int, int]]:
     """Changed lines, each of its own where as many stand for them."""
-    if b - a != d - c:
-        return [(a, b, c, d)]
-    return [(a + n, a + n + 1, c + n, c + n + 1) for n in range(b - a)]
+    each = [(a + n, a + n + 1, c + n, c + n + 1) for n in range(b - a)]
+    return each if b - a == d - c else [(a, b, c, d)]

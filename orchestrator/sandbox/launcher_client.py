@@ -114,11 +114,9 @@ class Launcher:
         if self._level != "bubblewrap":
             return True
         # What was removed and made again is another directory, which is not in its namespaces.
-        seen = [path for path, identity in self._seen.items() if _identity(path) == identity]
-        writable = {*self._writes} & {*seen}
-        return all(_is_below(path, seen) for path in reads) and all(
-            _is_below(path, writable) for path in writes
-        )
+        seen = {path for path, identity in self._seen.items() if _identity(path) == identity}
+        needed = ((seen, reads), (seen & {*self._writes}, writes))
+        return all(_is_below(path, within) for within, paths in needed for path in paths)
 
     def wait(self) -> None:
         """Wait until it serves.
