@@ -6,20 +6,14 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from diffchecks.check_io import read
+from diffchecks.data_files import read_yaml
 
 NEAR = 3
 CLOSURE = 3
 """How often what base's code names is looked up in turn."""
-_DEFINES = re.compile(
-    r"\s*(?:(?:export|default|async|static|get|set|public|private|protected)\s+)*"
-    r"(?:(?:def|class|function\*?|func(?: \(.*?\))?) (\w+)"
-    r"|(?!(?:if|for|while|switch|catch|with)\b)(\w+)\s*\([^;]*\{\s*$)"
-)
-_STORES = re.compile(
-    r"(?m)^\s*(?:(?:export|const|let|var)\s+)*(?:\w+\.)*(\w+)\s*(?::[^=\n]*)?[-+*/|&]?=(?![=>])"
-)
-_ASSIGNS = re.compile(r"(?<=\w)\(|[-+*/|&:]?=(?![=>])")
-_KEYWORDS = {*re.findall(r"\w+", "as async await bool class const export from import int let var")}
+_TEXTS = read_yaml("taken_back.yaml")
+_DEFINES, _STORES, _ASSIGNS = (re.compile(_TEXTS[n]) for n in ("defines", "stores", "assigns"))
+_KEYWORDS = {*_TEXTS["keywords"].split()}
 
 
 def run(job: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -29,36 +29,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from orchestrator.data_directories import read_table
 from orchestrator.errors import DiffcourtError, InputError, RunNotFound, StoreError
 from orchestrator.report.page_templates import asset, new_environment
 from orchestrator.web.access import HOURS, Access, AccessDenied, Person, Session
 
 MAX_FORM = 1_000_000
 """Bytes of a form."""
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
-    ),
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    # Not no-referrer: a browser would then hide the origin of our own forms too.
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-_TITLES = {
-    401: "Not signed in",
-    403: "Refused",
-    404: "Not here",
-    409: "Not possible now",
-    421: "Another host",
-    429: "Too many tries",
-    500: "Diffcourt failed here",
-}
+_TABLES = read_table(__file__, "site.yaml")
+HEADERS: dict[str, str] = _TABLES["headers"]
+_TITLES: dict[int, str] = _TABLES["titles"]
 _log = logging.getLogger(__name__)
 
 

@@ -17,6 +17,7 @@ from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.test_runners import python_of
 from orchestrator.code_review.tools.tool_specs import make_spec
+from orchestrator.data_directories import read_beside
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation
 from orchestrator.errors import InputError, SandboxError
@@ -35,22 +36,7 @@ _STATUS = re.compile(r"(?:(?:base|head), )?exit status \d+")
 SECONDS = 120.0
 """Of a call: the first one writes the side's tree out."""
 OPTIONS = ("-B", "-u", "-X", "utf8")
-RUNNER = """\
-import sys
-tree, text = sys.argv[1:]
-sys.argv[1:], path = [], sys.path[:]
-sys.path = [one for one in path if one and not one.startswith(tree)]  # a file there may be ast.py
-import ast
-sys.path = [tree, *(f"{tree}/{name}" for name in ("src", "lib", "python")), *path]
-names = {"__name__": "__main__"}
-for node in ast.parse(text, "<snippet>").body:
-    if isinstance(node, ast.Expr):
-        value = eval(compile(ast.Expression(node.value), "<snippet>", "eval"), names)
-        if value is not None:
-            print(ast.unparse(node), "->", repr(value))
-    else:
-        exec(compile(ast.Module([node], []), "<snippet>", "exec"), names)
-"""
+RUNNER = read_beside(__file__, "snippet_runner.txt")
 """Runs statement by statement and prints each expression with its value."""
 
 
