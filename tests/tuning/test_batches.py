@@ -176,21 +176,27 @@ class Killed(BaseException):
     """Ends a command at once."""
 
 
+@contextmanager
+def killed_once_sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kills the command within when it has sent a batch and does not know its id yet."""
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        create = batches.Batches._create
+
+        async def sent(self: Any, *given: Any) -> None:
+            await create(self, *given)
+            raise Killed
+
+        patch.setattr(batches.Batches, "_create", sent)
+        yield
+
+
 def test_a_command_that_is_killed_before_it_knows_the_id_of_its_batch_finds_it(
     vendor: str, save: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = save(texts(4))
     with serving(monkeypatch, {"item-judge": [LINE] * 4}) as server:
-        with monkeypatch.context() as patch:
-            create = batches.Batches._create
-
-            async def sent(self: Any, *given: Any) -> None:
-                await create(self, *given)
-                raise Killed
-
-            patch.setattr(batches.Batches, "_create", sent)
-            with pytest.raises(Killed):
-                score(vendor, items, "--batch")
+        with killed_once_sent(monkeypatch):
+            score(vendor, items, "--batch")
         assert score(vendor, items, "--batch") == 0
         server.finish()
     assert sizes(server) == [4]
@@ -303,16 +309,8 @@ def test_a_cascade_in_batches_that_is_killed_between_its_judges_pays_for_none_tw
             with pytest.raises(Killed):
                 score(vendor, items, *cascade, "--batch")
         assert sizes(server) == [6]
-        with monkeypatch.context() as patch:
-            create = batches.Batches._create
-
-            async def sent(self: Any, *given: Any) -> None:
-                await create(self, *given)
-                raise Killed
-
-            patch.setattr(batches.Batches, "_create", sent)
-            with pytest.raises(Killed):
-                score(vendor, items, *cascade, "--batch")
+        with killed_once_sent(monkeypatch):
+            score(vendor, items, *cascade, "--batch")
         assert sizes(server) == [6, 2]
         assert score(vendor, items, *cascade, "--batch") == 0
         server.finish()
