@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from orchestrator.errors import DiffcourtError
@@ -20,6 +22,10 @@ PATIENCE = 60
 
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["__main__", "tests.torture.session"])
+
+_STATUS = Lock()
+"""Held to read how a process ended. To start one asks after all others, those of other threads too,
+and each status can be read once: to the second reader it is 255."""
 
 
 class Figures(NamedTuple):
@@ -83,16 +89,19 @@ class Watched:
         for file in (self._said, self._ledger):
             file.unlink(missing_ok=True)
         self._process = FORK.Process(target=work, args=given)
-        self._process.start()
+        with _STATUS:
+            self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
     def outcome(self) -> Outcome:
         """Wait for its end."""
-        self._process.join(PATIENCE)
-        if self._process.is_alive():
-            self._process.kill()
+        ended = wait([self._process.sentinel], PATIENCE)
+        with _STATUS:
+            if not ended:
+                self._process.kill()
             self._process.join()
+        if not ended:
             return Outcome("", f"TIMEOUT: it did not end within {PATIENCE} s", [])
         told = json.loads(self._said.read_text() or "{}") if self._said.exists() else {}
         if not told and self._process.exitcode != -signal.SIGKILL:

@@ -1,10 +1,17 @@
 """A sample of each torture; `make torture` runs them whole."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import forkserver
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
@@ -12,7 +19,7 @@ from orchestrator.sandbox import bubblewrap
 from tests.torture import hostile_tests, malformed_replies, sandbox_probes, store_faults
 from tests.torture.__main__ import modules
 from tests.torture.faulty_disk import available
-from tests.torture.processes import Figures
+from tests.torture.processes import Figures, Watched
 
 ROOT = Path(__file__).resolve().parents[2]
 FIND = bubblewrap.find_bwrap  # before the suite runs without
@@ -44,6 +51,33 @@ def test_malformed_replies_are_many_and_the_same_each_time() -> None:
     made = {malformed_replies.malformed("openai", seed) for seed in range(300)}
     assert len(made) > 250
     assert all(malformed_replies.malformed("openai", seed) in made for seed in range(0, 300, 50))
+
+
+def _die(folder: Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_how_a_process_ended_is_known_while_another_thread_starts_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each asks after the other, and a status can be read once."""
+    first, read, both = Watched(tmp_path, _die, tmp_path), forkserver.read_signed, Barrier(2)
+    (ended,) = wait([first._process.sentinel])
+    met: list[int] = []
+
+    def read_together(file: int) -> int:
+        if file == ended:
+            with suppress(BrokenBarrierError):
+                both.wait(0.2)
+                met.append(file)
+        return read(file)
+
+    monkeypatch.setattr(forkserver, "read_signed", read_together)
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(first.outcome), pool.submit(Watched, tmp_path, _die, tmp_path)]
+    assert ends[0].result().killed
+    assert ends[1].result().outcome().killed
+    assert not met
 
 
 @pytest.mark.skipif(not available(), reason="this Python hides SQLite's functions")
