@@ -1,10 +1,13 @@
-"""The argument parser, argument types and options that several commands share."""
+"""The argument parser, argument types, and the arguments that ``arguments.toml`` lists."""
 
 import argparse
 import math
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -181,26 +184,83 @@ def amount(text: str) -> float:
     return value
 
 
-def add_repo(parser: argparse._ActionsContainer) -> None:
-    """Add --repo, which names the repository."""
-    parser.add_argument("--repo", type=directory)
+TYPES: dict[str, Callable[[str], Any]] = {
+    "amount": amount,
+    "count": count,
+    "directory": directory,
+    "float": float,
+    "int": int,
+    "path": Path,
+    "ref": ref,
+    "text": str,
+}
+"""What ``arguments.toml`` may call the type of an argument."""
 
 
-def add_decision(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a person's decision on a finding: until when, by whom, of which run."""
-    parser.add_argument("--until", default="")
-    parser.add_argument("--by", default="")
-    parser.add_argument("--run", dest="run_id", default="latest")
-    add_repo(parser)
+@cache
+def read_arguments() -> dict[str, dict[str, Any]]:
+    """The tables of ``arguments.toml``: of each command and subcommand, and what they share."""
+    return tomllib.loads(Path(__file__).with_name("arguments.toml").read_text("utf-8"))
 
 
-def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    """Add the argument that names a run; optional if there is a default."""
-    kind = name_of("a run (diffcourt runs lists them)")
-    nargs = "?" if default else None
-    parser.add_argument("run_id", nargs=nargs, default=default, type=kind, metavar="RUN")
+def add_arguments(parser: Parser, command: str) -> None:
+    """Add the arguments of a command, and its subcommands with theirs."""
+    tables = read_arguments()
+    _add_table(parser, tables[command])
+    parts = [name for name in tables if name.startswith(f"{command} ")]
+    if not parts:
+        return
+    own = {action.dest for action in parser._actions}
+    optional = {"metavar": "[SUBCOMMAND]", "required": False} if tables[command] else {}
+    subparsers = parser.add_subparsers(**optional)
+    for name in parts:
+        part = subparsers.add_parser(name.partition(" ")[2])
+        _add_table(part, tables[name])
+        for action in part._actions:
+            # An option of both may precede or follow the subcommand: a default after it must not
+            # overwrite a value before it.
+            if action.dest in own:
+                action.default = argparse.SUPPRESS
 
 
-def add_json_file(parser: argparse._ActionsContainer) -> None:
-    """Add --json, which writes a document to a file in addition to the report, or to stdout."""
-    parser.add_argument("--json", nargs="?", const="-")
+def _add_table(target: argparse._ActionsContainer, table: dict[str, Any]) -> None:
+    for key, given in table.items():
+        if key == "use":
+            for name in given:
+                _add_table(target, read_arguments()["shared"][name])
+        elif key == "group":
+            for title, inner in given.items():
+                about = inner.get("description")
+                _add_table(target.add_argument_group(title, about), inner)
+        elif key in ("one_of", "must_be_one_of"):
+            required = key == "must_be_one_of"
+            _add_table(target.add_mutually_exclusive_group(required=required), given)
+        elif key != "description":
+            settings = _read_settings(given)
+            name = key
+            if not key.startswith("-"):  # its place in the usage; in the code, it is lower-case
+                settings |= {} if key.islower() else {"metavar": key}
+                name = settings.pop("dest", key.lower())
+            target.add_argument(name, **settings)
+
+
+def _read_settings(given: str | dict[str, Any]) -> dict[str, Any]:
+    """The settings for ``add_argument`` of a value in ``arguments.toml``."""
+    kinds = read_arguments()["kinds"]
+    if isinstance(given, str):
+        given = kinds.get(given, {"type": given})
+    settings = dict(given)
+    if kind := settings.pop("kind", None):
+        settings = _read_settings(kind) | settings
+    if what := settings.pop("name", None):
+        settings["type"] = name_of(what)
+    if isinstance(name := settings.get("type"), str):
+        settings["type"] = TYPES.get(name) or _load(name)
+    if isinstance(choices := settings.get("choices"), str):
+        settings["choices"] = tuple(_load(choices))
+    return settings
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"orchestrator.{module}"), attribute)

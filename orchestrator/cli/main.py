@@ -1,8 +1,7 @@
 """The ``diffcourt`` command.
 
-A subcommand is an entry in ``COMMANDS`` and in ``help.yaml``. Its module has
-``add_arguments(parser)`` and ``run(args) -> exit code``, which parts of a command may set
-themselves; one with several commands has ``add_fork`` and ``run_fork``. Only the chosen one is
+A subcommand is an entry in ``COMMANDS``, ``arguments.toml`` and ``help.yaml``. Its module has
+``run(args) -> exit code``; one with several commands has ``run_fork``. Only the chosen one is
 imported, for a fast start.
 """
 
@@ -97,18 +96,17 @@ def _find_command(args: list[str]) -> str:
     return next((arg for arg in args if not arg.startswith("-")), "")
 
 
-def load_command(name: str) -> tuple[Callable[[Parser], None], Callable[[Namespace], int] | None]:
-    """The functions of a command: for its options, and to run it unless its parts set that."""
+def _load_command(name: str) -> Callable[[Namespace], int]:
     from importlib import import_module
 
     path, _, own = COMMANDS[name].partition(":")
     module = import_module(f"orchestrator.cli.commands.{path}")
-    add_arguments = getattr(module, f"add_{own or 'arguments'}")
-    return add_arguments, getattr(module, f"run_{own}" if own else "run", None)
+    run: Callable[[Namespace], int] = getattr(module, f"run_{own}" if own else "run")
+    return run
 
 
 def _dispatch(args: list[str]) -> int:
-    from orchestrator.cli.arguments import did_you_mean
+    from orchestrator.cli.arguments import add_arguments, did_you_mean
 
     chosen = _find_command(args)
     parser, subparsers = _make_parser()
@@ -117,9 +115,8 @@ def _dispatch(args: list[str]) -> int:
         for name in ([chosen] if chosen in COMMANDS else COMMANDS)  # each takes a millisecond
     }
     if chosen in COMMANDS:
-        add_arguments, run = load_command(chosen)
-        add_arguments(commands[chosen])
-        commands[chosen].set_defaults(run=run)
+        add_arguments(commands[chosen], chosen)
+        commands[chosen].set_defaults(run=_load_command(chosen))
     if not args:
         parser.print_help(sys.stderr)
         return 2

@@ -21,25 +21,11 @@ if TYPE_CHECKING:
 MAX_PORT = 65_535
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """Argument type: the number of a port."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_PORT):
         raise argparse.ArgumentTypeError(f"must be a port from 1 to {MAX_PORT}, not {text!r}")
     return int(text)
-
-
-def add_serving_options(parser: argparse.ArgumentParser) -> None:
-    """Add where the pages are served, and to whom."""
-    serving = parser.add_argument_group("page in the browser")
-    serving.add_argument("--port", type=_port, default=0)
-    serving.add_argument("--open", action="store_true")
-    serving.add_argument("--read-only", action="store_true")
-    proxy = parser.add_argument_group(
-        "behind a proxy that signs people in",
-        "Its requests carry the secret in DIFFCOURT_PROXY_SECRET.",
-    )
-    proxy.add_argument("--proxy-origin")
-    proxy.add_argument("--user-header")
-    proxy.add_argument("--operator", action="append", default=[])
 
 
 def serve_parts(

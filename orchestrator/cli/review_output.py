@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.arguments import add_json_file, did_you_mean, name_of
+from orchestrator.cli.arguments import did_you_mean
 from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.errors import InputError, OutputError
 from orchestrator.report.formats import FORMATS, HOLDS_COMMANDS, FormatInputs, render_format
@@ -172,27 +172,6 @@ def _append(name: str, variable: str, text: str) -> None:
         raise OutputError(f"cannot write {quote_path(name)} of {variable}: {why}") from None
 
 
-def add_result_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the result and the exit code."""
-    group = parser.add_argument_group("result")
-    add_json_file(group)
-    group.add_argument("--format", dest="formats", action="append", default=[])
-    group.add_argument("--fail-on", type=_fail_on)
-    group.add_argument("--only-new", action="store_true")
-    amount = group.add_mutually_exclusive_group()
-    amount.add_argument("--short", action="store_true")
-    amount.add_argument("--full", action="store_true")
-    amount.add_argument("--verbose", action="store_true")
-    group.add_argument("--otel", nargs="?", const="")
-    group.add_argument("--quiet", action="store_true")
-
-
-def add_answer_options(parser: argparse._ActionsContainer) -> None:
-    """Add the options that answer the question of a waiting run."""
-    parser.add_argument("--answer")
-    parser.add_argument("--to", type=name_of("a question"))
-
-
 def read_answer(args: argparse.Namespace) -> Answer | None:
     """The answer that the options give, if any.
 
@@ -206,7 +185,7 @@ def read_answer(args: argparse.Namespace) -> Answer | None:
     return None if args.answer is None else Answer(args.answer, args.to or "")
 
 
-def _fail_on(text: str) -> str:
+def fail_on(text: str) -> str:
     """Argument type: an outcome, ``never``, or bars by severity and category."""
     if text in {*OUTCOMES, "never"}:
         return text

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.arguments import Parser, name_in_help, read_help
-from orchestrator.cli.main import COMMANDS, _make_parser, load_command, main
+from orchestrator.cli.arguments import (
+    Parser,
+    add_arguments,
+    name_in_help,
+    read_arguments,
+    read_help,
+)
+from orchestrator.cli.main import COMMANDS, _make_parser, main
 from orchestrator.report.formats import FORMATS
 from tests.review.review_kit import Repo
 
@@ -28,7 +34,7 @@ def every_parser() -> dict[str, Parser]:
     """Parsing leaves a parser as it was."""
     top, commands = _make_parser()
     for name in COMMANDS:
-        load_command(name)[0](commands.add_parser(name))
+        add_arguments(commands.add_parser(name), name)
     return {parser.prog: parser for parser in walk(top)}
 
 
@@ -98,6 +104,18 @@ def test_the_help_names_every_format_of_a_verdict() -> None:
     for command in ("diffcourt review", "diffcourt export"):
         text = HELP[command]["arguments"]["--format FORMAT[=FILE]"]
         assert f": {', '.join(FORMATS)};" in text
+
+
+def test_every_kind_and_every_shared_set_of_arguments_is_used() -> None:
+    def words(table: object) -> Iterator[str]:
+        if isinstance(table, dict | list):
+            for inner in table.values() if isinstance(table, dict) else table:
+                yield from words(inner)
+        else:
+            yield str(table)
+
+    tables = read_arguments()
+    assert not {*tables["kinds"], *tables["shared"]} - set(words(tables))
 
 
 def test_json_needs_no_file_in_any_command() -> None:

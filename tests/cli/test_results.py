@@ -15,9 +15,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Outcome
+from orchestrator.cli.arguments import Parser, add_arguments
 from orchestrator.cli.main import main
 from orchestrator.cli.output import OutputTarget
-from orchestrator.cli.review_output import Outputs, add_result_options, open_progress, write_verdict
+from orchestrator.cli.review_output import Outputs, open_progress, write_verdict
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,
@@ -139,9 +140,9 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 def result_args(*argv: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_result_options(parser)
-    return parser.parse_args(argv, argparse.Namespace(repo=None))
+    parser = Parser(prog="diffcourt resume")
+    add_arguments(parser, "resume")
+    return parser.parse_args(argv)
 
 
 def deliver(

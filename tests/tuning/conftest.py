@@ -36,7 +36,7 @@ class Tuned(NamedTuple):
 @pytest.fixture(scope="session")
 def tuned_once(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     """House, tuned on 300 items of 150 groups; the page and the JSON lie beside it."""
-    from orchestrator.cli.arguments import Parser
+    from orchestrator.cli.arguments import Parser, add_arguments
     from orchestrator.cli.commands.rubric import command
     from tests.tuning.labelsets import rows, rubric_of
 
@@ -45,7 +45,7 @@ def tuned_once(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
     items = folder / "items.jsonl"
     items.write_text("".join(json.dumps(r) + "\n" for r in rows(300)), encoding="utf-8")
     parser = Parser(prog="diffcourt rubric")
-    command.add_arguments(parser)
+    add_arguments(parser, "rubric")
     files = ("--report", folder / "page.html", "--json", folder / "o.json")
     given = ("tune", folder / "house.yaml", items, "--refits", 60, *files)
     with redirect_stdout(out := io.StringIO()):

@@ -36,7 +36,7 @@ REJECT = "reject"
 
 
 def run(*argv: object) -> int:
-    return command.run(parse(command, *argv))
+    return command.run(parse("rubric", *argv))
 
 
 def measure(rubric: Rubric, items: list[Item], labels: list[Label]) -> DisagreementReport:
@@ -152,7 +152,7 @@ def test_an_unknown_criterion_in_a_label_is_an_error(save: Save, house: Path) ->
 
 def revise(tmp_path: Path, items: Path, typed: str, *more: object) -> list[Label]:
     path = tmp_path / "labels.jsonl"
-    args = parse(label, items, "--labels", path, "--rater", "ana", *more)
+    args = parse("label", items, "--labels", path, "--rater", "ana", *more)
     todo = list_revisions(read_items([items]), read_labels([path]), "ana", args.relabel)
     LabelingSession(args, todo, {}, io.StringIO(typed), io.StringIO()).run()
     return read_labels([path])
@@ -207,7 +207,7 @@ def test_a_history_with_a_hole_or_a_double_is_an_error(
 def test_only_an_item_that_one_labeled_can_be_relabeled(save: Save, tmp_path: Path) -> None:
     write_labels(tmp_path / "labels.jsonl", [Label("i0", "bo", REJECT), Label("x", "ana", REJECT)])
     for item in ("i0", "x"):
-        args = parse(label, save(rows(2)), "--labels", tmp_path / "labels.jsonl", "--rater", "ana",
+        args = parse("label", save(rows(2)), "--labels", tmp_path / "labels.jsonl", "--rater", "ana",
                      "--relabel", item)  # fmt: skip
         with pytest.raises(
             InputError, match=f"--relabel {item}: there is no such item with a label"

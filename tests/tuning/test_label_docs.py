@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.arguments import Parser
+from orchestrator.cli.arguments import Parser, add_arguments
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.rubric import command as rubric
 from orchestrator.tuning.labels.label_files import Label, write_labels
@@ -41,5 +41,5 @@ def test_the_commands_of_the_page_run(
         assert program == "diffcourt"
         module = {"rubric": rubric, "label": label}[command]
         parser = Parser(prog=f"diffcourt {command}")
-        module.add_arguments(parser)
+        add_arguments(parser, command)
         assert module.run(parser.parse_args(argv)) in {0, 1, 3}, line

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from orchestrator.cli.arguments import Parser
+from orchestrator.cli.arguments import Parser, add_arguments
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.label import LabelingSession
 from orchestrator.cli.commands.rubric import command
@@ -50,14 +49,14 @@ from tests.tuning.simulations import draws
 Save = Callable[..., Path]
 
 
-def parse(module: ModuleType, *argv: object) -> argparse.Namespace:
+def parse(name: str, *argv: object) -> argparse.Namespace:
     parser = Parser(prog="diffcourt x")
-    module.add_arguments(parser)
+    add_arguments(parser, name)
     return parser.parse_args([str(a) for a in argv])
 
 
 def run(*argv: object) -> int:
-    return command.run(parse(command, *argv))
+    return command.run(parse("rubric", *argv))
 
 
 def test_a_real_gain_is_written_with_its_provenance(tuned: Tuned) -> None:
@@ -440,7 +439,7 @@ def _renamed(tmp_path: Path, house: Path, items: Path) -> Rubric:
     from orchestrator.tuning.rubric_decisions import Objective
     from orchestrator.tuning.tune import add_provenance, tune_rubric
 
-    read = load_inputs(parse(command, "eval", house, items))
+    read = load_inputs(parse("rubric", "eval", house, items))
     found = tune_rubric(read.rubric, read.data, read.items, Objective(), refits=20)
     return add_provenance("house-v2", read.rubric, read.data, read.labels, found)
 
@@ -791,7 +790,7 @@ def test_score_says_accept_or_reject(
 
 
 def sit(tmp_path: Path, items: Path, typed: str, *more: object) -> str:
-    args = parse(label, items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl", *more)
+    args = parse("label", items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl", *more)
     known = read_labels([args.labels]) if args.labels.exists() else []
     todo = list_questions(read_items([items]), known, "ana")
     out = io.StringIO()
@@ -827,7 +826,7 @@ class Interrupted(io.StringIO):
 
 def test_an_interrupted_session_says_what_is_saved(save: Save, tmp_path: Path) -> None:
     items, out = save(rows(3)), io.StringIO()
-    args = parse(label, items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl")
+    args = parse("label", items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl")
     todo = list_questions(read_items([items]), [], "ana")
     with pytest.raises(KeyboardInterrupt):
         LabelingSession(args, todo, {}, Interrupted("a\n"), out).run()
@@ -846,7 +845,7 @@ def test_a_session_that_cannot_begin_says_what_is_missing(
     save: Save, more: list[str], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        label.run(parse(label, save(rows(3)), *more))
+        label.run(parse("label", save(rows(3)), *more))
 
 
 def test_the_score_is_hidden_unless_asked_for(save: Save, tmp_path: Path, house: Path) -> None:
@@ -881,7 +880,7 @@ def test_next_draws_at_random_and_gives_every_rater_the_same_items(
     path = save(items)
 
     def drawn(rater: str, count: int) -> list[str]:
-        args = parse(label, path, "--rater", rater, "--next", count, "--list", "--labels", labels)
+        args = parse("label", path, "--rater", rater, "--next", count, "--list", "--labels", labels)
         assert label.run(args) == 0
         return capsys.readouterr().out.split()
 
@@ -891,7 +890,7 @@ def test_next_draws_at_random_and_gives_every_rater_the_same_items(
     assert abs(np.mean([abs(totals[n] - 0.5) < 0.1 for n in first]) - 0.5) < 0.1
     assert abs(np.mean([int(n[1:]) for n in first]) - 200) < 25
     monkeypatch.setattr("sys.stdin", io.StringIO("a\nr\n"))
-    label.run(parse(label, path, "--rater", "ana", "--next", 2, "--labels", labels))
+    label.run(parse("label", path, "--rater", "ana", "--next", 2, "--labels", labels))
     capsys.readouterr()
     assert [(x.item, x.drawn) for x in read_labels([labels])] == [
         (first[0], "random"), (first[1], "random")
@@ -959,7 +958,7 @@ def test_labels_that_were_not_drawn_at_random_are_named(
 
 def test_the_label_command_needs_something_to_label(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to label"):
-        label.run(parse(label, "--rater", "ana", "--labels", tmp_path / "x.jsonl"))
+        label.run(parse("label", "--rater", "ana", "--labels", tmp_path / "x.jsonl"))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli.arguments import Parser
+from orchestrator.cli.arguments import Parser, add_arguments
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.rubric import command as rubric
 from orchestrator.engine.types import Response
@@ -57,7 +57,7 @@ def test_the_commands_of_the_page_run(
         assert program == "diffcourt"
         module = {"rubric": rubric, "label": label}[command]
         parser = Parser(prog=f"diffcourt {command}")
-        module.add_arguments(parser)
+        add_arguments(parser, command)
         assert module.run(parser.parse_args(argv)) == 0, line
     assert (tmp_path / "tuning.html").stat().st_size > 10_000
     assert "GAIN PROVEN" in capsys.readouterr().out
@@ -110,7 +110,7 @@ def test_the_walk_through_leads_to_a_better_judge(
             prompt, program, command, *argv = shlex.split(step)
             assert (prompt, program, command) == ("$", "diffcourt", "rubric")
             parser = Parser(prog="diffcourt rubric")
-            rubric.add_arguments(parser)
+            add_arguments(parser, command)
             assert rubric.run(parser.parse_args(argv)) == 0, step
     out = capsys.readouterr().out
     assert "none asked for" not in out

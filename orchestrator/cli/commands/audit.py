@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_repo, add_run, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit
@@ -20,27 +17,13 @@ if TYPE_CHECKING:
     from orchestrator.engine.journal_verification import Anchor
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands and their options."""
-    parts = parser.add_subparsers()
-
-    def part(name: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-        p = parts.add_parser(name)
-        p.set_defaults(run=run)
-        add_run(p, default="latest")
-        add_repo(p)
-        p.add_argument("--json", action="store_true")
-        return p
-
-    p = part("verify", _verify)
-    p.add_argument("--verdict", type=Path)
-    p.add_argument("--head", type=_head)
-    p.add_argument("--length", type=count)
-    p.add_argument("--key", type=Path, action="append", default=[])
-    part("show", _show)
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen subcommand."""
+    return {"verify": _verify, "show": _show}[args.part](args)
 
 
-def _head(text: str) -> str:
+def journal_head(text: str) -> str:
+    """Argument type: the hash of a journal's last row."""
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise argparse.ArgumentTypeError(
             "is not a journal head: 64 hexadecimal digits, as in provenance.journal_head"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_repo, did_you_mean
+from orchestrator.cli.arguments import did_you_mean
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from orchestrator.app.types import CatalogListing
 
 PARTS = ("agents", "skills", "tools", "rubrics")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("rule", nargs="?")
-    add_repo(parser)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rules", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

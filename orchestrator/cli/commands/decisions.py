@@ -8,8 +8,6 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.catalog.shared_literals import OUTCOMES
-from orchestrator.cli.arguments import add_decision, add_repo, add_run, amount, name_of
 from orchestrator.cli.output import OutputTarget
 from orchestrator.errors import EXIT_OK, InputError, resume_command
 from orchestrator.report.terminal_escaping import emit, emit_line
@@ -19,14 +17,6 @@ if TYPE_CHECKING:
 
 _FINDING = re.compile(r"F\d+")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-
-
-def add_waive(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``waive``."""
-    parser.add_argument("target", type=name_of("what to waive"), metavar="FINDING")
-    parser.add_argument("--why", type=name_of("a reason"), required=True)
-    parser.add_argument("--path", dest="paths", action="append", default=[])
-    add_decision(parser)
 
 
 def run_waive(args: argparse.Namespace) -> int:
@@ -61,14 +51,6 @@ def run_waive(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def add_dismiss(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``dismiss``."""
-    parser.add_argument("finding", type=name_of("a finding"))
-    parser.add_argument("--reason", type=name_of("a reason"), required=True)
-    parser.add_argument("--scope", choices=("finding", "rule", "path"), default="finding")
-    add_decision(parser)
-
-
 def run_dismiss(args: argparse.Namespace) -> int:
     """Append the dismissal and print it."""
     from orchestrator.app.memory.waiver_files import DISMISSAL_FILE, Reason, add_dismissal
@@ -81,16 +63,6 @@ def run_dismiss(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def add_feedback(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``feedback``."""
-    from orchestrator.app.human_decisions.run_decisions import SAID
-
-    parser.add_argument("finding", type=name_of("a finding"))
-    parser.add_argument("said", choices=SAID, metavar="WORD")
-    parser.add_argument("--run", dest="run_id", default="latest")
-    add_repo(parser)
-
-
 def run_feedback(args: argparse.Namespace) -> int:
     """Record it, and print what counts now."""
     from orchestrator.app.human_decisions.run_decisions import record_feedback
@@ -98,14 +70,6 @@ def run_feedback(args: argparse.Namespace) -> int:
     given = record_feedback(args.repo, args.run_id, args.finding, args.said)
     emit_line(f"{given}, says {given.who}", sys.stdout)
     return EXIT_OK
-
-
-def add_override(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``override``."""
-    add_run(parser, default="latest")
-    parser.add_argument("--verdict", choices=OUTCOMES, default="merge")
-    parser.add_argument("--reason", type=name_of("a reason"), required=True)
-    add_repo(parser)
 
 
 def run_override(args: argparse.Namespace) -> int:
@@ -120,15 +84,6 @@ def run_override(args: argparse.Namespace) -> int:
     )
     emit_line(text, sys.stdout)
     return EXIT_OK
-
-
-def add_remember(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``remember``."""
-    parser.add_argument(
-        "runs", nargs="*", type=name_of("a run (diffcourt runs lists them)"), metavar="RUN"
-    )
-    parser.add_argument("--out", default="-")
-    add_repo(parser)
 
 
 def run_remember(args: argparse.Namespace) -> int:
@@ -147,18 +102,6 @@ def run_remember(args: argparse.Namespace) -> int:
     for line in lines:
         emit_line(line, sys.stderr)
     return EXIT_OK
-
-
-HOURS = 24.0
-
-
-def add_approve(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``approve`` and ``deny``."""
-    add_run(parser, default="latest")
-    parser.add_argument("call", nargs="?")
-    add_repo(parser)
-    parser.add_argument("--hours", type=amount, default=HOURS)
-    parser.add_argument("--reason", default="")
 
 
 def run_approve(args: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.arguments import add_repo
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 from orchestrator.report.terminal_escaping import as_json, emit
@@ -55,14 +54,6 @@ class ProviderStatus(Struct, frozen=True):
     stages: tuple[StageLine, ...]
     answer: str = ""
     error: str = ""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_repo(parser)
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--call", action="store_true")
-    parser.add_argument("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

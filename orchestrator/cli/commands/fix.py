@@ -8,7 +8,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line, quote_path
 
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
 _FINDING = re.compile(r"F\d+")
 _PATCH_LINE = (" ", "+", "-", "@", "\\")
 """How a line begins that is not prose around the patch, which could look like ours."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("names", nargs="*", metavar="RUN|FINDING")
-    parser.add_argument("--yes", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--with-test", action="store_true")
-    parser.add_argument("--base")
-    add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:

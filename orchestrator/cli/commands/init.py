@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit, emit_line
 
@@ -16,19 +15,6 @@ if TYPE_CHECKING:
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
 HOSTS = ("claude", "codex", "cursor", "gemini", "opencode")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--ci", choices=NAMES)
-    what.add_argument("--tests", action="store_true")
-    what.add_argument("--agents", nargs="*", choices=HOSTS)
-    parser.add_argument("--comments", choices=("yes", "no", "gate"))
-    parser.add_argument("--commands", choices=("yes", "no"))
-    parser.add_argument("--from", dest="source")
-    parser.add_argument("--force", action="store_true")
-    add_repo(parser)
 
 
 def run(args: argparse.Namespace) -> int:

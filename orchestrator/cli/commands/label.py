@@ -12,11 +12,9 @@ from msgspec import Struct, field, to_builtins
 
 from orchestrator.app.finding_excerpts import read_change
 from orchestrator.app.runs.stored_runs import list_runs, show_run
-from orchestrator.cli.arguments import add_repo, count, name_of
-from orchestrator.cli.commands.rubric.command import parse_scale
 from orchestrator.cli.commands.rubric.shared_inputs import load_rubric
 from orchestrator.cli.output import width_of
-from orchestrator.cli.page_serving import add_serving_options, serve_parts
+from orchestrator.cli.page_serving import serve_parts
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.types import Criterion
 from orchestrator.errors import EXIT_OK, InputError
@@ -48,26 +46,6 @@ if TYPE_CHECKING:
     from orchestrator.web.site import SitePart
 
 _COMMANDS = "s skip, < undo, # note, q quit"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("items", nargs="*", type=Path)
-    parser.add_argument("--scale", type=parse_scale, default=(0.0, 1.0))
-    parser.add_argument("--runs", action="store_true")
-    add_repo(parser)
-    parser.add_argument("--labels", type=Path, default=Path("labels.jsonl"))
-    parser.add_argument("--rater", type=name_of("yourself"))
-    parser.add_argument("--answers", choices=tuple(ANSWERS), default="accept")
-    parser.add_argument("--rubric")
-    parser.add_argument("--criteria", action="store_true")
-    parser.add_argument("--show-score", action="store_true")
-    parser.add_argument("--next", type=count)
-    parser.add_argument("--relabel", action="append")
-    parser.add_argument("--adjudicate", action="store_true")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--web", action="store_true")
-    add_serving_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

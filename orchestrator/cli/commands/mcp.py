@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo, amount, name_of, ref
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.optional_dependencies import install_command
@@ -17,25 +16,9 @@ if TYPE_CHECKING:
     from orchestrator.app.mcp.open_server_tools import ServerInspection
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands and their options."""
-    parts = parser.add_subparsers()
-    part = parts.add_parser("list")
-    add_repo(part)
-    part.set_defaults(run=_list)
-    part = parts.add_parser("accept")
-    part.add_argument("server", type=name_of("a server"))
-    add_repo(part)
-    part.set_defaults(run=_accept)
-    part = parts.add_parser("serve")
-    add_repo(part)
-    part.add_argument("--base", type=ref)
-    part.add_argument("--provider", type=name_of("a provider"))
-    part.add_argument("--max-minutes", type=amount)
-    part.add_argument("--max-usd", type=amount)
-    part.add_argument("--http", action="store_true")
-    part.add_argument("--port", type=int, default=0)
-    part.set_defaults(run=_serve)
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen subcommand."""
+    return {"list": _list, "accept": _accept, "serve": _serve}[args.part](args)
 
 
 def _list(args: argparse.Namespace) -> int:

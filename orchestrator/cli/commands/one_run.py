@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.cli.review_output import Outputs
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -17,13 +16,6 @@ from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quot
 
 if TYPE_CHECKING:
     from orchestrator.app.types import ShownRun
-
-
-def add_cancel(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``cancel``."""
-    add_run(parser)
-    parser.add_argument("--why", default="")
-    add_repo(parser)
 
 
 def run_cancel(args: argparse.Namespace) -> int:
@@ -42,14 +34,6 @@ def run_cancel(args: argparse.Namespace) -> int:
     return code
 
 
-def add_rollback(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``rollback``."""
-    add_run(parser)
-    parser.add_argument("call", nargs="?")
-    add_repo(parser)
-    parser.add_argument("--force", action="append", default=[])
-
-
 def run_rollback(args: argparse.Namespace) -> int:
     """Restore the files and print their paths."""
     from orchestrator.app.runs.rollback import roll_back
@@ -65,14 +49,6 @@ def run_rollback(args: argparse.Namespace) -> int:
     return EXIT_INCOMPLETE if any(restored.kept for restored in done.values()) else EXIT_OK
 
 
-def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``trace``."""
-    add_run(parser, default="latest")
-    parser.add_argument("--to", default="")
-    parser.add_argument("--with-content", action="store_true")
-    add_repo(parser)
-
-
 def run_trace(args: argparse.Namespace) -> int:
     """Export the trace, and say what was sent."""
     from orchestrator.app.tracing.export import trace_run
@@ -84,15 +60,6 @@ def run_trace(args: argparse.Namespace) -> int:
     stream = sys.stderr if file and file.to_stdout else sys.stdout
     emit_line(f"exported run {run_id}: {count} spans", stream)
     return EXIT_OK
-
-
-def add_show(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``show``."""
-    add_run(parser, default="latest")
-    add_repo(parser)
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--json", action="store_true")
-    group.add_argument("--follow", action="store_true")
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -147,13 +114,6 @@ def _text(shown: ShownRun, repo: Path | None) -> str:
     return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``export``."""
-    parser.add_argument("source", nargs="?", default="latest", metavar="RUN")
-    parser.add_argument("--format", dest="formats", action="append", default=[])
-    add_repo(parser)
-
-
 def run_export(args: argparse.Namespace) -> int:
     """Write the verdict in each format."""
     if not args.formats:
@@ -163,11 +123,6 @@ def run_export(args: argparse.Namespace) -> int:
     outputs = Outputs(args.formats)
     outputs.write(load_verdict(args.repo, args.source), args.repo)
     return EXIT_OK
-
-
-def add_schema(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``schema``."""
-    parser.add_argument("document", choices=("verdict", "statistics"))
 
 
 def run_schema(args: argparse.Namespace) -> int:

@@ -8,38 +8,15 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import count, name_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.posting.answer_command import Handled
     from orchestrator.posting.posting_plan import Receipt
-
-FORGES = ("github", "gitlab", "forgejo")
-"""Each is a module of ``orchestrator.posting`` with ``open_forge(Target)``."""
-
-
-def add_forge(parser: argparse.ArgumentParser, forges: Sequence[str]) -> None:
-    """Add the options that name a forge and a project on it."""
-    parser.add_argument("--to", choices=forges, required=True)
-    parser.add_argument("--project", type=name_of("a project"))
-    parser.add_argument("--url", type=name_of("an address"))
-
-
-def add_post(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``post``."""
-    parser.add_argument("verdict", metavar="FILE")
-    add_forge(parser, FORGES)
-    parser.add_argument("--request", type=count)
-    parser.add_argument("--max-inline", type=count)
-    parser.add_argument("--always-comment", action="store_true")
-    parser.add_argument("--trust-override", action="store_true")
-    parser.add_argument("--suggest-fixes", action="store_true")
 
 
 def run_post(args: argparse.Namespace) -> int:
@@ -73,14 +50,6 @@ def _describe(receipt: Receipt) -> str:
         f"Posted: the check, {summary}, {receipt.found} of {receipt.wanted} new comments, "
         f"{receipt.resolved} resolved{refused if receipt.refused else ''}"
     )
-
-
-def add_comment_command(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``comment_command``."""
-    add_forge(parser, FORGES[:1])
-    parser.add_argument("--event", type=name_of("an event file"))
-    parser.add_argument("--verdict", type=name_of("a verdict"))
-    parser.add_argument("--workflow", default="diffcourt.yml")
 
 
 def run_comment_command(args: argparse.Namespace) -> int:

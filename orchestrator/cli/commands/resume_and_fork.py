@@ -1,31 +1,9 @@
 """``diffcourt resume`` and ``fork``: continue a review, or a copy of it from a checkpoint."""
 
 import argparse
-from pathlib import Path
 
-from orchestrator.cli.arguments import add_repo, add_run, amount, count
-from orchestrator.cli.review_output import (
-    Outputs,
-    add_answer_options,
-    add_result_options,
-    open_progress,
-    read_answer,
-    write_verdict,
-)
+from orchestrator.cli.review_output import Outputs, open_progress, read_answer, write_verdict
 from orchestrator.errors import ConfigError, InputError, ReplayMismatch
-
-
-def add_resume(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``resume``."""
-    add_run(parser, default="latest")
-    add_repo(parser)
-    add_answer_options(parser.add_argument_group("answer"))
-    more = parser.add_argument_group("raise a limit of the whole run")
-    more.add_argument("--max-tool-calls", type=count)
-    more.add_argument("--max-minutes", type=amount)
-    more.add_argument("--max-tokens", type=count)
-    more.add_argument("--max-usd", type=amount)
-    add_result_options(parser)
 
 
 def run_resume(args: argparse.Namespace) -> int:
@@ -42,17 +20,6 @@ def run_resume(args: argparse.Namespace) -> int:
             args.repo, args.run_id, observer, answer=answer, grant=grant, pool=pool
         )
     return write_verdict(args, outputs, verdict)
-
-
-def add_fork(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``fork``."""
-    parser.add_argument("run_id", metavar="RUN")
-    parser.add_argument("--at", required=True)
-    parser.add_argument("--plan", type=Path)
-    parser.add_argument("--drop", action="append", default=[])
-    add_answer_options(parser)
-    add_repo(parser)
-    add_result_options(parser)
 
 
 def run_fork(args: argparse.Namespace) -> int:

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo, amount, count, name_of, ref
 from orchestrator.cli.output import optional_target, width_of
-from orchestrator.cli.review_output import Outputs, add_result_options, open_progress, write_verdict
+from orchestrator.cli.review_output import Outputs, open_progress, write_verdict
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, quote_path
 
@@ -21,47 +20,6 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTION = 256 << 10
 """Bytes of ``--description-file``."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    what = parser.add_argument_group("what to review")
-    what.add_argument("range", nargs="?", type=ref, metavar="RANGE")
-    add_repo(what)
-    what.add_argument("--base", type=ref)
-    side = what.add_mutually_exclusive_group()
-    side.add_argument("--head", type=ref)
-    side.add_argument("--worktree", action="store_true")
-    side.add_argument("--staged", action="store_true")
-    what.add_argument("--hook", action="store_true")
-    side.add_argument("--diff")
-    what.add_argument("--path", dest="paths", action="append", default=[])
-    what.add_argument("--title")
-    what.add_argument("--description-file")
-    what.add_argument("--previous")
-    add_result_options(parser)
-    what.add_argument("--coverage", action="append", default=[])
-    what.add_argument("--import", dest="imports", action="append", default=[])
-    what.add_argument("--advisories")
-    _add_how(parser.add_argument_group("how to review"))
-
-
-def _add_how(how: argparse._ArgumentGroup) -> None:
-    """Add the options for how to review."""
-    how.add_argument("--provider", type=name_of("a provider"))
-    how.add_argument("--model", dest="models", action="append", default=[], type=name_of("a model"))
-    how.add_argument("--effort", choices=("quick", "standard", "thorough"))
-    how.add_argument("--pattern", choices=("auto", "team", "single"))
-    how.add_argument("--max-iterations", type=count)
-    how.add_argument("--max-tool-calls", type=count)
-    how.add_argument("--max-minutes", type=amount)
-    how.add_argument("--max-tokens", type=count)
-    how.add_argument("--max-usd", type=amount)
-    how.add_argument("--estimate", action="store_true")
-    how.add_argument("--run-tests", action="store_true", default=None)
-    how.add_argument("--run-analyzers", action="store_true", default=None)
-    how.add_argument("--allow-spending", action="store_true", default=None)
-    how.add_argument("--no-cache", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.cli.arguments import add_repo, add_run, amount, count
 from orchestrator.cli.output import width_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line, quote_path
@@ -22,48 +20,12 @@ if TYPE_CHECKING:
 LISTED = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options and subcommands; without a subcommand it lists."""
-    add_repo(parser)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--limit", type=count)
-    parser.set_defaults(do=_list)
-    parts = parser.add_subparsers(metavar="[SUBCOMMAND]", required=False)
-    p = _part(parts, "prune")
-    which = p.add_mutually_exclusive_group(required=True)
-    which.add_argument("--keep", type=count)
-    which.add_argument("--older-than", type=amount)
-    which.add_argument("--run", action="append", dest="names")
-    p.add_argument("--dry-run", action="store_true")
-    p.set_defaults(do=_prune, keep=None, older_than=None, names=[], dry_run=False)
-    p = _part(parts, "repair")
-    p.set_defaults(do=_repair)
-    p = _part(parts, "export")
-    add_run(p)
-    p.add_argument("dir", type=Path)
-    p.set_defaults(do=_export)
-    p = _part(parts, "import")
-    p.add_argument("source", type=Path, metavar="DIR|FILE")
-    p.set_defaults(do=_import)
-
-
-def _part(
-    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str
-) -> argparse.ArgumentParser:
-    # Shared options may precede or follow the subcommand: a default after it must not overwrite
-    # a value before it.
-    p = parts.add_parser(name, argument_default=argparse.SUPPRESS)
-    add_repo(p)
-    p.add_argument("--json", action="store_true")
-    return p
-
-
 def run(args: argparse.Namespace) -> int:
     """List the runs, or run the chosen subcommand."""
     if args.part and args.limit is not None:
         raise InputError(f"--limit does not apply to {args.part}")
-    code: int = args.do(args)
-    return code
+    parts = {"prune": _prune, "repair": _repair, "export": _export, "import": _import}
+    return parts.get(args.part, _list)(args)
 
 
 def _list(args: argparse.Namespace) -> int:

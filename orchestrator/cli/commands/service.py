@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.arguments import count, name_of
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import emit
 
@@ -23,11 +21,6 @@ if TYPE_CHECKING:
     Database = psycopg.AsyncConnection
     Queue = procrastinate.App
     Work = Callable[[argparse.Namespace, Database, Queue, ServiceSettings], Awaitable[str]]
-
-
-def add_work(parser: argparse.ArgumentParser) -> None:
-    """Add the option of ``work``, which all commands of the service have."""
-    parser.add_argument("--config", type=Path, default=Path("/etc/diffcourt/service.yaml"))
 
 
 def _open_service(args: argparse.Namespace, *, log: bool = True) -> ServiceSettings:
@@ -70,13 +63,6 @@ def run_work(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def add_serve(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``serve``."""
-    add_work(parser)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=count, default=8080)
-
-
 def run_serve(args: argparse.Namespace) -> int:
     """Serve until asked to end."""
     settings = _open_service(args)
@@ -96,22 +82,6 @@ def run_serve(args: argparse.Namespace) -> int:
 
 _ON_CHANGES = ("retry", "cancel", "park")
 _ON_ALL = ("drain", "open", "clean")
-
-
-def add_queue(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands and their options."""
-    parts = parser.add_subparsers()
-    listing = parts.add_parser("list")
-    listing.add_argument("--all", action="store_true")
-    listing.add_argument("--limit", type=count, default=20)
-    listing.add_argument("--json", action="store_true")
-    add_work(listing)
-    for name in _ON_CHANGES:
-        part = parts.add_parser(name)
-        part.add_argument("change", type=name_of("a change"))
-        add_work(part)
-    for name in _ON_ALL:
-        add_work(parts.add_parser(name))
 
 
 def run_queue(args: argparse.Namespace) -> int:

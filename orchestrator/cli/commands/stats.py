@@ -9,7 +9,6 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import directory
 from orchestrator.cli.output import OutputTarget, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import as_json, emit, emit_line
@@ -20,31 +19,11 @@ if TYPE_CHECKING:
     from orchestrator.app.statistics.statistics_document import Statistics
     from orchestrator.app.statistics.threshold_alerts import Alert
 
-GROUPINGS = ("agent", "tool", "model", "rule", "pattern")
-
 _UNITS = {"h": 3600.0, "d": 24 * 3600.0, "w": 7 * 24 * 3600.0}
 _SPAN = re.compile(r"(\d{1,5})([hdw])")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    which = parser.add_argument_group("runs")
-    which.add_argument("--since", type=_since)
-    which.add_argument("--repo", type=directory, action="append")
-    which.add_argument("--all-repositories", action="store_true")
-    output = parser.add_argument_group("output")
-    output.add_argument("--by", choices=GROUPINGS)
-    output.add_argument("--all", action="store_true")
-    output.add_argument("--json", action="store_true")
-    output.add_argument("--csv")
-    output.add_argument("--html")
-    monitoring = parser.add_argument_group("monitoring")
-    monitoring.add_argument("--check", action="store_true")
-    monitoring.add_argument("--prometheus")
-    monitoring.add_argument("--dashboard")
-
-
-def _since(text: str) -> float:
+def since(text: str) -> float:
     """Argument type: a day, or a span that ends now; in seconds since the epoch."""
     if span := _SPAN.fullmatch(text):
         return time.time() - int(span[1]) * _UNITS[span[2]]

@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import directory
 from orchestrator.cli.output import OutputTarget
-from orchestrator.cli.page_serving import add_serving_options, serve_parts
+from orchestrator.cli.page_serving import serve_parts
 from orchestrator.errors import EXIT_OK, InputError
 
 if TYPE_CHECKING:
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 
     from orchestrator.web.access import Access
     from orchestrator.web.site import SitePart
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("--repo", type=directory, action="append", dest="repos")
-    parser.add_argument("--bundle", nargs=2)
-    parser.add_argument("--metrics-token-file", type=Path)
-    add_serving_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,20 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import add_repo, ref
 from orchestrator.errors import EXIT_OK
 from orchestrator.report.terminal_escaping import emit
 
 if TYPE_CHECKING:
     from typing import TextIO
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_repo(parser)
-    parser.add_argument("--base", type=ref)
-    parser.add_argument("--path", dest="paths", action="append", default=[])
-    parser.add_argument("--once", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

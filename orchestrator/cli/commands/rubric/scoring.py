@@ -21,7 +21,7 @@ from orchestrator.app.rubric_scoring.rewrite_criterion import (
 )
 from orchestrator.app.rubric_scoring.score_items import Quote, ScoredItems, score_items
 from orchestrator.catalog.shared_literals import OFFLINE
-from orchestrator.cli.commands.rubric.command import JUDGING
+from orchestrator.cli.arguments import read_arguments
 from orchestrator.cli.commands.rubric.shared_inputs import (
     layout_of,
     load_rubric,
@@ -62,7 +62,8 @@ from orchestrator.wording import count_noun
 
 MIN_REPEATS_FOR_PROBES = 2
 T = TypeVar("T")
-_MODEL_OPTIONS = ["--within", *(name for name in JUDGING if name != "--allow-spending")]
+_JUDGING = read_arguments()["shared"]["judging"]
+_MODEL_OPTIONS = ["--within", *(name for name in _JUDGING if name != "--allow-spending")]
 
 
 def score(args: argparse.Namespace, out: TextIO) -> int:
