@@ -180,7 +180,7 @@ async def test_the_diff_of_a_moved_file_has_lines_of_both_names(tmp_path: Path) 
                 "kept_19 = 19\nlast = 6",
             ):
                 assert await known.check([Citation("diff", name, quote)]) == ""
-            for quote in ("kept_0 = 0", "before = 1\nafter = 3"):
+            for quote in ("kept_0 = 0", "before = 1\nafter = 3", "again = 4\nlast = 6"):
                 fault = f"its quote is not in diff {name}"
                 assert await known.check([Citation("diff", name, quote)]) == fault
 

@@ -236,30 +236,28 @@ class CitableSources(Struct, frozen=True):
     async def _check_one(self, citation: Citation) -> str:
         if len(remove_white_space([citation.quote])) < MIN_QUOTE:
             return f"its quote of {citation.source} {citation.name} is too short to show anything"
-        texts = await self._texts(citation)
-        if any(find_quote(text.split("\n"), citation.quote) for text in texts):
-            return ""
-        if citation.source == "diff" and await self._is_in_hunk(citation):
-            return ""
-        return f"its quote is not in {citation.source} {citation.name}"
+        if not await self._holds(citation):
+            return f"its quote is not in {citation.source} {citation.name}"
+        return ""
 
-    async def _texts(self, citation: Citation) -> list[str]:
-        """The texts of a source."""
+    async def _holds(self, citation: Citation) -> bool:
+        """Whether a source has the quotation."""
+        texts: list[str] = []
         match citation.source:
             case "file":
                 path = await self.workspace.known_path(citation.name)
                 head = await read_lines(self.workspace, "head", path)
-                return ["\n".join(head), *guidance_texts(self.workspace, path)]
+                texts = ["\n".join(head), *guidance_texts(self.workspace, path)]
             case "diff":
-                return await self._changed_lines(await self.workspace.known_path(citation.name))
-            case "finding":
-                finding = self.findings.get(citation.name)
-                return [] if finding is None else _finding_texts(finding)
+                return await self._is_in_hunk(citation)
+            case "finding" if finding := self.findings.get(citation.name):
+                texts = _finding_texts(finding)
             case "tool":
-                return [t for answer in self.answers(citation.name) for t in _answer_texts(answer)]
+                texts = [t for one in self.answers(citation.name) for t in _answer_texts(one)]
+        return any(find_quote(text.split("\n"), citation.quote) for text in texts)
 
     async def _is_in_hunk(self, citation: Citation) -> bool:
-        """Whether a quotation of changed lines holds lines of context as well, as diffs do."""
+        """Whether a place of the quotation holds a changed line; context may stand around it."""
         name = await self.workspace.known_path(citation.name)
         for file in self.workspace.change.files:
             if name not in {file.path, file.old_path}:
@@ -272,17 +270,6 @@ class CitableSources(Struct, frozen=True):
                     if any(first <= line <= last for line in changed):
                         return True
         return False
-
-    async def _changed_lines(self, path: str) -> list[str]:
-        """The lines that the change adds to a file, and those that it removes."""
-        texts: list[str] = []
-        for file in self.workspace.change.files:
-            if path in {file.path, file.old_path}:
-                head = await read_lines(self.workspace, "head", file.path)
-                base = await read_lines(self.workspace, "base", file.old_path or file.path)
-                for lines, numbers in ((head, file.added), (base, file.removed)):
-                    texts.append("\n".join(lines[n - 1] for n in numbers if n <= len(lines)))
-        return texts
 
 
 def _answer_texts(answer: str) -> list[str]:
