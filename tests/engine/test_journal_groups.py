@@ -280,6 +280,18 @@ def test_a_program_that_cancels_all_tasks_does_not_make_the_journal_hang() -> No
     asyncio.run(main())
 
 
+async def test_rows_of_a_cancelled_run_are_written() -> None:
+    store = MemoryStore(SystemClock())
+    await store.create(RUN, 0.0, {})
+    with anyio.CancelScope() as scope:
+        async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+            journal.note("before", {})
+            await settle()
+            scope.cancel()
+            await checkpoint()
+    assert [row.key for row in await store.rows(RUN)] == ["session/1", "before"]
+
+
 async def test_who_waits_for_rows_of_the_present_write_leaves_the_next_one_to_others() -> None:
     store, done = Gated(), list[str]()
 

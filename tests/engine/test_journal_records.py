@@ -20,6 +20,7 @@ from orchestrator.errors import (
     ReplayMismatch,
     SandboxError,
     StoreError,
+    VendorDown,
 )
 from tests.engine.engine_kit import RUN, created, open_memory_journal
 
@@ -63,6 +64,23 @@ async def test_a_request_is_kept_with_a_level_above_read() -> None:
         await journal.effect("r", None, giving(1), level=Level.READ)
     intents = [row.body for row in await store.rows(RUN) if row.kind == "intent"]
     assert intents == [b'{"asked":{"q":1},"level":"WRITE"}', b'{"asked":null}']
+
+
+async def test_changed_arguments_are_kept_beside_those_that_were_asked_for() -> None:
+    store = await created()
+    held = Account("the run", Bounds()).reserve(FREE)
+    held.effective = {"text": SECRET}
+
+    async def admit() -> tuple[str, Reservation]:
+        return "given", held
+
+    async def perform(given: str) -> EffectResult:
+        return EffectResult(given)
+
+    async with open_memory_journal(store, secrets=[SECRET]) as journal:
+        await journal.effect("k", {"text": "a"}, perform, admit=admit)
+    (intent,) = [row.body for row in await store.rows(RUN) if row.kind == "intent"]
+    assert intent == b'{"asked":{"text":"a"},"effective":{"text":"[redacted]"}}'
 
 
 @pytest.mark.parametrize(
@@ -229,6 +247,9 @@ async def test_a_replay_performs_nothing() -> None:
         (ModelError("lost"), WORST),
         (ModelError("turned away", billed=False), Cost(turns=1)),
         (SandboxError("killed"), Cost()),
+        # The turn is left to the vendor that replaces it.
+        (VendorDown("lost"), Cost(tokens=100, usd=0.5)),
+        (VendorDown("turned away", billed=False), Cost()),
     ],
 )
 async def test_a_failed_effect_costs_what_it_may_have_used(error: Exception, cost: Cost) -> None:
