@@ -12,9 +12,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.file_formats.item_files import Item
+from orchestrator.tuning.file_formats.rubric_file import write_rubric
 from orchestrator.tuning.fitting import calibration, cross_validation
 from orchestrator.tuning.fitting.calibration import fit_calibration
 from orchestrator.tuning.fitting.rule_fitting import Sample, fit_rules, plan_fit
@@ -378,8 +382,50 @@ def speed(_: Path, __: int) -> None:
     )
 
 
+_USAGE = """
+import os, resource, subprocess, sys
+program = os.path.join(os.path.dirname(sys.executable), "diffcourt")
+code = subprocess.run([program, "rubric", *sys.argv[1:]], stdout=2).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+sys.exit(code)
+"""
+"""In a process of its own: what is forked from this one has its peak of memory."""
+
+
+def scale(_: Path, __: int) -> None:
+    """Processor time and memory of commands, and the former beside parsing the file's JSON."""
+    rng = np.random.default_rng(7)
+    x = rng.random((10_000, 20)).round(4)
+    y = rng.random(10_000) < 1 / (1 + np.exp(-3 * (x - 0.5) @ np.linspace(0, 2, 20)))
+    lines = [
+        json.dumps({"id": f"i{i}", "group": f"g{i // 3}", "rater": "a", "label": ("reject", "accept")[ok],
+                    "scores": {f"c{j}": float(v) for j, v in enumerate(x[i])}})
+        for i, ok in enumerate(y.astype(int))
+    ]  # fmt: skip
+    start = time.process_time()
+    for line in lines:
+        json.loads(line)
+    parsing = time.process_time() - start
+    criteria = tuple(Criterion(f"c{j}", "measured", "d") for j in range(20))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        items, rubric = folder / "items.jsonl", folder / "s.yaml"
+        items.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_rubric(rubric, Rubric("s", 1, "d", 0.5, criteria))
+        frozen = ["--baseline", str(folder / "frozen.json"), "--freeze"]
+        for command, *more in (["eval"], ["gate", *frozen], ["gate", *frozen[:2]], ["tune"]):
+            given = [sys.executable, "-c", _USAGE, command, rubric, items, *more]
+            done = subprocess.run(given, check=True, stdout=subprocess.PIPE, text=True)
+            spent, peak = map(float, done.stdout.split())
+            print(
+                f"10,000 labels x 20 criteria: {' '.join([command, *more[2:]])} {spent:.2f} s, "
+                f"{spent / parsing:.0f} times parsing the file; {peak / 1024:.0f} MiB"
+            )
+
+
 PARTS: dict[str, Callable[[Path, int], None]] = {
-    "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "coverage": coverage,
+    "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "scale": scale, "coverage": coverage,
     "power": power, "transfer": transfer, "reference": reference,
 }  # fmt: skip
 
