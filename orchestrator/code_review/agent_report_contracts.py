@@ -228,9 +228,16 @@ def contracts() -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def contract_of_one() -> Mapping[str, Any]:
-    """A report's contract without what only a team needs, which has others' findings."""
+def contract_of_one(*, responds: bool) -> Mapping[str, Any]:
+    """A report's contract without what only a team needs, which has others' findings.
+
+    Args:
+        responds: whether there are findings to respond to.
+    """
     found = deepcopy(contracts()["report"])
+    if not responds:
+        del found["properties"]["responses"]
+        return found
     response = found["properties"]["responses"]["items"]
     for name in ("confidence", "title", "detail", "fix_suggestion", "duplicate_of"):
         del response["properties"][name]

@@ -6,7 +6,7 @@ All of it can be recreated from the change, so nothing is journaled.
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -296,6 +296,7 @@ class IterationFocus(Struct):
         shown: id → fingerprint of the findings that agents have been shown.
         targets: fingerprint → the finding as a target of responses.
         shares: agent → the files that code assigns to it; empty: the lead assigns them.
+        diffs_shown: agent → the first lines of the diffs that its first message has.
         fixes: the data that proofs of patches compare with.
         criteria: those that the judge is asked to score.
         dropped: (iteration, agent) → its findings that it left out when they were sent back.
@@ -311,6 +312,7 @@ class IterationFocus(Struct):
     shown: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, FindingTarget] = field(default_factory=dict)
     shares: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    diffs_shown: dict[str, Set[str]] = field(default_factory=dict)
     fixes: FixFocus = field(default_factory=FixFocus)
     criteria: Sequence[Criterion] = ()
     dropped: dict[tuple[int, str], list[str]] = field(default_factory=dict)

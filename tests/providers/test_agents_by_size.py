@@ -115,7 +115,8 @@ def split(
     denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
     policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
     repo = change(tmp_path_factory.mktemp("split"), {"app.py": "X = 1\n", **policy}, FILES).path
-    looks = [tool_call_reply(("search", {"pattern": "shop"})), reports(summary="Read.")]
+    calls = ("search", {"pattern": "shop"}), ("git_diff", {})
+    looks = [tool_call_reply(*calls), reports(summary="Read.")]
     lines = script(**{"security-1": looks})
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -166,6 +167,13 @@ def test_an_agent_that_shares_a_role_has_its_denied_tools(
 ) -> None:
     second = [seen for seen in split[1] if seen.agent == "security-1"][1]
     assert "search is denied to security-1 here" in json.dumps(second.body["messages"])
+
+
+def test_an_agent_is_shown_each_diff_once(split: tuple[Verdict, list[ReceivedRequest]]) -> None:
+    second = [seen for seen in split[1] if seen.agent == "security-1"][1]
+    whole = json.dumps(second.body["messages"])
+    assert "[your first message has the diffs of" in whole
+    assert {path: whole.count(f"+++ b/{path}") for path in FILES} == dict.fromkeys(FILES, 1)
 
 
 @pytest.mark.either_loop

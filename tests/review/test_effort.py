@@ -190,6 +190,9 @@ async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> Non
     assert ("security" in readers) == (tier == "risky")
     schemas = [str(one.output_schema) for one in model.requests if one.agent == "generalist"]
     assert [one for one in schemas if ("duplicate_of" in one) == (tier == "trivial")] == []
+    asked = [str(one.messages).count("Answer findings of others") for one in model.requests]
+    answerable = tier != "trivial" or "Findings of analyzers (0)" not in str(model.requests)
+    assert ("'responses': {" in "".join(schemas), max(asked)) == (answerable, int(answerable))
     text = " ".join(render_verdict(verdict).split())
     assert f"Effort {tier} (" in text
 

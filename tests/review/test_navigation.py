@@ -66,11 +66,17 @@ async def test_a_diff_shows_the_number_of_each_line_and_the_riskiest_file_first(
         whole = await look.git_diff({})
         one = await look.git_diff({"path": "app.py"})
         assert await look.git_diff({"path": "README.md"}) == "README.md did not change"
+        shown = {whole.split("\n")[0]}
+        rest = (await look.git_diff({}, shown)).split("\n")
+        again = await look.git_diff({"path": "auth/login.py"}, shown)
     files = [line for line in whole.split("\n") if line.startswith("diff --git")]
     assert [line.rpartition(" b/")[2] for line in files] == [
         "auth/login.py", "app.py", "gone.txt", "new name.txt",
     ]  # fmt: skip
     assert "rename from old name.txt" in whole
+    assert rest[0] == "[your first message has the diffs of 1 more file]"
+    assert rest[1:] == whole.split("\n")[-len(rest) + 1 :]
+    assert again == "your first message has the whole diff of auth/login.py"
     head = repo.git("show", "HEAD:app.py").split("\n")
     base = repo.git("show", "HEAD~1:app.py").split("\n")
     numbered = re.findall(r"^([-+ ])(\d+): (.*)$", one, re.MULTILINE)

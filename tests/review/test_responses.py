@@ -231,7 +231,7 @@ async def test_errors_in_responses_go_back_once_and_are_then_notes(tmp_path: Pat
 
 async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:
     """The verifier refutes one agent's finding, the judge scores low: the others do nothing."""
-    repo = change(tmp_path, {}, {"app.py": CODE})
+    repo = change(tmp_path, {}, {"app.py": f"{CODE}import os\n"})
 
     stops = {"file": "app.py", "quote": "EMPTY = not NAME"}
     refuted = {"finding": "F1", "verdict": "refuted", "reason": "No.", "quotes": [stops]}
@@ -240,6 +240,8 @@ async def test_only_those_concerned_run_and_escalate(tmp_path: Path) -> None:
     def refines(request: Request) -> Response:
         asked = facts(request)["asked_of_you"]
         assert asked == ["verifier refutes F1: No. Refine F1, with evidence, or withdraw it."]
+        told = {one["id"]: "detail" in one for one in facts(request)["findings"]}
+        assert told == {"F1": True, "F2": False}  # the opening has the analyzer's
         return report(responses=[response("F1", "withdraw")])
 
     def plans(request: Request) -> Response:

@@ -78,7 +78,7 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
         return {}
     synthesis, requests = state.synthesis, state.focus.requests
     facts: dict[str, object] = {
-        "findings": [describe(finding) for finding in synthesis.findings[:SHOWN]],
+        "findings": [_remind(state, finding) for finding in synthesis.findings[:SHOWN]],
         "rejected": [describe_rejected(entry) for entry in synthesis.rejected[:SHOWN]],
     }
     if agent:
@@ -86,3 +86,12 @@ def earlier_rounds(state: ReviewState, agent: str = "") -> dict[str, object]:
     first = state.iterations[0].plan.summary
     requested: Mapping[str, Sequence[str]] = {name: list(texts) for name, texts in requests.items()}
     return {**facts, "asked": requested, "first_plan": shorten(first, MAX_TEXT)}
+
+
+def _remind(state: ReviewState, finding: Finding) -> dict[str, object]:
+    """A finding as an agent is reminded of it, without what the opening says of it."""
+    shown = describe(finding)
+    opening = state.runtime.opening
+    if finding.fingerprint in opening and finding.detail.replace("\n", " ") in opening:
+        del shown["detail"], shown["quote"]
+    return shown

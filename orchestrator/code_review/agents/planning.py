@@ -25,6 +25,7 @@ from orchestrator.engine.types import AgentSpec
 def lead_task(state: ReviewState) -> Task:
     """The lead's task in this iteration."""
     lead = model_skills.for_model(state, state.given.catalog.agents[state.given.settings.lead])
+    reviewer_assignment.note_shown(state, lead.name, ())
     return Task(lead, lead_brief(state), state.iteration.key("plan"))
 
 
@@ -246,6 +247,8 @@ def build_tasks(state: ReviewState) -> list[Task]:
         for paths in scopes.values():
             paths.update(searched)
     change, nonce = state.given.workspace.change, state.runtime.executor.nonce
+    for agent, paths in scopes.items():
+        reviewer_assignment.note_shown(state, agent, paths)
     return [
         Task(
             spec,

@@ -108,7 +108,7 @@ async def assign(
     state.assignment = decided
     state.focus.shares = {share.agent: share.paths for share in state.assignment.shares}
     if decided.tier == "trivial":
-        shrink(state)
+        shrink(state, responds=any(call.result.findings for call in calls) or bool(state.carried))
     if len({share.role for share in decided.shares}) < len(decided.shares):
         texts = await _texts_of(state, diffs)
         state.seams = find_seams(decided.shares, diffs, texts, find_neighbors(texts))
@@ -301,6 +301,14 @@ def fit_rest(state: ReviewState, paths: Iterable[str]) -> tuple[Diffs, Diffs]:
     """Split an agent's diffs outside the opening into those that its task shows, and the rest."""
     rest = state.not_in_opening.keys() - optional_tests(state) if state.shares else set[str]()
     return fit(state, {path: state.not_in_opening[path] for path in paths if path in rest})
+
+
+def note_shown(state: ReviewState, agent: str, paths: Iterable[str]) -> None:
+    """Note which diffs the first message of an agent with these files has."""
+    if state.runtime.opening and state.diffs:
+        left = state.not_in_opening.keys() - fit_rest(state, paths)[0].keys()
+        shown = [part.lines[0] for path, part in state.diffs.items() if path not in left]
+        state.focus.diffs_shown[agent] = frozenset(shown)
 
 
 def optional_tests(state: ReviewState) -> set[str]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from diffchecks.secrets.live_secrets import redact_live_secrets
 from diffchecks.secrets.redaction import REDACTED, redact_secrets
-from orchestrator.code_review.agent_report_contracts import contract_of_one, contracts
+from orchestrator.code_review.agent_report_contracts import contracts as all_contracts
 from orchestrator.code_review.agents import reviewer_assignment
 from orchestrator.code_review.agents.briefs import PROMPTS
 from orchestrator.code_review.agents.model_skills import LEAD_TOOLS
@@ -78,10 +78,10 @@ async def open_for_models(state: ReviewState, *, analyze: bool = True) -> None:
     await reviewer_assignment.assign(state, diffs, "\n".join(findings), calls)
     checked = list_checked(calls, {}, state.given.catalog.languages)
     text_only = {entry.path for entry in checked if entry.depth == "text"}
+    tools, contracts = _common_tools(state), _contracts(state)
+    state.runtime = replace(state.runtime, common_tools=tools, contracts=contracts)
     text = await _write_opening(state, findings, diffs, text_only)
-    state.runtime = replace(
-        state.runtime, opening=text, common_tools=_common_tools(state), contracts=_contracts(state)
-    )
+    state.runtime = replace(state.runtime, opening=text)
 
 
 async def _run_analyzers(state: ReviewState) -> None:
@@ -118,8 +118,9 @@ def _common_tools(state: ReviewState) -> tuple[str, ...]:
 def _contracts(state: ReviewState) -> dict[str, Json]:
     """The readers' contracts, by name; a provider's cache depends on equal schemas."""
     wanted = [spec.contract for spec in _readers(state)]
-    known = {**contracts(), **({"report": contract_of_one()} if state.is_trivial else {})}
-    return {name: contract for name, contract in known.items() if contract in wanted}
+    if state.is_trivial:
+        return {"report": wanted[0]}
+    return {name: contract for name, contract in all_contracts().items() if contract in wanted}
 
 
 def _readers(state: ReviewState) -> list[AgentSpec]:
@@ -140,6 +141,7 @@ async def _write_opening(
         [
             PROMPTS["opening"],
             PROMPTS["reporting"],
+            PROMPTS["responding"] if "responses" in str(state.runtime.contracts) else "",
             "\n",
             rules_for_known_lines(state),
             *([PROMPTS["author"], frame("\n".join(said), nonce), "\n"] if said else []),

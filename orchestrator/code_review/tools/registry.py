@@ -245,8 +245,8 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
         return {tool.spec.name: tool for tool in made}
 
     tools = [make_tool(one, inputs) for one in ANALYZERS.values()]
-    tools += Navigation(workspace).tools()
     given, focus = inputs.settings, inputs.focus
+    tools += Navigation(workspace).tools(focus)
     tools.append(ProposePlan(workspace, given.specialists, focus, inputs.required_checks))
     if inputs.run_tests:
         if any(path.endswith(".py") for path in workspace.files):

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import split_lines
 from orchestrator.code_review.change.numbered_diff import NumberedFileDiff, show_page
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.review_workspace import IterationFocus, ReviewWorkspace
 from orchestrator.code_review.tools.lead_tools import risk
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.tool_specs import make_spec
@@ -22,7 +22,7 @@ from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
 from orchestrator.sandbox.program_permissions import Permissions, ResourceLimits
 from orchestrator.sandbox.run_program import run
-from orchestrator.wording import name_rest
+from orchestrator.wording import count_noun, name_rest
 
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
@@ -57,6 +57,19 @@ class NavigationTool:
         return Observation(await self._act(arguments))
 
 
+class UnseenDiff(NavigationTool):
+    """``git_diff`` without the diffs that an agent's first message has, which always stays."""
+
+    def __init__(self, spec: ToolSpec, look: "Navigation", focus: IterationFocus) -> None:
+        super().__init__(spec, look.git_diff)
+        self._look, self._focus = look, focus
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Return the text."""
+        seen = self._focus.diffs_shown.get(context.agent, frozenset())
+        return Observation(await self._look.git_diff(arguments, seen))
+
+
 def riskiest_first(change: Change, parts: Sequence[NumberedFileDiff]) -> list[NumberedFileDiff]:
     """The diffs of a change's files, the riskiest first."""
     risks = {(file.old_blob or "", file.new_blob or ""): risk(file) for file in change.files}
@@ -74,9 +87,11 @@ class Navigation:
     def __init__(self, workspace: ReviewWorkspace) -> None:
         self._workspace = workspace
 
-    def tools(self) -> list[NavigationTool]:
+    def tools(self, focus: IterationFocus) -> list[NavigationTool]:
         """All of them."""
-        return [NavigationTool(spec, getattr(self, spec.name)) for spec in SPECS]
+        made = {spec.name: NavigationTool(spec, getattr(self, spec.name)) for spec in SPECS}
+        made["git_diff"] = UnseenDiff(made["git_diff"].spec, self, focus)
+        return [*made.values()]
 
     async def read_file(self, arguments: Mapping[str, Json]) -> str:
         """Numbered lines of one file."""
@@ -143,16 +158,25 @@ class Navigation:
         found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
         return cut + _show_lines([line for line in found if matches(line.path)])
 
-    async def git_diff(self, arguments: Mapping[str, Json]) -> str:
-        """The change as text."""
+    async def git_diff(self, arguments: Mapping[str, Json], seen: Set[str] = frozenset()) -> str:
+        """The change as text.
+
+        Args:
+            seen: the first lines of the files' diffs to leave out.
+        """
         change, path = self._workspace.change, arguments.get("path")
         if path is not None:
             path = await self._workspace.known_path(path)
         parts = await history.diff(change, path)
         if not parts and path is not None:
             return f"{path} did not change"
-        ordered = riskiest_first(change, parts)
-        return show_page(ordered, arguments.get("offset", 1), DIFF_CHARACTERS)
+        unseen = [part for part in parts if part.lines[0] not in seen]
+        if parts and not unseen:
+            return f"your first message has the whole diff of {path or 'the change'}"
+        ordered = riskiest_first(change, unseen)
+        page = show_page(ordered, arguments.get("offset", 1), DIFF_CHARACTERS)
+        left = count_noun(len(parts) - len(unseen), "more file")
+        return page if unseen == parts else f"[your first message has the diffs of {left}]\n{page}"
 
     async def git_log(self, arguments: Mapping[str, Json]) -> str:
         """The history of a file, or of the change."""
