@@ -385,22 +385,44 @@ def split(
 ) -> list[list[str]]:
     """Shards of files, neighbors together, each within the limit unless one file exceeds it.
 
-    Each further agent reads the whole opening again, so one may exceed it by a tenth.
+    They are as few as the limit allows, and as even as so few can be. Each further agent reads the
+    whole opening again, so one may exceed the limit by a tenth.
 
     Args:
         sizes: path → tokens, of the files to split.
     """
+    total = sum(sizes.values())
+    components = list(_components(sizes, neighbors))
+    low, high = 0, room if total > room * SLACK else total
+    fewest = shards = _fill(components, sizes, high, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        shards = _fill(components, sizes, middle, room)
+        if len(shards) > len(fewest):
+            low = middle
+        else:
+            fewest, high = shards, middle
+    return fewest
+
+
+def _fill(
+    components: Iterable[Sequence[str]], sizes: Mapping[str, int], most: int, room: int
+) -> list[list[str]]:
+    """Shards of at most so many tokens; only a neighborhood of more than ``room`` is cut."""
     shards: list[list[str]] = []
-    used, most = 0.0, room if sum(sizes.values()) > room * SLACK else room * SLACK
-    for component in _components(sizes, neighbors):
-        if used + sum(sizes[path] for path in component) > most:
-            used = most + 1  # a neighborhood is cut only where one agent cannot read it
-        for path in component:
-            if not shards or used + sizes[path] > most:
+    used = 0
+    for component in components:
+        size = sum(sizes[path] for path in component)
+        parts = [component] if size <= room else [[path] for path in component]
+        if used + size > most:
+            used = most + 1
+        for part in parts:
+            size = sum(sizes[path] for path in part)
+            if not shards or used + size > most:
                 shards.append([])
                 used = 0
-            shards[-1].append(path)
-            used += sizes[path]
+            shards[-1] += part
+            used += size
     return shards
 
 
