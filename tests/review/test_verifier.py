@@ -148,6 +148,14 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
             verdict_on("F8", "confirmed", {"file": "old.py", "quote": "return evaluate(query)"}, RETURN),
             "no other quotation shares a name with shop.py:4; quote what leads there",
         ),
+        # Across a call: what it calls need not name anything of the call, but has to name something.
+        (verdict_on("F4", "confirmed", LEADS, {**STOPS, "quote": "unsafe"}), ""),
+        (verdict_on("F4", "refuted", {**STOPS, "quote": "unsafe"}), ""),
+        (verdict_on("F4", "confirmed", LEADS, RETURN), "no other quotation shares a name with app.py:5; quote what leads there"),
+        (
+            verdict_on("F8", "confirmed", RETURN, HARM),
+            "no other quotation shares a name with shop.py:4; quote what leads there",
+        ),
         # The line that causes it need not share a name.
         (verdict_on("F3", "confirmed", LEADS, {"file": "shop.py", "quote": "other():\n    return 1"}), ""),
         (verdict_on("F1", "confirmed", HARM, one_place="It takes any text."), ""),

@@ -1,8 +1,8 @@
 """Checks the verifier's verdicts: that a text exists shows nothing, so quotations must connect.
 
-A confirmation quotes the finding's own place, and another one that shares a name with it. A
-refutation quotes other code, connected in the same way or of the same function. Comments, and prose
-about code, show nothing.
+A confirmation quotes the finding's own place, and another one that shares a name with it or lies in
+a function that it calls. A refutation quotes other code, connected in the same way or of the same
+function. Comments, and prose about code, show nothing.
 """
 
 import re
@@ -37,13 +37,14 @@ _COMMON = {
 
 
 class _Code(Struct, frozen=True):
-    """Lines of a file, and the names in them."""
+    """Lines of a file, the names in them, and that of the function that has them."""
 
     side: SideName
     path: str
     first: int
     last: int
     names: frozenset[str] = frozenset()
+    function: str = ""
 
     def overlaps(self, other: "_Code") -> bool:
         same = (self.side, self.path) == (other.side, other.path)
@@ -62,9 +63,15 @@ class _Place(Struct, frozen=True):
     changed: bool
 
     def connects(self, quotes: Sequence[_Code]) -> bool:
-        """Whether one of these shares a name with it, or is its cause."""
-        cause = self.cause
-        return any(one.names & self.own.names or (cause and one.overlaps(cause)) for one in quotes)
+        """Whether one of these shares a name with it, is in what it calls, or is its cause."""
+        own, cause = self.own, self.cause
+        names = own.names | _names(own.function)
+        return any(
+            one.names & names
+            or (one.names and one.function in own.names)
+            or (cause and one.overlaps(cause))
+            for one in quotes
+        )
 
 
 async def check_verdicts(
@@ -182,7 +189,7 @@ async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     start, end = finding.start_line, finding.end_line
     lines = await read_lines(workspace, side, path)
     block = find_block(lines, start, end)
-    own = _Code(side, path, start, end, _names("\n".join([*lines[start - 1 : end], block.name])))
+    own = _Code(side, path, start, end, _names("\n".join(lines[start - 1 : end])), block.name)
     of: SideName = "base" if cause and cause.removed else "head"
     at = _Code(of, cause.path, cause.line, cause.line) if cause else None
     changed = any(start <= line <= end for line in changed_lines(workspace, side, path))
@@ -208,7 +215,7 @@ async def _locate(
             text = _COMMENT.sub("", "\n".join(lines[near[0] - 1 : near[1]]))
             if not name.endswith(_PROSE) and not text.strip():
                 return f"its quotation of {quoted.file} is a comment, which shows nothing"
-            return _Code(side, name, *near, _names(text))
+            return _Code(side, name, *near, _names(text), find_block(lines, *near).name)
     return f"its quotation is not in {quoted.file}{' of base' * in_base}"
 
 
