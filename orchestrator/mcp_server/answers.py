@@ -139,7 +139,8 @@ def _describe_row(finding: Finding) -> Document:
     }
     if finding.fix is not None and finding.fix.state != "refused":
         row["fix"] = finding.fix.state
-    return row | ({} if finding.support == "proven" else {"support": finding.support})
+    support = finding.support_told
+    return row | ({} if support == "proven" else {"support": support})
 
 
 def explain(verdict: Verdict, finding: Finding) -> Document:
@@ -150,7 +151,7 @@ def explain(verdict: Verdict, finding: Finding) -> Document:
     return {
         "run": verdict.run_id,
         "alone_leads_to": finding.outcome,
-        "support": finding.support,
+        "support": finding.support_told,
         "state": finding.state,
         "rule": {"why": rule.why, "fix": rule.fix} if rule else {},
         "untrusted": _describe_row(finding) | map_strings(shown, lambda text: cut(text, MAX_TEXT)),

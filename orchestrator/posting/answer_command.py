@@ -249,7 +249,7 @@ def explain_finding(finding: Finding, rules: Mapping[str, Rule]) -> str:
 def _evidence(finding: Finding) -> Iterator[str]:
     """The finding's evidence, and objections to it."""
     by = plain(", ".join(finding.reported_by)) or "nobody"
-    yield f"{finding.support}, confidence {finding.confidence:.2f}, reported by {by}"
+    yield f"{finding.support_told}, confidence {finding.confidence:.2f}, reported by {by}"
     if finding.confirmed_by:
         yield f"confirmed by {plain(', '.join(finding.confirmed_by))}"
     if finding.state != "open":

@@ -83,9 +83,9 @@ def _describe_source(finding: Finding) -> str:
 
 def describe_support(finding: Finding, *, short: bool = False) -> str:
     """Why to believe a finding, and whose word a claim is; empty if all is proven; unescaped."""
+    support = finding.support_told
     if finding.support == "proven":
-        return "proven in part" if any(one.shows_a_part for one in finding.proofs) else ""
-    support: str = finding.support
+        return support if support != "proven" else ""
     if support == "claimed" and not short:
         support += f": the word of {', '.join(finding.reported_by[:3]) or 'an agent'} alone"
     older = any(proof.state == "not_introduced" for proof in finding.proofs)

@@ -80,7 +80,7 @@ def describe(finding: Finding, *, longest: int = MAX_TEXT, quoted: bool = True) 
         "severity": finding.severity,
         "confidence": finding.confidence,
         "state": finding.state,
-        "support": finding.support,
+        "support": finding.support_told,
         "title": shorten(finding.title, longest),
         "detail": shorten(finding.detail, longest),
         "path": finding.path,

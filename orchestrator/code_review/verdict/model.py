@@ -146,6 +146,12 @@ class Finding(Strict, frozen=True, kw_only=True):
         return self.title if self.rule.endswith(".reported") else self.rule
 
     @property
+    def support_told(self) -> str:
+        """Its support as every output tells it: a test may show a part of the claim only."""
+        in_part = self.support == "proven" and any(proof.shows_a_part for proof in self.proofs)
+        return "proven in part" if in_part else self.support
+
+    @property
     def identity(self) -> str:
         """Equal for the same finding in all reviews of one change."""
         return self.first_fingerprint or self.fingerprint

@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause, Finding, Skipped, Verdict
-from orchestrator.report.findings_text import count_by_severity
+from orchestrator.report.findings_text import count_by_severity, describe_support
 from orchestrator.report.formats import FormatInputs
 from orchestrator.report.ranking import headline, open_findings
 from orchestrator.report.review_gaps_text import join_tools
@@ -117,6 +117,8 @@ def describe_finding(finding: Finding) -> str:
         parts.append(describe_cause(finding.because_of))
     if finding.detail:
         parts.append(finding.detail)
+    if support := describe_support(finding):
+        parts.append(f"{support[0].upper()}{support[1:]}.")
     if finding.waiver and finding.state == "open":
         parts.append(finding.waiver)
     if finding.fix_suggestion:

@@ -180,7 +180,7 @@ def _describe_result(finding: Finding, number: int) -> dict[str, Any]:
         "rank": round(finding.confidence * 100, 1),
         "properties": {
             "severity": finding.severity,
-            "support": finding.support,
+            "support": finding.support_told,
             "reportedBy": list(finding.reported_by),
         },
     }

@@ -18,6 +18,8 @@ from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
+from orchestrator.mcp_server.answers import explain, list_findings
+from orchestrator.posting.answer_command import explain_finding
 from orchestrator.report.formats import FormatInputs, render_format
 from orchestrator.report.formats.markdown import describe_tests
 from orchestrator.report.verdict_text import render_verdict
@@ -116,11 +118,18 @@ async def test_a_claim_of_which_one_third_is_shown_is_not_told_as_proven_as_a_wh
     assert finding.proofs[0].not_shown == "carts are emptied; label() is lost"
     assert finding.support == "proven"
     rest = "is 3; it does not show: carts are emptied; label() is lost"
-    html, markdown = (render_format(name, verdict, FormatInputs()) for name in ("html", "markdown"))
+    html, *formats = (render_format(one, verdict, FormatInputs()) for one in (
+        "html", "markdown", "sarif", "github", "rdjson", "junit", "checkstyle"))  # fmt: skip
     for shown in (html, render_verdict(verdict), describe_tests(finding)):
         assert rest in " ".join(shown.split())
-    for shown in (html, markdown, render_verdict(verdict), render_verdict(verdict, detail="brief")):
-        assert "proven in part" in " ".join(shown.split())
+    calls = map(json.dumps, (list_findings(verdict, 0), explain(verdict, finding)))
+    texts = (
+        explain_finding(finding, {}),
+        render_verdict(verdict),
+        render_verdict(verdict, detail="brief"),
+    )
+    for shown in (html, *formats, *calls, *texts):
+        assert "proven in part" in " ".join(shown.split()).lower()
 
 
 @pytest.mark.parametrize("says", ["cannot_tell", "older"])
