@@ -47,18 +47,7 @@ from msgspec import Struct, convert
 from diffchecks.data_files import read_yaml
 
 NOTHING = re.compile("(?!)")
-SAME_DEFECT: Mapping[str, str] = {
-    "sql": "sql",
-    "command": "shell command",
-    "command-parameter": "shell command",
-    "code": "eval new-function timer-text code-request script call-request send-request",
-    "path": "path-request include-request",
-    "ssrf": "fetch-request path-request",
-    "xss": "response html template-text",
-    "template": "template-request",
-    "deserialization": "deserialize unsafe-deserializer",
-    "redirect": "redirect",
-}
+SAME_DEFECT: Mapping[str, str] = read_yaml("same_defects.yaml")
 """Class -> how the codes of patterns for the same defect begin, after the language."""
 
 

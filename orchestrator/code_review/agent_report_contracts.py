@@ -229,11 +229,7 @@ def contracts() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def contract_of_one(*, responds: bool) -> Mapping[str, Any]:
-    """A report's contract without what only a team needs, which has others' findings.
-
-    Args:
-        responds: whether there are findings to respond to.
-    """
+    """A report's contract without what only a team needs, which has others' findings."""
     found = deepcopy(contracts()["report"])
     if not responds:
         del found["properties"]["responses"]

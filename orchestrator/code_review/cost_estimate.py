@@ -17,6 +17,7 @@ from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.agents.shared_opening import MAX_FINDINGS_TOKENS
 from orchestrator.code_review.review_state import Iteration, ReviewState
 from orchestrator.code_review.verdict.document_parts import describe_tier
+from orchestrator.data_directories import read_table
 from orchestrator.engine.agent_loop import LoopResult, first_request
 from orchestrator.engine.agent_tasks import Task
 from orchestrator.engine.model_routing import candidate_models
@@ -36,17 +37,9 @@ RESULTS = 1_400
 READ_AT_MOST = 20_000
 BYTES_PER_TOKEN = 4
 
-BASIS = (
-    f"""Expected: one iteration, of a trivial change one request; else an agent takes a turn for the
-    tools that its playbooks name, {LOOKS} to look around and one to report; the lead one more, to
-    sum up. An answer has {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once,
-    and what was sent before is read from a cache, the agents' common opening by all but the first
-    of a model.""",
-    f"""The opening is counted without what analyzers find, which is known only once they have run:
-    some {MAX_FINDINGS_TOKENS:,} tokens at the most, sent in each turn.""",
-    """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
-    apply. No call begins whose worst case does not fit what is left.""",
-    "An attempt whose reply was lost may have been billed, and counts at its worst case.",
+BASIS = tuple(
+    text.format(looks=LOOKS, answer=ANSWER, results=RESULTS, findings=MAX_FINDINGS_TOKENS)
+    for text in read_table(__file__, "cost_basis.yaml")
 )
 """How the figures are computed, for the report."""
 

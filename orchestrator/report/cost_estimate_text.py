@@ -12,7 +12,6 @@ from orchestrator.wording import count_noun
 
 NAME_WIDTH = 16
 FIGURE = "{:>10,} {:>9}"
-_METHOD = tuple(" ".join(text.split()) for text in BASIS)
 
 
 def to_document(estimate: ReviewEstimate) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def to_document(estimate: ReviewEstimate) -> dict[str, Any]:
         "iterations": {"expected": 1, "worst": estimate.iterations},
         "limit": to_builtins(estimate.limit),
         "notes": list(estimate.notes),
-        "basis": list(_METHOD),
+        "basis": list(BASIS),
     }
 
 
@@ -41,7 +40,7 @@ def render_cost_estimate(estimate: ReviewEstimate, width: int = 80) -> str:
         _render_total(page, estimate),
         _render_table(estimate),
         _render_prices(page, estimate),
-        ["How the estimate is computed", *page.bullet_list(_METHOD)],
+        ["How the estimate is computed", *page.bullet_list(BASIS)],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning.file_formats.item_files import Item, unique_items
 from orchestrator.tuning.fitting.ordinal_regression import Floats, Ints
@@ -45,35 +46,8 @@ _CHANCE = (0.4, 0.6)
 _MIN_SHARED_ITEMS = 5
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_QUALITY = _words("""
-accurate actionable clean clear coherent complete comprehensive concise consistent constructive
-correct courteous detailed easy efficient engaging fair focused helpful honest informative kind
-logical maintainable objective polite precise professional readable relevant reliable respectful
-robust safe secure short simple sound specific thorough timely unambiguous understandable useful
-valid well-organized well-structured
-""")
-_VERB = _words("""
-addresses avoids cites considers contains covers describes explains gives identifies includes
-justifies lists mentions names offers points proposes provides quotes refers shows states suggests
-supports tells uses verifies
-""")
-_VAGUE = frozenset(
-    _words("""
-a acceptable adequate all an and average awful bad below above best better excellent fair fairly
-good great high highest level low lowest mediocre medium moderate moderately not ok okay outstanding
-perfect poor poorly quality satisfactory score somewhat strong terrible the unacceptable
-unsatisfactory very weak well worse worst
-""")
-)
-_FILLER = frozenset(
-    _words("""
-a an and any are as at be by do does each every for from has have how in is it its not of on one or
-so than that the their them they this to was what when where which who whose with
-""")
+_QUALITY, _VERB, _VAGUE, _FILLER = (
+    frozenset(words.split()) for words in read_table(__file__, "rubric_lint_words.yaml").values()
 )
 _BASE = [v[:-3] + "y" if v.endswith("ies") else v[:-1] for v in _VERB] + ["address"]
 _ADVERB = [word[:-1] + "ily" if word.endswith("y") else word + "ly" for word in _QUALITY]

@@ -6,7 +6,9 @@ size of what agents read first. The decision is in the journal and in the verdic
 
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import ceil
 
 from msgspec import convert, to_builtins
@@ -393,20 +395,14 @@ def split(
     """
     total = sum(sizes.values())
     components = list(_components(sizes, neighbors))
-    low, high = 0, room if total > room * SLACK else total
-    fewest = shards = _fill(components, sizes, high, high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        shards = _fill(components, sizes, middle, room)
-        if len(shards) > len(fewest):
-            low = middle
-        else:
-            fewest, high = shards, middle
-    return fewest
+    most = room if total > room * SLACK else total
+    shards = partial(_fill, components, sizes, max(room, most))
+    fewest = len(shards(most))
+    return shards(bisect_left(range(most), True, key=lambda limit: len(shards(limit)) <= fewest))
 
 
 def _fill(
-    components: Iterable[Sequence[str]], sizes: Mapping[str, int], most: int, room: int
+    components: Iterable[Sequence[str]], sizes: Mapping[str, int], room: int, most: int
 ) -> list[list[str]]:
     """Shards of at most so many tokens; only a neighborhood of more than ``room`` is cut."""
     shards: list[list[str]] = []

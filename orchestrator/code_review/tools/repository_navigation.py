@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -45,8 +45,10 @@ SPECS = tuple(
 class NavigationTool:
     """A reading tool made from a function of its arguments that returns text."""
 
-    def __init__(self, spec: ToolSpec, act: Callable[[Mapping[str, Json]], Awaitable[str]]) -> None:
-        self.spec, self._act = spec, act
+    def __init__(
+        self, spec: ToolSpec, act: Callable[..., Awaitable[str]], focus: IterationFocus
+    ) -> None:
+        self.spec, self._act, self._focus = spec, act, focus
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Return the text.
@@ -54,20 +56,9 @@ class NavigationTool:
         Raises:
             InputError: what cannot be looked at, in words.
         """
-        return Observation(await self._act(arguments))
-
-
-class UnseenDiff(NavigationTool):
-    """``git_diff`` without the diffs that an agent's first message has, which always stays."""
-
-    def __init__(self, spec: ToolSpec, look: "Navigation", focus: IterationFocus) -> None:
-        super().__init__(spec, look.git_diff)
-        self._look, self._focus = look, focus
-
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Return the text."""
-        seen = self._focus.diffs_shown.get(context.agent, frozenset())
-        return Observation(await self._look.git_diff(arguments, seen))
+        seen = self._focus.diffs_shown.get(context.agent, ())  # a first message always stays
+        more = [seen] if self.spec.name == "git_diff" else []
+        return Observation(await self._act(arguments, *more))
 
 
 def riskiest_first(change: Change, parts: Sequence[NumberedFileDiff]) -> list[NumberedFileDiff]:
@@ -89,9 +80,7 @@ class Navigation:
 
     def tools(self, focus: IterationFocus) -> list[NavigationTool]:
         """All of them."""
-        made = {spec.name: NavigationTool(spec, getattr(self, spec.name)) for spec in SPECS}
-        made["git_diff"] = UnseenDiff(made["git_diff"].spec, self, focus)
-        return [*made.values()]
+        return [NavigationTool(spec, getattr(self, spec.name), focus) for spec in SPECS]
 
     async def read_file(self, arguments: Mapping[str, Json]) -> str:
         """Numbered lines of one file."""
@@ -158,7 +147,7 @@ class Navigation:
         found = [line for line in map(_parse_line, done.stdout.splitlines()) if line]
         return cut + _show_lines([line for line in found if matches(line.path)])
 
-    async def git_diff(self, arguments: Mapping[str, Json], seen: Set[str] = frozenset()) -> str:
+    async def git_diff(self, arguments: Mapping[str, Json], seen: Container[str] = ()) -> str:
         """The change as text.
 
         Args:
