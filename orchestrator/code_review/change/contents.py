@@ -18,6 +18,8 @@ from orchestrator.code_review.change.types import Change
 
 SideName = Literal["base", "head"]
 SIDES: tuple[SideName, ...] = ("base", "head")
+MAX_KNOWN_BYTES = 64 << 20
+"""Of blobs, before what is kept of them begins anew."""
 
 
 def split_lines(text: str) -> list[str]:
@@ -34,7 +36,6 @@ class _Known(Struct):
     trees: dict[str, Tree] = {}
     blobs: dict[str, bytes] = {}
     indexes: dict[str, tuple[bytes, dict[bytes, bytes]]] = {}  # git's file, entry → path
-    room: int = 64 << 20  # for further bytes of blobs
 
 
 @lru_cache(maxsize=1)
@@ -165,12 +166,13 @@ class FilePacking:
                 at += len(data)
 
         async def keep(files: Sequence[tuple[str, bytes]]) -> None:
-            known.room -= sum(len(data) for _, data in files)
-            known.blobs.update(files if known.room > 0 else ())
+            if sum(map(len, [*known.blobs.values()])) > MAX_KNOWN_BYTES:
+                known.blobs = {}
+            known.blobs.update(files)
             await append(files)
 
-        missing = [blob for blob in blobs if blob not in self._of_blob]
-        await append([(blob, known.blobs[blob]) for blob in missing if blob in known.blobs])
+        missing, have = [blob for blob in blobs if blob not in self._of_blob], known.blobs
+        await append([(blob, have[blob]) for blob in missing if blob in have])
         await self._contents.objects.in_batches(
             [blob for blob in missing if blob not in self._of_blob], keep
         )

@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from diffchecks.check_io import decode_text
+from orchestrator.code_review.change import contents as module
 from orchestrator.code_review.change.change_construction import from_refs
-from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.contents import Contents, FilePacking, known_of
 from orchestrator.code_review.change.git.objects import MAX_BLOB, Objects
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
@@ -64,6 +65,19 @@ async def test_trees_that_both_sides_share_are_read_once(many, monkeypatch):
         base, head = await contents.paths("base"), await contents.paths("head")
     assert [path for path in head if head[path] != base[path]] == ["pkg3/m3.py"]
     assert len(read) == len(set(read)) == 1 + 7 + 2  # of head only its root and pkg3
+
+
+async def test_of_what_was_packed_the_last_is_known_to_the_next_review(many, monkeypatch, tmp_path):
+    """What a process keeps of a repository begins anew when it is too much."""
+    monkeypatch.setattr(module, "MAX_KNOWN_BYTES", 9_000)
+    change = await from_refs(many.root, None, None)
+    async with Contents(change) as contents:
+        listed = await contents.paths("head")
+        for paths in ([*listed][:30], [*listed][30:55], [*listed][55:]):
+            await FilePacking(contents, tmp_path).add("head", paths)
+    kept = known_of(Path(contents.objects.git.git_dir)).blobs
+    assert {listed[path][1] for path in [*listed][55:]} <= kept.keys()
+    assert listed[next(iter(listed))][1] not in kept
 
 
 async def test_a_cancelled_read_leaves_no_answer_for_the_next(repo):
