@@ -11,6 +11,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import parent_process
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,7 @@ from diffchecks.safe_paths import SafeDirectory
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox.file_rollback import FileRollback
-from tests.torture.processes import FORK
+from tests.torture.processes import FORK, PATIENCE
 
 FULL = 100_000
 SAMPLE = 1000
@@ -28,18 +29,20 @@ EXCHANGE, HERE = 2, -100
 BATCH, ROLLBACK_EVERY = 1000, 500
 ENOUGH = 5000
 """Attempts of which some must get out in the plain way."""
-PATIENCE = 20
-"""Seconds that a batch may take: what waits for a pipe would wait for ever."""
 
 
 # --- the attackers ----------------------------------------------------------------------------
 
 
 def attack(root: str, outside: str) -> None:
-    """Swap, as fast as it goes, until it is killed. It holds folders open, lest it strays itself."""
+    """Swap, as fast as it goes, until it is killed or alone.
+
+    It holds folders open, lest it strays itself.
+    """
+    parent = parent_process()
     renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     os.chdir(root)
-    while True:
+    while not parent or parent.is_alive():
         with suppress(OSError):
             # Undoing may have made a new folder, so it is looked for again now and then.
             name = "d.out" if os.path.islink("d") else "d"
@@ -183,10 +186,25 @@ def attempts(root: Path, vault: Path, number: int, folder: SafeDirectory) -> str
     return write(folder, path, number) if number % 5 == 4 else read(folder, path)
 
 
+def _hang(*_: object) -> None:
+    raise AssertionError(f"a batch did not end within {PATIENCE} s: it waits for a pipe")
+
+
+@contextmanager
+def _alarmed() -> Iterator[None]:
+    """An alarm raises, so that what was started is ended as well."""
+    before = signal.signal(signal.SIGALRM, _hang)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many attempts; returns how many stayed inside and how many got out."""
     failed = plain = 0
-    with tempfile.TemporaryDirectory() as name, attacked(Path(name)) as (root, outside):
+    with tempfile.TemporaryDirectory() as name, attacked(Path(name)) as (root, outside), _alarmed():
         before, folder = photograph(outside), SafeDirectory(root)
         for start in range(0, count, BATCH):
             signal.alarm(PATIENCE)
@@ -202,7 +220,6 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
             failed, before = failed + len(problems), after
             for problem in problems:
                 say(f"from attempt {start}: {problem}")
-        signal.alarm(0)
         folder.close()
     if count >= ENOUGH:
         print(f"in the plain way, {plain} of {count} attempts got out")

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import forkserver
@@ -16,6 +17,7 @@ from threading import Barrier, BrokenBarrierError
 import pytest
 
 from orchestrator.sandbox import bubblewrap
+from tests.service.service_kit import is_gone
 from tests.torture import hostile_tests, malformed_replies, sandbox_probes, store_faults
 from tests.torture.__main__ import modules
 from tests.torture.faulty_disk import available
@@ -78,6 +80,26 @@ def test_how_a_process_ended_is_known_while_another_thread_starts_one(
     assert ends[0].result().killed
     assert ends[1].result().outcome().killed
     assert not met
+
+
+def test_attackers_of_paths_end_with_who_started_them(tmp_path: Path) -> None:
+    script = (
+        "import multiprocessing, sys; from pathlib import Path\n"
+        "from tests.torture.path_races import attacked\n"
+        "with attacked(Path(sys.argv[1])):\n"
+        "    print(multiprocessing.active_children()[0].pid, flush=True)\n"
+        "    sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as started:  # fmt: skip
+        assert started.stdout
+        attacker = int(started.stdout.readline())
+        assert not is_gone(attacker)
+        started.kill()
+    while not is_gone(attacker):
+        time.sleep(0.05)
 
 
 @pytest.mark.skipif(not available(), reason="this Python hides SQLite's functions")

@@ -15,7 +15,7 @@ from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.torture.kill_points import Whole, whole
-from tests.torture.processes import Outcome, Watched, spread, tally
+from tests.torture.processes import PATIENCE, Outcome, Watched, spread, tally
 from tests.torture.session import CutAt, Desk
 
 FULL = 100_000
@@ -71,7 +71,8 @@ def two_resumers(case: Case, desk: Desk, expected: Whole) -> str:
 
 def _stopped(watched: Watched) -> None:
     """Wait until a process has been stopped."""
-    for _ in range(600):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         state = Path(f"/proc/{watched.pid}/stat").read_text().rpartition(") ")[2][0]
         if state == "T":
             return
