@@ -415,7 +415,7 @@ def scale(_: Path, __: int) -> None:
         write_rubric(rubric, Rubric("s", 1, "d", 0.5, criteria))
         frozen = ["--baseline", str(folder / "frozen.json"), "--freeze"]
         for command, *more in (["eval"], ["gate", *frozen], ["gate", *frozen[:2]], ["tune"]):
-            given = [sys.executable, "-c", _USAGE, command, rubric, items, *more]
+            given = [sys.executable, "-c", _USAGE, command, str(rubric), str(items), *more]
             done = subprocess.run(given, check=True, stdout=subprocess.PIPE, text=True)
             spent, peak = map(float, done.stdout.split())
             print(

@@ -238,7 +238,7 @@ def pick(given: list[T], index: int, option: str) -> T | None:
 
 
 def read_judging_options(args: argparse.Namespace, side: int = 0) -> JudgingOptions:
-    """The options of ``add_judging_options``.
+    """The options of ``judging`` in arguments.toml.
 
     Args:
         side: 0 or 1, where two sides are judged.
