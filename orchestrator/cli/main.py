@@ -37,6 +37,9 @@ COMMANDS = {
 }
 """Command -> its module below ``cli/commands``; behind a colon the name of its functions there."""
 
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""Where this program was imported from, which may be a checkout of it."""
+
 RESUMABLE = ("review", "resume", "fork")
 """Commands that leave a run to resume where they are interrupted."""
 
@@ -88,6 +91,7 @@ def _search_no_working_directory() -> None:
             removed = {os.path.abspath(entry) for entry in entries} - set(kept)
         except FileNotFoundError:  # the working directory has been removed
             return
+        removed.discard(_HOME)
         sys.path[:] = [entry for entry in sys.path if entry not in removed]
 
 

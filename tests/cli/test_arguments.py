@@ -28,9 +28,11 @@ ROOT = Path(__file__).parents[2]
 
 def diffcourt(*args: str, stdout: IO[str] | int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "orchestrator", *args]
+    env = os.environ | {"PYTHONPATH": "."}  # as those have it who work on this program
     return subprocess.run(
-        command, cwd=ROOT, text=True, timeout=60, check=False, stdout=stdout, stderr=subprocess.PIPE
-    )
+        command, cwd=ROOT, text=True, timeout=60, check=False, env=env,
+        stdout=stdout, stderr=subprocess.PIPE,
+    )  # fmt: skip
 
 
 def test_version_starts_quickly(capsys: pytest.CaptureFixture[str]) -> None:
