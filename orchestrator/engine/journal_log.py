@@ -71,7 +71,7 @@ class JournalLog:
         self._taken, self._ended, self._next = 0, anyio.Event(), anyio.Event()
         # Set when there are rows to write, and when a caller waits for them.
         self._dirty, self._wanted = anyio.Event(), anyio.Event()
-        self._closed = False
+        self._commits = self._closed = False
         self._since: float  # no pending row is older; by the event loop's clock
         self._broken: StoreError | None = None
         self._began = clock.now() - seconds_worked(rows)
@@ -157,16 +157,22 @@ class JournalLog:
         try:
             if not self._broken:
                 self.sign_head()
-                await self.flush()
+                if self._commits:
+                    await self.flush()
         finally:
             self._closed = True
             self._dirty.set()
+            # On asyncio, a task that is cancelled before its first step never takes one.
+            await self.commit_until_closed()
 
     async def commit_until_closed(self) -> None:
         """Commit pending rows when a caller waits, or soon; extend the lease during long waits.
 
-        To be run in a task of its own: a caller that is cancelled cuts off no write.
+        To be run once, in a task of its own: a caller that is cancelled cuts off no write.
         """
+        if self._commits:
+            return
+        self._commits = True
         try:
             with anyio.CancelScope(shield=True):
                 while True:

@@ -1,6 +1,7 @@
 """Commits are shared: whoever waits while one is under way is on disk with the next."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -119,6 +120,34 @@ def test_a_writer_cancelled_just_after_it_was_woken_passes_its_turn_on() -> None
 
     asyncio.run(main())
     assert done == ["first", "third"]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # a task without a first step
+@pytest.mark.parametrize("spares_its_user", [False, True])
+def test_tasks_that_are_cancelled_at_any_step_leave_no_journal_that_waits(
+    spares_its_user: bool,
+) -> None:
+    async def use(store: MemoryStore, run_id: str) -> None:
+        async with open_journal(run_id, store, SystemClock(), holder="a test") as journal:
+            journal.note("a", {})
+
+    async def main() -> None:
+        store, seen = MemoryStore(SystemClock()), set[int]()
+        for steps in range(12):
+            run_id = f"run-{steps}"
+            await store.create(run_id, 0.0, {})
+            user = asyncio.create_task(use(store, run_id))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            spared = {asyncio.current_task(), user if spares_its_user else None}
+            for task in asyncio.all_tasks() - spared:
+                task.cancel()
+            assert await asyncio.wait([user], timeout=10) == ({user}, set())
+            seen.add(len(await store.rows(run_id)))
+        assert seen == {0, 2}
+
+    asyncio.run(main())
+    gc.collect()  # while its warning is ignored
 
 
 async def test_a_failed_write_fails_all_waiting_writers() -> None:
