@@ -2,10 +2,11 @@
 
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import count
+from contextlib import contextmanager, suppress
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +72,16 @@ def watch(
     known: RememberedReview | None = None
     names: dict[str, str] = {}
     seen, last_error, last_run = "", "", ""
-    with sigterm_as_interrupt(), start_workers(options.repo) as pool:
-        for number in count():
+    looking = _with_interrupts(has_reader)
+    with sigterm_as_interrupt(), looking as goes_on, start_workers(options.repo) as pool:
+        for number in takewhile(lambda _: goes_on(), count()):
             run_id = new_run_id()
             try:
                 if number % SERVED_PASSES == 1:
                     pool.close()
                     pool.start()
                     anyio.run(warm_up, pool, top)
-                seen = anyio.run(_wait_for_change, pool, top, seen, has_reader)
+                seen = anyio.run(_wait_for_change, pool, top, seen, goes_on)
                 if not seen:
                     return
                 started = time.monotonic()
@@ -104,6 +106,30 @@ def watch(
                     yield {"event": "error", "error": why}
                 last_error, seen = why, ""
                 time.sleep(RETRY_SECONDS)
+
+
+@contextmanager
+def _with_interrupts(goes_on: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """``goes_on``, which raises ``KeyboardInterrupt`` once this, the main thread, got a signal.
+
+    The signal's own exception can be lost: Python drops it in a destructor, and an error of the
+    clean-up after a cancellation takes its place.
+    """
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writing)
+
+    def looks_and_goes_on() -> bool:
+        with suppress(BlockingIOError):  # no signal
+            os.read(reading, 1)
+            raise KeyboardInterrupt
+        return goes_on()
+
+    try:
+        yield looks_and_goes_on
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
 
 
 def _forget(options: ReviewOptions, run_id: str) -> None:

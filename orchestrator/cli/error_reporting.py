@@ -2,7 +2,9 @@
 
 import errno
 import os
+import queue
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +54,11 @@ def report_errors(*, resumable: bool = True) -> Iterator[SimpleNamespace]:
     except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
         next_step = "; list the runs that can be resumed with: diffcourt runs"
         _print_error(f"interrupted{next_step if resumable else ''}")
+        for thread in threading.enumerate():
+            # Exit waits for it, and the interrupt may have cut off what ends it.
+            if thread.name == "AnyIO worker thread":
+                with suppress(queue.Full):  # it was told already
+                    thread.stop()  # type: ignore[attr-defined]
         outcome.code = EXIT_INTERRUPTED
 
 

@@ -247,6 +247,31 @@ def test_an_interrupt_while_the_journal_writes_is_130_at_any_commit(repo: Repo, 
     assert call("resume", "latest", "--quiet", cwd=repo.path).returncode == 1
 
 
+INTERRUPTED_AS_ITS_THREAD_STOPS = """
+import signal, sys
+from anyio import run, to_thread
+from anyio._backends._asyncio import WorkerThread
+from orchestrator.cli.error_reporting import report_errors
+
+stop = WorkerThread.stop
+
+def interrupted(thread, task=None):
+    WorkerThread.stop = stop
+    signal.raise_signal(signal.SIGINT)
+    stop(thread, task)
+
+WorkerThread.stop = interrupted
+with report_errors() as outcome:
+    run(to_thread.run_sync, int)
+sys.exit(outcome.code)
+"""
+
+
+def test_an_interrupt_as_a_worker_thread_stops_leaves_none_for_which_exit_waits() -> None:
+    run = [sys.executable, "-c", INTERRUPTED_AS_ITS_THREAD_STOPS]
+    assert subprocess.run(run, capture_output=True, timeout=60, check=False).returncode == 130
+
+
 def test_a_killed_run_is_resumed_at_once_to_the_same_verdict(repo: Repo, call: Call) -> None:
     whole = json.loads(call("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
     process = started(repo)

@@ -253,6 +253,27 @@ def test_an_interrupt_is_one_line_and_keeps_the_last_pass(sent: signal.Signals, 
     assert [run.run_id for run in list_runs(repo.path)] == [line["run"]]
 
 
+def test_an_interrupt_ends_it_although_a_destructor_swallows_its_exception(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Destroyed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    until = time.monotonic() + 60
+    before = signal.set_wakeup_fd(-1)
+    documents = watching_module.watch(
+        ReviewOptions(repo=repo.path), once=False, has_reader=lambda: time.monotonic() < until
+    )
+    while next(documents)["event"] != "pass":
+        pass
+    Destroyed()
+    with pytest.raises(KeyboardInterrupt):
+        next(documents)
+    assert signal.set_wakeup_fd(before) == -1
+
+
 def test_it_ends_when_nobody_reads(repo: Repo) -> None:
     with watching(repo) as agent:
         agent.next_pass()
