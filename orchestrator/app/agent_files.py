@@ -27,6 +27,8 @@ Update = Callable[[str, bool], str]
 
 It raises ``ValueError`` or ``RecursionError`` if the file has no form that can be added to.
 """
+Updates = dict[str, tuple[Update, str]]
+"""Path → how it is updated, and our part of it alone."""
 
 
 class Host(Struct, frozen=True):
@@ -38,12 +40,14 @@ class Host(Struct, frozen=True):
 
 
 class AgentFiles(Struct, frozen=True):
-    """The hosts by name, and the texts."""
+    """The hosts by name, the texts, and the files of a plugin, as text or as what JSON holds."""
 
     hosts: Mapping[str, Host]
     next: str
+    next_of_plugin: tuple[str, ...]
     agents_md: str
     skill: str
+    plugin: Mapping[str, Settings | str]
 
 
 @cache
@@ -62,16 +66,25 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
         InputError: a file cannot be read or written.
     """
     known = agent_files()
-
-    def with_skill(before: str, force: bool) -> str:
-        return known.skill if force or not before else before
-
-    updates: dict[str, tuple[Update, str]] = {
-        AGENTS_MD: (partial(_with_block, known.agents_md), known.agents_md)
-    }
+    updates: Updates = {AGENTS_MD: (partial(_with_block, known.agents_md), known.agents_md)}
     for host in (known.hosts[name] for name in names):
-        updates[host.skill] = with_skill, known.skill
+        updates[host.skill] = partial(_whole, known.skill), known.skill
         updates[host.config] = partial(_extend, host), _render(host)
+    return [*_write(top, updates, force), known.next]
+
+
+def write_plugin(directory: Path, *, force: bool) -> list[str]:
+    """``write_agent_files`` for a folder that is a plugin of every host."""
+    texts = {
+        path: content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
+        for path, content in agent_files().plugin.items()
+    }
+    updates: Updates = {path: (partial(_whole, text), text) for path, text in texts.items()}
+    return [*_write(directory, updates, force), *agent_files().next_of_plugin]
+
+
+def _write(top: Path, updates: Updates, force: bool) -> list[str]:
+    """Write files below a directory, and return what a person is told of each."""
     require_inside(top, updates)  # before anything is read
     report: list[str] = []
     changed: dict[str, str] = {}
@@ -91,7 +104,7 @@ def write_agent_files(top: Path, names: Sequence[str], *, force: bool) -> list[s
         else:
             report.append(f"{path} was changed and is kept; --force replaces our part of it")
     write_ci_files(top, changed, force=True)
-    return [*report, known.next]
+    return report
 
 
 def _read(top: Path, path: str) -> str:
@@ -105,6 +118,11 @@ def _read(top: Path, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"cannot read {path}: {why}") from None
+
+
+def _whole(ours: str, before: str, force: bool) -> str:
+    """A text that is ours, unless a person changed it."""
+    return ours if force or not before else before
 
 
 def _with_block(ours: str, before: str, force: bool) -> str:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from jsonschema_rs import validator_for
 
+from orchestrator import __version__
 from orchestrator.app.agent_files import agent_files
 from orchestrator.cli.commands.init import HOSTS
 from orchestrator.cli.main import main
@@ -49,7 +50,7 @@ def files(top: Path) -> dict[str, bytes]:
 
 
 def test_the_command_knows_every_host() -> None:
-    assert set(HOSTS) == set(agent_files().hosts) == SCHEMAS.keys() - {"skill"}
+    assert set(HOSTS) == set(agent_files().hosts) == SCHEMAS.keys() - {"skill", "plugin"}
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -66,6 +67,48 @@ def test_what_is_written_fits_the_published_format_of_the_host(host: str, repo: 
     validator_for(SCHEMAS["skill"]).validate(front)
     assert front["name"] == skill.parent.name
     assert len(body.splitlines()) < 500
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # not a repository
+    assert main(["init", "--plugin", "team/plugin"]) == 0
+    return tmp_path / "team/plugin"
+
+
+def test_a_plugin_fits_the_published_format_of_each_host(plugin: Path) -> None:
+    written = files(plugin)
+    manifests = {name: json.loads(written.pop(name)) for name in SCHEMAS["plugin"]}
+    assert written.keys() == {"skills/diffcourt/SKILL.md", "opencode.js"}
+    for name, found in manifests.items():
+        validator_for(SCHEMAS["plugin"][name]).validate(found)
+    assert {one["version"] for one in manifests.values() if "version" in one} == {__version__}
+    servers = {name: one["mcpServers"] for name, one in manifests.items() if "mcpServers" in one}
+    assert servers.pop(".codex-plugin/plugin.json") == {"diffcourt": CODEX}
+    assert list(servers.values()) == [{"diffcourt": SERVER}] * 3
+
+
+def test_what_a_person_changed_in_a_plugin_stays_until_it_is_forced(
+    plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = files(plugin)
+    (plugin / "gemini-extension.json").write_text("{}")
+    assert main(["init", "--plugin", "team/plugin"]) == 0
+    assert "gemini-extension.json was changed and is kept; --force" in capsys.readouterr().out
+    assert (plugin / "gemini-extension.json").read_text() == "{}"
+    assert main(["init", "--plugin", "team/plugin", "--force"]) == 0
+    assert files(plugin) == written
+
+
+@pytest.mark.attack("a checkout leads what init writes as a plugin elsewhere by a link")
+def test_a_link_out_of_a_plugin_is_refused(
+    plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plugin / "package.json").unlink()
+    (plugin / "package.json").symlink_to("../package.json")
+    assert main(["init", "--plugin", "team/plugin", "--force"]) == 2
+    assert "package.json leads out of" in capsys.readouterr().err
+    assert os.listdir(plugin.parent) == ["plugin"]
 
 
 def test_without_a_name_all_hosts_get_their_files_once(

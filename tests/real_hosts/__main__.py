@@ -2,14 +2,17 @@
 
 Each is installed with npm, has a home and a repository of its own, finds the server by what
 ``diffcourt init --agents`` writes, and has a model by a script: it reviews with analyzers, wants a
-patch applied, then answers the questions of a second review until there is a verdict. In the end
-all work on one repository at once. What cannot be installed is skipped with the reason.
+patch applied, then answers the questions of a second review until there is a verdict. Then it
+checks and installs the plugin of ``diffcourt init --plugin``, and reviews in a repository without
+settings. In the end all work on one repository at once. What cannot be installed is skipped with
+the reason.
 """
 
 import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +43,23 @@ PATIENT = "300000"  # milliseconds that a server may take to start on a busy mac
 APPLY = 5
 """Which of the steps only a person may allow: in Claude Code a hook says yes, the others have none."""
 
+PLUGIN: dict[str, tuple[str, ...]] = {
+    "claude": (
+        "claude plugin validate --strict {0}",
+        "claude plugin validate --strict {0}/.claude-plugin/plugin.json",
+        "claude plugin marketplace add {0}",
+        "claude plugin install diffcourt@diffcourt",
+    ),
+    "codex": ("codex plugin marketplace add {0}", "codex plugin add diffcourt@diffcourt"),
+    "gemini": ("gemini extensions validate {0}", "gemini extensions install {0} --consent"),
+    "opencode": (),  # its settings name the directory
+}
+"""The commands with which a host checks and installs a plugin's directory."""
+
 YES = {"hookEventName": "Elicitation", "action": "accept", "content": {"apply": True}}
 DEFECTS = "import os\n\n\ndef run(text):\n    eval(text)\n    os.system('ls ' + text)\n"
 TOOLS = {"review", "answer", "findings", "explain", "gate", "cancel", "fix", "dismiss"}
+ALLOWED = ["mcp__diffcourt", "mcp__plugin_diffcourt_diffcourt"]
 Start = Callable[[Path, Path, str], tuple[list[str], dict[str, str]]]
 """Home, repository and address of the model → the command and its environment."""
 
@@ -55,7 +73,7 @@ def write(path: Path, text: str) -> None:
 def claude(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
     write(home / "yes.json", json.dumps({"hookSpecificOutput": YES}))
     hook = {"type": "command", "command": f"cat >/dev/null; cat {home / 'yes.json'}"}
-    settings = {"enabledMcpjsonServers": ["diffcourt"], "permissions": {"allow": ["mcp__diffcourt"]},
+    settings = {"enabledMcpjsonServers": ["diffcourt"], "permissions": {"allow": ALLOWED},
                 "hooks": {"Elicitation": [{"hooks": [hook]}]}}  # fmt: skip
     write(home / ".claude/settings.json", json.dumps(settings))
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
@@ -67,7 +85,9 @@ def claude(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]
 def codex(home: Path, repository: Path, address: str) -> tuple[list[str], dict[str, str]]:
     trust = f'[projects."{repository}"]\ntrust_level = "trusted"\n'
     model = f'[model_providers.s]\nname = "s"\nbase_url = "{address}/v1"\nwire_api = "responses"\n'
-    write(home / ".codex/config.toml", f'model = "m"\nmodel_provider = "s"\n{model}{trust}')
+    plugin = repository.with_name("plugin").exists()
+    wait = "mcp_optional_startup_grace_ms = 0\n" * plugin  # no plugin can say it
+    write(home / ".codex/config.toml", f'{wait}model = "m"\nmodel_provider = "s"\n{model}{trust}')
     return ["codex", "exec", PROMPT], {}
 
 
@@ -80,10 +100,12 @@ def gemini(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]
     return ["gemini", "-p", PROMPT, *how], {**given, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
-def opencode(home: Path, _: Path, address: str) -> tuple[list[str], dict[str, str]]:
+def opencode(home: Path, repository: Path, address: str) -> tuple[list[str], dict[str, str]]:
     where = {"baseURL": f"{address}/v1", "apiKey": "none"}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": where, "models": {"m": {"name": "m"}}}  # fmt: skip
     settings = {"model": "s/m", "small_model": "s/m", "autoupdate": False, "provider": {"s": provider}}  # fmt: skip
+    if (plugin := repository.with_name("plugin")).exists():
+        settings["plugin"] = [str(plugin)]
     write(home / ".config/opencode/opencode.json", json.dumps(settings))
     return ["opencode", "run", PROMPT], {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
@@ -148,21 +170,28 @@ def session(wrong: list[str]) -> Script:
     return polling(next_step)
 
 
-def make_repository(place: Path, *names: str) -> Path:
-    """A repository with a change, the settings of hosts, and a program that they find."""
+def make_repository(place: Path, *names: str, plugin: bool = False) -> Path:
+    """A repository with a change, the settings of hosts, and a program that they find.
+
+    Args:
+        plugin: the directory ``plugin`` beside it is a plugin.
+    """
     repository = place / "repository"
     place.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
     commit(repository, {"a.py": "X = 1\n"})
     program = str(Path(sys.executable).with_name("diffcourt"))
-    subprocess.run(
-        [program, "init", "--agents", *names], cwd=repository, check=True, stdout=subprocess.DEVNULL
-    )
-    commit(repository, {})
+    init = partial(subprocess.run, cwd=repository, check=True, stdout=subprocess.DEVNULL)
+    if plugin:
+        init([program, "init", "--plugin", "../plugin"])
+    if names:
+        init([program, "init", "--agents", *names])
+        commit(repository, {})
     write(repository / "b.py", DEFECTS)
     write(repository / "a.py", "import json\n\nX = 1\n")
-    (place / "bin").mkdir()
-    (place / "bin/diffcourt").symlink_to(program)
+    counted = f'#!/bin/sh\necho "$@" >> {shlex.quote(str(place / "starts"))}\nexec {program} "$@"\n'
+    write(place / "bin/diffcourt", counted)
+    (place / "bin/diffcourt").chmod(0o755)
     return repository
 
 
@@ -174,6 +203,12 @@ def run_host(name: str, repository: Path, path: str, script: Script) -> tuple[st
         command, given = HOSTS[name][1](home, repository, model.address)
         search = f"{repository.with_name('bin')}{os.pathsep}{path}"
         env = {"HOME": str(home), "PATH": search, "TERM": "dumb", **given}
+        plugin = repository.with_name("plugin")
+        for line in PLUGIN[name] if plugin.exists() else ():
+            run = shlex.split(line.format(plugin))
+            done = subprocess.run(run, cwd=repository, env=env, capture_output=True, text=True, check=False)  # fmt: skip
+            if done.returncode:
+                return f"{line}: {done.stdout}{done.stderr}", model
         with (
             open(home / "output", "w+", encoding="utf-8") as output,
             subprocess.Popen(
@@ -193,6 +228,36 @@ def run_host(name: str, repository: Path, path: str, script: Script) -> tuple[st
             return "" if model.requests else f"it asked no model: {output.read()[-300:]}", model
 
 
+def not_offered(model: Model) -> list[str]:
+    """What a model lacks of the tools and the skill."""
+    tools = {tool for tool in TOOLS if any(re.search(rf"(^|_){tool}$", one) for one in model.tools)}
+    wrong = [f"the model was not offered {tool}" for tool in sorted(TOOLS - tools)]
+    if "Reviews the change in this repository with Diffcourt" not in json.dumps(model.requests[-1]):
+        wrong.append("the skill did not reach the model")
+    return wrong
+
+
+def try_plugin(name: str, place: Path, path: str) -> tuple[str, str]:
+    """A review through the plugin alone: what is wrong, or empty; and what was seen."""
+    repository = make_repository(place, plugin=True)
+
+    def next_step(results: Sequence[str]) -> Step:
+        return ("say", "Done.") if results else ("review", {})
+
+    why, model = run_host(name, repository, path, polling(next_step))
+    results = ended(model.results)
+    if why or not results:
+        return f"{why or 'it ended early'}: {'; '.join(results)[-600:]}", ""
+    wrong, starts = not_offered(model), len((place / "starts").read_text().splitlines())
+    if starts != 1:
+        wrong.append(f"the server was started {starts} times")
+    try:
+        seen = f"{read(results[0])['verdict']} through the plugin, one server"
+    except ValueError as error:
+        return "; ".join([*wrong, str(error)]), ""
+    return "; ".join(wrong), seen
+
+
 def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
     """A session: what is wrong, or empty; and what was seen."""
     repository, wrong = make_repository(place, name), list[str]()
@@ -200,11 +265,7 @@ def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
     results = ended(model.results)
     if why or len(results) <= len(STEPS):
         return f"{why or 'it ended early'}: {'; '.join([*wrong, *results])[-600:]}", ""
-    tools = {tool for tool in TOOLS if any(re.search(rf"(^|_){tool}$", one) for one in model.tools)}
-    if tools != TOOLS:
-        wrong.append(f"the model was not offered {', '.join(sorted(TOOLS - tools))}")
-    if "Reviews the change in this repository with Diffcourt" not in json.dumps(model.requests[-1]):
-        wrong.append("the skill did not reach the model")
+    wrong += not_offered(model)
     applied = (repository / "b.py").read_text() != DEFECTS
     if applied != (name == "claude"):
         wrong.append(f"a patch was {'' if applied else 'not '}applied: {results[APPLY]}")
@@ -212,7 +273,7 @@ def try_host(name: str, place: Path, path: str) -> tuple[str, str]:
         first, last = read(results[0]), read(results[-1])
         if first["verdict"] != "needs_changes" or last["reasoned_by"][0] != "host":
             wrong.append(f"the verdicts are {first} and {last}")
-        seen = f"{len(tools)} tools, {first['verdict']}, then {last['verdict']} by {last['reasoned_by'][1]}"  # fmt: skip
+        seen = f"{len(TOOLS)} tools, {first['verdict']}, then {last['verdict']} by {last['reasoned_by'][1]}"  # fmt: skip
     except (ValueError, LookupError) as error:
         return "; ".join([*wrong, str(error)]), ""
     return "; ".join(wrong), seen
@@ -279,7 +340,9 @@ def main(arguments: list[str]) -> int:
                 say(f"skipped {name}: {why}")
                 continue
             paths[name] = path
-            failed += tell(name, try_host, name, Path(directory) / name, path)
+            place = Path(directory)
+            failed += tell(name, try_host, name, place / name, path)
+            failed += tell(f"{name}, plugin", try_plugin, name, place / f"{name}-plugin", path)
         if len(paths) > 1:
             failed += tell("together", try_together, paths, Path(directory) / "together")
     return bool(failed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import EXIT_OK, InputError
@@ -11,7 +12,6 @@ from orchestrator.report.terminal_escaping import emit, emit_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 NAMES = ("github", "gitlab", "forgejo", "pre-commit")
 HOSTS = ("claude", "codex", "cursor", "gemini", "opencode")
@@ -19,18 +19,18 @@ HOSTS = ("claude", "codex", "cursor", "gemini", "opencode")
 
 def run(args: argparse.Namespace) -> int:
     """Write the files and say what to do next."""
-    from pathlib import Path
-
-    from orchestrator.app.agent_files import write_agent_files
+    from orchestrator.app.agent_files import write_agent_files, write_plugin
     from orchestrator.app.runs.state_directory import inside_repository, repo_root
     from orchestrator.app.test_detection import find_tests, write_tests
 
     start = args.repo or Path()
-    if not inside_repository(start):
+    if not args.plugin and not inside_repository(start):
         raise InputError(f"{start} is not in a git repository; name one with --repo")
-    top = repo_root(start)
+    top = args.plugin or repo_root(start)
     lines: Iterable[str]
-    if args.tests:
+    if args.plugin:
+        lines = write_plugin(top, force=args.force)
+    elif args.tests:
         lines = write_tests(top, find_tests(top))
     elif args.agents is not None:
         lines = write_agent_files(top, args.agents or HOSTS, force=args.force)
