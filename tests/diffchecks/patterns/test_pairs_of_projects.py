@@ -1,0 +1,43 @@
+"""Defects that public projects have fixed: each is found before the fix, and gone after it.
+
+``pairs/<language>.yaml`` holds for a pattern what such fixes have looked like. Nothing of a project
+is copied: a pair is the smallest program of the same shape, and ``seen_in`` names the commit.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.diffchecks.patterns.test_pattern_files import PATTERNS, look
+
+PAIRS = {file.stem: file for file in (Path(__file__).parent / "pairs").glob("*.yaml")}
+SUFFIXES = {pattern.code: suffix for pattern, suffix in PATTERNS}
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@pytest.mark.parametrize("language", sorted(PAIRS))
+def test_defects_that_projects_have_fixed_are_found_and_their_fixes_are_quiet(
+    tmp_path: Path, language: str
+) -> None:
+    shapes: dict[str, list[dict[str, Any]]] = yaml.load(PAIRS[language].read_text("utf-8"), _LOADER)
+    files, expected = {}, set()
+    for code, pairs in shapes.items():
+        for number, pair in enumerate(pairs):
+            for kind in ("bad", "good"):
+                files[f"{code}-{number}-{kind}{SUFFIXES[code]}"] = pair[kind]
+            expected.add((f"{code}-{number}-bad{SUFFIXES[code]}", code))
+    reply = look(tmp_path, files)
+    assert not reply.gaps
+    assert {(finding.path, finding.code) for finding in reply.findings} == expected
+
+
+def test_each_pair_names_the_commit_of_another_project() -> None:
+    for file in PAIRS.values():
+        for code, pairs in yaml.load(file.read_text("utf-8"), _LOADER).items():
+            projects = [pair["seen_in"].partition("@")[0] for pair in pairs]
+            assert len(set(projects)) == len(projects), code
+            for pair in pairs:
+                assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{12}", pair["seen_in"]), code
