@@ -16,8 +16,9 @@ from pathlib import Path
 from diffchecks import DATA
 from diffchecks.check_io import Source
 from diffchecks.file_patterns import file_names, matches
-from diffchecks.patterns import _parsed, programs_in
+from diffchecks.patterns import programs_in
 from diffchecks.patterns.pattern_loading import load_language
+from diffchecks.patterns.readings import read_program, unread_lines
 
 FILES = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
 LARGE = 1_000_000  # bytes
@@ -47,12 +48,12 @@ def main() -> None:
             language = load_language(FILES, part.suffix)
             assert language is not None
             name = language.grammars[part.suffix][-1]
-            found = _parsed(part, language)[2]
+            found = unread_lines(read_program(part, language))
             lines[name] += len(part.lines)
             files[name] += 1
             if found and matches(str(path), file_names("scripts")) and is_accepted(path):
                 settled[name] += len(found)
-                found = set()
+                found = frozenset()
             unread[name] += len(found)
             broken[name] += bool(found)
             if found and args.show:

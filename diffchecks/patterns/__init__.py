@@ -40,6 +40,7 @@ from diffchecks.patterns.pipeline_commands import (
     is_gitlab_file,
     is_workflow_file,
 )
+from diffchecks.patterns.readings import Reading, read_program, unread_lines
 from diffchecks.patterns.template_code_extraction import (
     extract_blade,
     extract_ejs,
@@ -66,9 +67,6 @@ _PHP_TAG = "<?"
 _BATS_TEST = re.compile(rb"^([ \t]*)@test[ \t].*\{[ \t]*$", re.MULTILINE)  # a function of the shell
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _MAKES_OTHER_FILES = re.compile(r"\.(?!html?\.)\w+\.ejs$")
-
-# A node that the parser inserts for missing text is empty and not a named node.
-_BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
 def run(job: PatternsJob) -> CheckReply:
@@ -191,9 +189,14 @@ def find_matches(
     Raises:
         Gap: after the matches, for the lines that its grammar cannot parse.
     """
-    grammar, root, unread = _parsed(source, language)
-    flows = find_flows(source, root, language, codes)
-    yield from join(_matches(patterns, source, language, (grammar, root)), *flows)
+    readings, seen = read_program(source, language), set[tuple[str, int, int]]()
+    for reading in readings:
+        flows = find_flows(source, reading.root, language, codes)
+        for finding in join(_matches(patterns, source, language, reading), *flows):
+            if (place := (finding.code, finding.line, finding.column)) not in seen:
+                seen.add(place)
+                yield finding
+    unread = unread_lines(readings)
     # If another tool reads the language, that tool reports parse errors.
     enough = language.prefilter or len(unread) * 4 <= len(source.lines)
     if unread and not (language.tolerant and enough):
@@ -202,9 +205,9 @@ def find_matches(
 
 
 def _matches(
-    patterns: Iterable[Pattern], source: Source, language: PatternFile, tree: tuple[str, SgNode]
+    patterns: Iterable[Pattern], source: Source, language: PatternFile, reading: Reading
 ) -> Iterator[RawFinding]:
-    grammar, root = tree
+    grammar, root = reading.grammar, reading.root
     values = ValueOrigins(root, language, grammar)
     for pattern in patterns:
         fits = pattern.grammars is None or grammar in pattern.grammars
@@ -244,59 +247,10 @@ def is_read_by_grammar(source: Source) -> bool:
     """Whether a grammar reads every line of a program as it stands."""
     files = tuple(map(str, sorted((DATA / "patterns").glob("*.yaml"))))
     language = load_language(files, source.suffix)
-    return language is not None and not _parsed(source, replace(language, holes={}))[2]
-
-
-def _parsed(source: Source, language: PatternFile) -> tuple[str, SgNode, set[int]]:
-    """The grammar that reads most of a program, its tree, and the lines it cannot read, from 0."""
-    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
-
-    # It rejects lone surrogates, and Go's grammar needs a line end after the last line.
-    text = source.text.encode("utf-8", "replace").decode() + "\n"
-    best: tuple[str, SgNode, set[int]] | None = None
-    for hole, filler in (("", ""), *language.holes.items()):
-        filled = re.sub(hole, partial(_fill, filler), text) if hole else text
-        if best is not None and filled == text:
-            continue
-        for grammar in language.grammars[source.suffix]:
-            root = SgRoot(filled, grammar).root()
-            unread = _unread_lines(root, filled.split("\n"))
-            if best is None or len(unread) < len(best[2]):
-                best, text = (grammar, root, unread), filled
-            if not unread:
-                return best
-    assert best is not None
-    return best
-
-
-def _fill(filler: str, hole: re.Match[str]) -> str:
-    """What is matched, with the filler for the characters of its group, or for all of them."""
-    start, end = hole.span(hole.lastindex or 0)
-    text, at = hole[0], hole.start()
-    return text[: start - at] + re.sub(r"[^\n]", filler, hole.string[start:end]) + text[end - at :]
-
-
-def _unread_lines(root: SgNode, lines: Sequence[str]) -> set[int]:
-    """The lines that the grammar cannot parse, without those of whole parts within."""
-    unread = set[int]()
-    for node in root.find_all({"rule": _BROKEN}):  # type: ignore[call-overload]
-        if node.kind() != "ERROR" and node.is_named():
-            continue
-        unread |= _lines_of(node)
-        for part in node.children():
-            if part.is_named() and part.kind() != "ERROR" and part.children():
-                span, read = part.range(), _lines_of(part)
-                if lines[span.start.line][: span.start.column].strip():
-                    read.discard(span.start.line)
-                if lines[span.end.line][span.end.column :].strip(" ;,\r"):
-                    read.discard(span.end.line)
-                unread -= read
-    return unread
-
-
-def _lines_of(node: SgNode) -> set[int]:
-    span = node.range()
-    return set(range(span.start.line, span.end.line + 1))
+    if language is None:
+        return False
+    as_it_stands = replace(language, holes={}, macros=False)
+    return not unread_lines(read_program(source, as_it_stands))
 
 
 def _may_match(pattern: Pattern, source: Source) -> bool:

@@ -6,6 +6,8 @@ A file holds:
     prefilter  true: a file with no pattern's words is not examined; other tools read the language
     tolerant   true: lines that the grammar cannot parse are no gap, unless they are more than a
                quarter of a file without prefilter
+    macros     true: what the parser skips or inserts is read, unless it holds a call, text or an
+               assignment
     holes      expression: valid text that the grammar cannot parse, its group or all of it -> a
                character to put for each of its own, where fewer lines are unread with it
     scopes     kinds of node that open a scope for names
@@ -119,6 +121,7 @@ class PatternFile(Struct, frozen=True):
     grammars: Mapping[str, tuple[str, ...]]
     prefilter: bool
     tolerant: bool
+    macros: bool
     holes: Mapping[str, str]
     scopes: frozenset[str]
     names: frozenset[str]

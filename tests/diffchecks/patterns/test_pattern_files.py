@@ -9,8 +9,9 @@ import pytest
 from ast_grep_py import SgRoot
 
 from diffchecks import DATA, patterns
-from diffchecks.check_io import CheckReply
+from diffchecks.check_io import CheckReply, Source
 from diffchecks.patterns.pattern_loading import load, load_language, read_definitions, search_config
+from diffchecks.patterns.readings import read_program, unread_lines
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import load_rules
 from tests.diffchecks.check_kit import run_check
@@ -137,14 +138,70 @@ def test_what_only_the_grammar_cannot_parse_hides_nothing(
     assert [(raw.code, raw.line) for raw in reply.findings] == [("js-eval", 2)]
 
 
-def test_macros_of_c_that_the_grammar_does_not_know_are_read_around(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ('#ifdef __cplusplus\nextern "C" {\n#endif\nLIB_BEGIN\n', "LIB_END\n#ifdef X\n}\n#endif\n"),
+        ("static shared size_t n;  // äöü€\n", 'void t(void) {\n  TEST("one") { run(); }\n}\n'),
+        ("const char *a\n#ifdef X\n  API_WEAK\n#endif\n  ;\n", ""),
+        ("#define gen(a) \\\nvoid a##_run(void) { /* b */ \\\n  x->##a(); }\n", "#undef gen\n"),
+        ("node n[] = {\n#define OP(m) {NAME(#m)},\nOP(a)\n#undef OP\n};\n", ""),
+        (
+            'API_FLAG(bool, on, true, "What it\'s for");\n',
+            "extern template int run<char>(char v);\n",
+        ),
+        ('enum a {\n  OPTION(A, LONG, 1),\n  OPTION(B, LONG, 2,\n         "Use a()"),\n};\n', ""),
+        ('enum a {\n  FORM_NAME  OLD_SINCE(7.56.0, "Use b()"),\n};\n', ""),
+        ('#define A "/*"\n', '#define B "*/"\n'),
+    ],
+)
+def test_macros_of_c_that_the_grammar_does_not_know_are_read_around(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    use = "LIB_API int run(lua_State *L) {\n  each_of(10) {\n    gets(line);\n  }\n}\n"
+    text = f"{before}{use}{after}"
+    reply = look(tmp_path, {"a.hh": text})
+    assert unread(text) == []
+    assert [(raw.code, raw.line) for raw in reply.findings] == [("c-gets", before.count("\n") + 3)]
+
+
+BROKEN = '  x = = "a" ( y ; gets ( [ line ;\n'
+
+
+def unread(text: str) -> list[int]:
+    source = Source("a.hh", text.encode())
+    language = load_language(tuple(FILES), ".hh")
+    assert language is not None
+    return [line + 1 for line in sorted(unread_lines(read_program(source, language)))]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (f"void f(void) {{\n{BROKEN}}}\n", [2]),
+        (f"int a b c;\n/*\n#if 0\n*/\nvoid f(void) {{\n{BROKEN}}}\n/*\n#endif\n*/\n", [6]),
+        (f"int a b c;\n#if A\n#else\nint c; /*\n#endif */\nvoid f() {{\n{BROKEN}}}\n", [7]),
+        (f'const char *a = R"(\n#define b )"; void f() {{\n{BROKEN}}}\n', [3]),
+        (
+            f"void f(void) {{\n  if (a\n#if X\n  && b) {{\n#else\n  ) {{\n{BROKEN}#endif\n  }}\n}}\n",
+            [2, 7],
+        ),
+    ],
+)
+def test_macros_hide_no_code_that_the_grammar_cannot_parse(text: str, lines: list[int]) -> None:
+    assert unread(text) == lines
+
+
+def test_an_argument_that_is_blanked_to_read_the_rest_is_found_and_no_read_line(
+    tmp_path: Path,
+) -> None:
     text = (
-        '#ifdef __cplusplus\nextern "C" {\n#endif\nLIB_BEGIN\nLIB_API int run(lua_State *L) {\n'
-        "  each_of(10) {\n    gets(line);\n  }\n  return 1;\n}\nLIB_END\n#ifdef __cplusplus\n}\n#endif\n"
+        "DEFINE(gets(line));\nCHECK(unsigned char, gets(b), 1.5);\nAPI_FLAG(x = = (gets ( [b));\n"
     )
-    reply = look(tmp_path, {"a.h": text})
-    assert reply.gaps == {}
-    assert [(raw.code, raw.line) for raw in reply.findings] == [("c-gets", 7)]
+    found = look(tmp_path, {"a.hh": text}).findings
+    assert [(raw.code, raw.line) for raw in found] == [("c-gets", 1), ("c-gets", 2)]
+    assert 3 in unread(text)
 
 
 SINK = "db.query(sql);"
