@@ -88,7 +88,7 @@ def _unparsed_lines(root: SgNode, text: str, language: PatternFile) -> frozenset
         parts = [part for part in node.children() or [node] if part.kind() != "comment"]
         skipped = [part for part in parts if not (part.is_named() and part.children())]
         if not (language.macros and _holds_no_code(skipped, text)):
-            for span in (part.range() for part in skipped):
+            for span in (part.range() for part in skipped or [node]):
                 unread.update(range(span.start.line, span.end.line + 1))
     return frozenset(unread)
 
