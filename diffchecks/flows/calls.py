@@ -251,7 +251,8 @@ class Calls(Syntax, ABC):
             chosen = given.chosen(sink, receiver)
             for number, value in enumerate(chosen):
                 handle = number == 0 and len(chosen) > 1 and not sink.vector  # a connection
-                if value.taints or not (handle or value.name.startswith("new ")):
+                is_object = value.name.startswith("new ") and UNKNOWN in value.text
+                if value.taints or not (handle or is_object):
                     self.check_value(node, sink, value, state, name)
 
     def check_value(

@@ -19,7 +19,6 @@ GRAVE = {
     "code",
     "deserialization",
 }  # critical in Python; others are high or medium
-NO_TWIN = "unsafe-deserializer"  # says what a class can do, whatever it is given
 RULES = shipped_rules()
 
 
@@ -48,8 +47,7 @@ def test_a_flow_has_one_finding_of_pythons_severity_and_a_safe_program_none(
     for number, program in enumerate(given):
         flows = [one for one in of_programs.get(number, []) if "-flow-" in one.code]
         if program.kind == "safe":
-            alarms = [one.code for one in of_programs.get(number, []) if NO_TWIN not in one.code]
-            assert not alarms, program.text
+            assert number not in of_programs, program.text
             continue
         same = [one for one in flows if one.code.endswith(f"-flow-{program.code}")]
         hits[program.kind] += bool(same)
