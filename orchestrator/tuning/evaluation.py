@@ -130,7 +130,10 @@ def evaluate_rubric(
         groups=int(np.unique(s.group).size),
         kappa=measure_kappa(y, accept, w, s.group),
         alpha=jackknife_interval(
-            lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", sums(v)), w, s.group, chance
+            lambda v: agreement.krippendorff_alpha(_PAIRS, "nominal", sums(v)),
+            w,
+            s.group,
+            ratings=both,
         ),
         ac1=jackknife_interval(
             lambda v: agreement.gwet_ac1(_PAIRS, 2, sums(v)), w, s.group, 1 - chance

@@ -21,7 +21,6 @@ from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
     PairedComparison,
     compare_fixed_rules,
-    expected_disagreement,
     jackknife_interval,
     measure_kappa,
 )
@@ -132,7 +131,7 @@ def measure_jury(
         judges=judges,
         between=jackknife_interval(
             lambda w: krippendorff_alpha(given, "nominal", w),
-            one, item_group, expected_disagreement(given, 2),
+            one, item_group, ratings=given,
         ),
         independent=_count_independent(rows, accept),
         majority=_kappa(rows, majority),

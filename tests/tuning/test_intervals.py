@@ -49,7 +49,8 @@ def near_perfect(
 @pytest.mark.simulation
 @pytest.mark.parametrize(
     ("n", "size", "accepted", "wrong"),
-    [(20, 1, 0.5, 0.03), (20, 1, 0.9, 0.01), (30, 1, 0.5, 0.03), (30, 1, 0.9, 0.05), (60, 3, 0.5, 0.02),
+    [(20, 1, 0.5, 0.03), (20, 1, 0.9, 0.01), (20, 1, 0.95, 0.03), (30, 1, 0.5, 0.03), (30, 1, 0.9, 0.05),
+     (60, 1, 0.95, 0.05), (60, 3, 0.5, 0.02),
      (60, 1, 0.7, 0.01), (60, 1, 0.5, 0.2)],
 )  # fmt: skip
 def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
@@ -70,7 +71,7 @@ def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
         ac1 = partial(agreement.gwet_ac1, ratings, 2)
         found = (
             measure_kappa(people, judge, one, group),
-            jackknife_interval(alpha, one, group, chance),
+            jackknife_interval(alpha, one, group, ratings=ratings),
             jackknife_interval(ac1, one, group, 1 - chance),
         )
         known = [x for x in found if x is not None]
@@ -79,7 +80,7 @@ def test_intervals_of_agreement_cover_where_it_is_nearly_perfect(
         seen += 1
         assert all(x.high - x.low > 0.01 for x in known)
         hits += np.array([x.low <= t <= x.high for x, t in zip(known, true, strict=True)])
-    least, most = 0.92, 0.985
+    least, most = 0.92, 0.99  # of a few rejected items there are few tables, and none in the middle
     if times < 1_000:
         least, most = 0.85, 1.0
     assert least <= float((hits / seen).min()), hits / seen
@@ -170,7 +171,7 @@ def test_perfect_agreement_has_an_interval_everywhere() -> None:
     opposed = np.stack([y, ~y]).astype(float)
     alpha = jackknife_interval(
         lambda w: agreement.krippendorff_alpha(opposed, "nominal", w),
-        one, group // 4, expected_disagreement(opposed, 2),
+        one, group // 4, ratings=opposed,
     )  # fmt: skip
     assert alpha is not None
     assert alpha.high - alpha.low > 0.2

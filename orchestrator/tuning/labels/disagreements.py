@@ -17,7 +17,6 @@ from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.statistics import agreement
 from orchestrator.tuning.statistics.confidence_intervals import (
     Interval,
-    expected_disagreement,
     jackknife_interval,
     mean_rate,
     measure_kappa,
@@ -321,6 +320,6 @@ def _agree_among_people(
         lambda w: agreement.krippendorff_alpha(both[:, w > 0], "nominal"),
         np.ones(int(twice.sum())),
         group,
-        expected_disagreement(both, 2),
+        ratings=both,
     )
     return int(twice.sum()), alpha

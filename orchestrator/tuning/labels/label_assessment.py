@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning.file_formats.item_files import describe_run_groups
-from orchestrator.tuning.fitting.ordinal_regression import Bools
+from orchestrator.tuning.fitting.ordinal_regression import Bools, Floats
 from orchestrator.tuning.fitting.rule_fitting import MIN_ITEMS, MIN_MINORITY
 from orchestrator.tuning.labels.label_files import Label, infer_scale
 from orchestrator.tuning.statistics import agreement
@@ -80,14 +80,20 @@ def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
         return InterRaterAgreement(0, None, None, None, None, None)
     chance, of_levels = expected_disagreement(accept, 2), expected_disagreement(full, levels)
 
-    def measure(statistic: Callable[[Bools], float | None], chance: float) -> Interval | None:
-        return jackknife_interval(lambda w: statistic(w > 0), one, group, chance)
+    def measure(
+        statistic: Callable[[Bools], float | None],
+        chance: float | None = None,
+        ratings: Floats | None = None,
+    ) -> Interval | None:
+        return jackknife_interval(lambda w: statistic(w > 0), one, group, chance, ratings)
 
     return InterRaterAgreement(
         int(shared.sum()),
-        kappa=measure(lambda kept: agreement.mean_pairwise_kappa(accept[:, kept], 2), chance),
+        kappa=measure(
+            lambda kept: agreement.mean_pairwise_kappa(accept[:, kept], 2), ratings=accept
+        ),
         alpha=measure(
-            lambda kept: agreement.krippendorff_alpha(accept[:, kept], "nominal"), chance
+            lambda kept: agreement.krippendorff_alpha(accept[:, kept], "nominal"), ratings=accept
         ),
         ac1=measure(lambda kept: agreement.gwet_ac1(accept[:, kept], 2), 1 - chance),
         weighted_kappa=measure(

@@ -313,6 +313,7 @@ def jackknife_interval(
     weight: Floats,
     group: Ints,
     chance: float | None = 1.0,
+    ratings: Floats | None = None,
 ) -> Interval | None:
     """A confidence interval of any statistic of weighted rows; None where it is undefined.
 
@@ -320,6 +321,8 @@ def jackknife_interval(
         statistic: takes (n,) weights, which are 0 for groups that are left out.
         chance: of a coefficient of agreement, the share of disagreement by chance; 1 for a rate or
             an AUC; None for a statistic without a scale, such as a difference.
+        ratings: of kappa or alpha about accept (1) or reject (0), instead of ``chance``: (raters,
+            n), NaN for a missing one. Few items leave it open how much is disagreed on by chance.
     """
     value = statistic(weight)
     if value is None:
@@ -327,16 +330,37 @@ def jackknife_interval(
     names, at = np.unique(group, return_inverse=True)
     group = at % BLOCKS if names.size > MANY_GROUPS else group
     omitted = [statistic(row) for row in leave_one_group_out(group, weight)]
-    if chance not in (1.0, None):
+    if ratings is not None or chance not in (1.0, None):
         # A single class remains without the only group of the other: as kappa, it counts 0.
         omitted = [0.0 if v is None else v for v in omitted]
     defined = np.array([v for v in omitted if v is not None])
     if defined.size < len(omitted) or defined.size < 3:
         return Interval(value, math.nan, math.nan)
     variance = jackknife_variance(defined)
+    if ratings is not None:
+        pairs, rows = _count_pairs(ratings, weight), float(weight.sum())
+        return table_interval(_alpha_of_pairs, pairs, value, variance, defined.size, rows)
     if chance is None:
         return t_interval(value, variance, defined.size)
     return scaled_interval(value, variance, defined.size, 1.0, 1.0 / chance, float(weight.sum()))
+
+
+def _count_pairs(ratings: Floats, weight: Floats) -> tuple[float, float, float, float]:
+    """The counts for ``table_interval``; an item has as many pairs as raters."""
+    yes, no = (np.nansum(each, axis=0) for each in (ratings, 1.0 - ratings))
+    share = weight / np.maximum(yes + no - 1.0, 1.0)
+    both, one, neither = (
+        float((share * x).sum()) for x in (yes * (yes - 1.0), yes * no, no * (no - 1.0))
+    )
+    return both, one, one, neither
+
+
+def _alpha_of_pairs(both: Floats, one: Floats, other: Floats, neither: Floats) -> Floats:
+    """Krippendorff's alpha of many items."""
+    differ = one + other
+    pairs, yes, no = both + differ + neither, 2.0 * both + differ, 2.0 * neither + differ
+    out: Floats = 1.0 - 2.0 * differ * pairs / (yes * no)
+    return out
 
 
 def cluster_variance(values: Floats, weight: Floats, group: Ints) -> float:
