@@ -4,7 +4,6 @@ All of it can be recreated from the change, so nothing is journaled.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, suppress
@@ -44,9 +43,13 @@ from orchestrator.code_review.fixes.fix_targets import FixFocus
 from orchestrator.code_review.repository_guidance import Guidance
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent_tasks import StageChange
-from orchestrator.engine.task_groups import run_both
+from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Criterion
 from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.scratch_directory import remove_tree
+
+TREES = "trees"
+"""The directory below a workspace's own in which tests of findings run."""
 
 
 @dataclass
@@ -254,7 +257,7 @@ async def open_review_workspace(
         dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
     ) as folder:
         root = Path(folder)
-        for name in SIDES:
+        for name in (*SIDES, TREES):
             (root / name).mkdir()
         try:
             async with contents or Contents(change) as opened:
@@ -269,12 +272,9 @@ async def open_review_workspace(
                 )
         finally:
             with anyio.CancelScope(shield=True):
-                await run_both(*(partial(_remove, root / name) for name in SIDES))
-
-
-async def _remove(side: Path) -> None:
-    """Remove a side's files in a thread: two in parallel take half the time."""
-    await anyio.to_thread.run_sync(partial(shutil.rmtree, side, ignore_errors=True))
+                async with task_group() as group:  # in parallel takes half the time
+                    for name in (*SIDES, TREES):
+                        group.start_soon(anyio.to_thread.run_sync, remove_tree, root / name)
 
 
 class IterationFocus(Struct):

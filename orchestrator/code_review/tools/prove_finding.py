@@ -8,14 +8,12 @@ sides have the test set-up of base, so that nothing of the change decides how it
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from diffchecks.safe_paths import read_safely
 from diffchecks.test_quality.proof_ends import (
     NoProof,
     Prediction,
@@ -29,8 +27,6 @@ from orchestrator.code_review.agent_report_contracts import WrittenTest
 from orchestrator.code_review.analyzers.own_checks import call_check
 from orchestrator.code_review.analyzers.run_tests import (
     LIMITS,
-    SideFiles,
-    copy_files,
     link_packages,
     save_report,
     side_files,
@@ -39,6 +35,8 @@ from orchestrator.code_review.analyzers.run_tests import (
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.located_findings import shared_fields
 from orchestrator.code_review.json_schema_generation import inlined
+from orchestrator.code_review.review_workspace import TREES
+from orchestrator.code_review.tools.proof_trees import ProofTree
 from orchestrator.code_review.tools.test_runners import SingleTest, require_test_path
 from orchestrator.code_review.tools.tool_inputs import ToolInputs
 from orchestrator.code_review.verdict.document_parts import UNTIED, Proof, ProofState
@@ -85,6 +83,7 @@ class ProveFinding:
     def __init__(self, tests: Tests, single: SingleTest, inputs: ToolInputs) -> None:
         self._tests, self._single, self._inputs = tests, single, inputs
         self._runs = 0
+        self._trees: dict[SideName, ProofTree] = {}
         self._paths: Sequence[str] = ()
         self._known_versions: str | None = None
         seconds = 6 * min(tests.seconds, MAX_SECONDS) + 60
@@ -150,19 +149,20 @@ class ProveFinding:
         await self._require_honest(proposed)
         predicted = Prediction(**shared_fields(proposed, Prediction))
         workspace = self._inputs.workspace
-        # What decides how tests run is base's on both sides.
-        _, head = await with_setup_of_base(workspace, self._tests)
-        trees = {"head": head, "base": [await side_files(workspace, "base", {})]}
+        if not self._trees:
+            # What decides how tests run is base's on both sides.
+            _, head = await with_setup_of_base(workspace, self._tests)
+            base = [await side_files(workspace, "base", {})]
+            for side, parts in (("head", head), ("base", base)):
+                self._trees[side] = ProofTree(parts, workspace.root / TREES, REPORT)
         for _ in range(2):
             for side in reversed(SIDES):
-                ends[side].append(await self._run(trees[side], proposed))
+                ends[side].append(await self._run(side, proposed))
                 end = ends[side][-1][0]
                 require_as_predicted(predicted, side, end, self._paths, again=len(ends[side]) > 1)
-        return await self._not_tied(trees["head"], proposed, predicted)
+        return await self._not_tied(proposed, predicted)
 
-    async def _not_tied(
-        self, head: Sequence[SideFiles], proposed: PlacedTest, predicted: Prediction
-    ) -> str:
+    async def _not_tied(self, proposed: PlacedTest, predicted: Prediction) -> str:
         """Run the test on head with base's lines at its place; what that does not show.
 
         Raises:
@@ -185,11 +185,10 @@ class ProveFinding:
             return UNTIED
         if not levels:
             return UNTIED
-        parts = partial(_with_texts, head, workspace.root / "taken_back")
-        end, _ = await self._run(await anyio.to_thread.run_sync(parts, levels[0]), proposed)
+        end, _ = await self._run("head", proposed, levels[0])
         wider = levels[1 if is_as_predicted(predicted, end) else 2]
         if not passes_base(predicted, end) and wider != levels[0]:
-            end, _ = await self._run(await anyio.to_thread.run_sync(parts, wider), proposed)
+            end, _ = await self._run("head", proposed, wider)
         if passes_base(predicted, end):
             return ""
         if is_as_predicted(predicted, end):
@@ -227,20 +226,23 @@ class ProveFinding:
         reads = [Path(path) for path in self._tests.reads]
         await anyio.to_thread.run_sync(require_shareable, reads, self._inputs.private_paths)
 
-    async def _run(self, parts: Sequence[SideFiles], proposed: WrittenTest) -> tuple[TestEnd, str]:
-        """One run, in a copy of its own: how the test ended, and what the runner printed."""
+    async def _run(
+        self, side: SideName, proposed: WrittenTest, taken_back: Mapping[str, str] = {}
+    ) -> tuple[TestEnd, str]:
+        """One run: how the test ended, and what the runner printed.
+
+        Args:
+            taken_back: path → text instead of the side's, a character a byte.
+        """
         self._runs += 1
-        keep = self._inputs.workspace.root / f"prove_finding-{self._runs}"
-        with scratch_directory.temporary_directory() as directory:
-            tree = directory / "tree"
-            await anyio.to_thread.run_sync(copy_files, parts, tree, REPORT)
-            file = tree / proposed.path
-            await anyio.to_thread.run_sync(_write, file, proposed.test.encode())
-            end, printed, _ = await run_test(
-                self._tests, self._single, self._inputs.pool, tree, proposed.path, keep
-            )
-            edited = await anyio.to_thread.run_sync(_edited, parts, tree)
-        if edited:
+        keep, tree = self._inputs.workspace.root / f"prove_finding-{self._runs}", self._trees[side]
+        files = {path: text.encode("latin-1") for path, text in taken_back.items()}
+        files[proposed.path] = proposed.test.encode()
+        place = await anyio.to_thread.run_sync(tree.prepare, files)
+        end, printed, _ = await run_test(
+            self._tests, self._single, self._inputs.pool, place, proposed.path, keep
+        )
+        if edited := await anyio.to_thread.run_sync(tree.put_back, place, files):
             end = TestEnd("broken", message=f"the test changed {edited}")
         return end, printed
 
@@ -288,31 +290,3 @@ async def _isolated(tests: Tests, argv: Sequence[str], tree: Path) -> ProgramOut
     reads = [Path(path) for path in tests.reads]
     limits = replace(LIMITS, seconds=min(tests.seconds, MAX_SECONDS))
     return await run_isolated(argv, tree, reads=reads, limits=limits)
-
-
-def _with_texts(
-    head: Sequence[SideFiles], root: Path, texts: Mapping[str, str]
-) -> Sequence[SideFiles]:
-    for path, text in texts.items():
-        _write(root / path, text.encode("latin-1"))
-    return [*head, SideFiles(root, [*texts], [])]
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
-
-
-def _edited(parts: Sequence[SideFiles], tree: Path) -> str:
-    """A file of the side that a run changed; empty: none."""
-    sources = {path: part.root / path for part in parts for path in part.paths}
-    for path, source in sources.items():
-        if not source.is_file():
-            continue
-        before = source.read_bytes()
-        try:
-            if read_safely(tree, path, len(before) + 1) != before:
-                return path
-        except OSError:
-            return path
-    return ""

@@ -1,0 +1,90 @@
+"""Trees in which tests of findings run: written once for a side, and put back after each run.
+
+Writing thousands of files takes longer than most tests. A test and the code under it may do to a
+tree what they like, but all processes of a run have ended before it is put back.
+"""
+
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from diffchecks.safe_paths import read_safely
+from orchestrator.code_review.analyzers.run_tests import SideFiles, copy_files
+from orchestrator.sandbox.scratch_directory import remove_tree
+
+
+class ProofTree:
+    """The files of a side, where one test runs after the other.
+
+    Args:
+        parts: the side's files; later ones replace earlier ones.
+        root: a directory of ours, in which it is made.
+        report: the name of the runner's report.
+    """
+
+    def __init__(self, parts: Sequence[SideFiles], root: Path, report: str) -> None:
+        self._sources = {path: part.root / path for part in parts for path in part.paths}
+        self._parts, self._root, self._report = parts, root, report
+        self._tree: Path | None = None
+        self._is_clean = False
+
+    def prepare(self, more: Mapping[str, bytes]) -> Path:
+        """The tree with these files over the side's, for one run."""
+        if self._tree is None or not self._is_clean:
+            if self._tree:
+                remove_tree(self._tree.parent)
+            self._tree = Path(tempfile.mkdtemp(dir=self._root)) / "tree"
+            copy_files(self._parts, self._tree, self._report)
+        self._is_clean = False
+        for path, data in more.items():
+            (self._tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (self._tree / path).write_bytes(data)
+        return self._tree
+
+    def put_back(self, tree: Path, more: Mapping[str, bytes]) -> str:
+        """Undo what a run left; returns a file of the side that it changed, empty for none.
+
+        Args:
+            tree, more: as it was prepared.
+        """
+        for path, source in self._sources.items():
+            if not source.is_file():
+                continue
+            before = more[path] if path in more else source.read_bytes()
+            try:
+                if read_safely(tree, path, len(before) + 1) != before:
+                    return path
+            except OSError:
+                return path
+        for path in more.keys() & self._sources.keys():
+            shutil.copyfile(self._sources[path], tree / path)
+        self._is_clean = _remove_others(tree, self._sources)
+        return ""
+
+
+def _remove_others(tree: Path, paths: Iterable[str]) -> bool:
+    """Remove all but these files and the directories above them; whether all of it is gone.
+
+    No link is followed, and no other directory is looked into.
+    """
+    kept, left = {*paths}, False
+    for path in [*kept]:
+        while (path := posixpath.dirname(path)) and path not in kept:
+            kept.add(path)
+    for folder, directories, files in os.walk(tree):
+        above = os.path.relpath(folder, tree)
+        for name in [*directories, *files]:
+            file = os.path.join(folder, name)
+            is_kept = posixpath.normpath(posixpath.join(above, name)) in kept
+            if is_kept and not os.path.islink(file):
+                continue
+            with suppress(OSError):
+                os.unlink(file)
+            remove_tree(Path(file))
+            left |= os.path.lexists(file)
+            directories[:] = [one for one in directories if one != name]
+    return not left
