@@ -7,9 +7,11 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from orchestrator.code_review.change.numbered_diff import HunkLine, number_hunk_lines
+from orchestrator.data_directories import read_table
 from orchestrator.errors import DiffcourtError, InputError
 
 Conclusion = Literal["success", "failure", "neutral", "incomplete"]
+CONCLUSIONS: Mapping[str, Mapping[Conclusion, str]] = read_table(__file__, "conclusions.yaml")
 """Of a check: passed; gated; nothing gates; or something was not reviewed, which is no failure."""
 
 

@@ -6,7 +6,7 @@ not support suggestions, so a patch is shown as a diff.
 Source: https://codeberg.org/api/swagger
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from time import sleep
 from typing import Any
 
@@ -15,8 +15,8 @@ import httpx2
 from orchestrator.errors import InputError
 from orchestrator.posting.forge import (
     CHECK_NAME,
+    CONCLUSIONS,
     Comment,
-    Conclusion,
     ForgeCheck,
     ForgeError,
     Posted,
@@ -35,14 +35,6 @@ MAX_WAIT = 300.0
 TOO_MANY = 429
 ERROR = 400
 PAGE = 50
-
-_STATES: Mapping[Conclusion, str] = {
-    "success": "success",
-    "failure": "failure",
-    "neutral": "success",
-    # It keeps a required status from passing, and does not look like a failure.
-    "incomplete": "error",
-}
 
 
 def open_forge(target: PostingTarget) -> "Forgejo":
@@ -116,7 +108,7 @@ class Forgejo:
 
     def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the status of the commit, unless it is the same already."""
-        state, text = _STATES[check.conclusion], check.title
+        state, text = CONCLUSIONS["forgejo"][check.conclusion], check.title
         for known in self._pages(f"commits/{head}/statuses"):
             if known["context"] == CHECK_NAME:
                 if (known["status"], known["description"]) == (state, text):

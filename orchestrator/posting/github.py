@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
+from orchestrator.data_directories import read_table
 from orchestrator.errors import InputError
 from orchestrator.foreign_json import parse_json
 from orchestrator.optional_dependencies import install_command
@@ -23,8 +24,8 @@ from orchestrator.posting.comment_commands import (
 )
 from orchestrator.posting.forge import (
     CHECK_NAME,
+    CONCLUSIONS,
     Comment,
-    Conclusion,
     ForgeCheck,
     ForgeError,
     HeadMoved,
@@ -57,36 +58,10 @@ MAX_EVENT = 8 << 20
 MAX_WAIT = 15 * 60.0
 """Seconds to wait at most for a rate limit."""
 
-_CONCLUSIONS: Mapping[Conclusion, str] = {
-    "success": "success",
-    "failure": "failure",
-    "neutral": "neutral",
-    # It keeps a required check from passing, and does not look like a failed one.
-    "incomplete": "action_required",
-}
 MAY_WRITE = frozenset({"admin", "maintain", "write"})
 _LOGIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
-_THREADS = """
-query($owner: String!, $name: String!, $number: Int!, $after: String) {
-  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
-    page: reviewThreads(first: 100, after: $after) {
-      pageInfo { hasNextPage endCursor }
-      nodes { id isResolved comments(first: 1) { nodes {
-        body viewerDidAuthor reactionGroups { content reactors { totalCount } }
-      } } }
-    }
-  } }
-}"""
-COMMENTS = """
-query($owner: String!, $name: String!, $number: Int!, $after: String) {
-  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
-    page: comments(first: 100, after: $after) {
-      pageInfo { hasNextPage endCursor }
-      nodes { url body viewerDidAuthor lastEditedAt author { __typename login } }
-    }
-  } }
-}"""
+QUERIES: Mapping[str, str] = read_table(__file__, "github_queries.yaml")
 
 
 def unless_missing(call: Callable[P, T]) -> Callable[P, T | None]:
@@ -241,10 +216,10 @@ class GitHub:
     @calling_github("read the comments")
     def read_posted(self) -> Posted:
         """The summary comment and the review threads of this token's user."""
-        comments = list(self._pages(COMMENTS))
+        comments = list(self._pages(QUERIES["comments"]))
         threads = [
             Thread(node["id"], identity, bool(node["isResolved"]), *_count_thumbs(first))
-            for node in self._pages(_THREADS)
+            for node in self._pages(QUERIES["threads"])
             for first in node["comments"]["nodes"]
             if first["viewerDidAuthor"] and (identity := identity_of(first["body"]))
         ]
@@ -301,7 +276,7 @@ class GitHub:
     def write_check(self, head: str, check: ForgeCheck) -> None:
         """Make the check run of a commit, or change the one that is there."""
         output: dict[str, Any] = {"title": check.title, "summary": check.summary}
-        conclusion = _CONCLUSIONS[check.conclusion]
+        conclusion = CONCLUSIONS["github"][check.conclusion]
         known = self._repo.get_commit(head).get_check_runs(check_name=CHECK_NAME)
         for run in known:
             run.edit(status="completed", conclusion=conclusion, output=output)

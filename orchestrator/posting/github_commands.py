@@ -11,7 +11,7 @@ from msgspec import Struct
 from orchestrator.errors import InputError
 from orchestrator.posting.comment_commands import answered_comment
 from orchestrator.posting.forge import ForgeError, PostingTarget, PullRequest
-from orchestrator.posting.github import COMMENTS, GitHub, address_of, calling_github, unless_missing
+from orchestrator.posting.github import QUERIES, GitHub, address_of, calling_github, unless_missing
 
 WAITING = "action_required"
 """Conclusion of a run that a person must approve first, as for a new contributor."""
@@ -98,7 +98,7 @@ class GitHubCommands(GitHub):
         """Whether a comment of ours answers this one."""
         return any(
             node["viewerDidAuthor"] and answered_comment(node["body"]) == comment_id
-            for node in self._pages(COMMENTS)
+            for node in self._pages(QUERIES["comments"])
         )
 
     def find_review(self, head: str) -> ReviewRun | None:

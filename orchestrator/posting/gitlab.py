@@ -10,8 +10,8 @@ from orchestrator.errors import InputError
 from orchestrator.optional_dependencies import install_command
 from orchestrator.posting.forge import (
     CHECK_NAME,
+    CONCLUSIONS,
     Comment,
-    Conclusion,
     ForgeCheck,
     ForgeError,
     Posted,
@@ -33,14 +33,6 @@ except ImportError:
 
 MAX_DESCRIPTION = 255
 BAD_REQUEST = 400
-
-_STATES: Mapping[Conclusion, str] = {
-    "success": "success",
-    "failure": "failed",
-    "neutral": "success",
-    # It keeps a pipeline from succeeding, and does not look like a failure.
-    "incomplete": "canceled",
-}
 
 
 def open_forge(target: PostingTarget) -> "GitLab":
@@ -134,7 +126,7 @@ class GitLab:
     def write_check(self, head: str, check: ForgeCheck) -> None:
         """Set the status of the commit; one that says the same already is left."""
         commit = self._project.commits.get(head, lazy=True)
-        state, text = _STATES[check.conclusion], check.title[:MAX_DESCRIPTION]
+        state, text = CONCLUSIONS["gitlab"][check.conclusion], check.title[:MAX_DESCRIPTION]
         for known in commit.statuses.list(iterator=True, name=CHECK_NAME):
             if (known.status, known.description) == (state, text):
                 return

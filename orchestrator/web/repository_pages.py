@@ -1,7 +1,7 @@
 """What holds for repositories and not for one run: statistics, proposed memory, and tuning."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,7 @@ from orchestrator.app.statistics.run_totals import RunTotals
 from orchestrator.app.statistics.threshold_alerts import Alert, check_alerts, load_thresholds
 from orchestrator.catalog.settings import AlertThresholds
 from orchestrator.code_review.policy_loading import read_catalog
-from orchestrator.data_directories import OVERLAY
+from orchestrator.data_directories import OVERLAY, read_table
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.optional_dependencies import install_command
@@ -148,14 +148,7 @@ def _propose(repo: Path) -> Proposal:
 
 LABELS = "labels.jsonl"
 """Where ``diffcourt label`` writes by default."""
-COMMANDS = (
-    ("Label", "diffcourt label --runs --rater NAME --web --open"),
-    ("Score what is labeled", "diffcourt rubric score {name} --runs --json > items.jsonl"),
-    ("Disagreements", "diffcourt rubric disagree {name} items.jsonl --labels labels.jsonl"),
-    ("Tune", "diffcourt rubric tune {name} items.jsonl --labels labels.jsonl --report tuning.html"),
-    ("Drift", "diffcourt rubric drift {name} items.jsonl --labels labels.jsonl"),
-    ("Feedback for experts", "diffcourt rubric feedback --out findings.jsonl"),
-)
+COMMANDS: Mapping[str, str] = read_table(__file__, "rubric_commands.yaml")
 
 
 class TuningState(Struct, kw_only=True):
@@ -182,7 +175,7 @@ class TuningState(Struct, kw_only=True):
         name = self.rubric.name if self.rubric else "pr-review"
         if (file := Path(OVERLAY, "rubrics", f"{name}.yaml")) and (self.repo / file).is_file():
             name = str(file)
-        return [(what, command.format(name=name)) for what, command in COMMANDS]
+        return [(what, command.format(name=name)) for what, command in COMMANDS.items()]
 
 
 def read_tuning(repo: Path) -> TuningState:

@@ -20,6 +20,7 @@ from orchestrator.app.runs.stored_runs import parse_verdict
 from orchestrator.app.runs.verdict_recording import is_final_verdict, is_waiting_verdict, last_row
 from orchestrator.app.types import DAMAGE, describe_damage
 from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.data_directories import read_table
 from orchestrator.engine.context_compaction import Omission
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_rows import read_fields
@@ -39,14 +40,7 @@ SHORT = 3_000
 """Characters of a text that is shown unfolded where it is new to a call."""
 
 
-TEXT_TITLES = {
-    "opening": "Opening, the same for lead and examiners",
-    "role": "Role and task",
-    "brief": "Brief",
-    "correction": "report sent back",
-    "last_turn": "asked to report now",
-    "notice": "Notice",
-}
+TEXT_TITLES: Mapping[str, str] = read_table(__file__, "text_titles.yaml")
 """What code said, by its kind in the journal → its title."""
 
 

@@ -16,6 +16,7 @@ from orchestrator.app.runs import state_directory
 from orchestrator.app.runs.run_index import VerdictBrief, read_limits
 from orchestrator.app.runs.verdict_recording import is_verdict
 from orchestrator.app.types import DAMAGE, describe_damage, is_program_run, review_options
+from orchestrator.data_directories import read_table
 from orchestrator.engine.budget import NO_COST
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_rows import (
@@ -33,22 +34,8 @@ from orchestrator.errors import InputError
 PROGRESS = "progress.txt"
 """The file in a run's directory; it is derived from events and never read back."""
 POLL_SECONDS = 0.5
-STATES = {
-    "Intake": "reading the change",
-    "Plan": "planning",
-    "Triage": "assigning files",
-    "Act": "reviewing",
-    "Synthesize": "merging findings",
-    "Evaluate": "checking what is missing",
-    "Iterate": "reviewing what is missing",
-}
-"""The states of the flow in plain words, in order; its ends are told with the reason."""
-COUNTERS = {
-    "iterations": "iterations",
-    "tool_calls": "tool calls",
-    "tokens": "tokens",
-    "usd": "USD",
-}
+_TABLE: Mapping[str, Mapping[str, str]] = read_table(__file__, "run_progress.yaml")
+STATES, COUNTERS = _TABLE["states"], _TABLE["counters"]
 WAITING = {"stopped: human": "a person's answer or approval", "stopped: budget": "a higher limit"}
 """The ends after which a run can go on, and what it needs for that."""
 TELLING = {"run_started", "state", "agent_started", "agent_finished", "run_finished"}

@@ -149,6 +149,7 @@ class TestRuns:
             done = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._workspace.root / f"run_tests-{number}.xml"
             error = await anyio.to_thread.run_sync(save_report, tree, tests.report, keep)
+            await anyio.to_thread.run_sync(scratch_directory.remove_tree, tree)  # it may be large
         report = str(keep) if tests.report and not error else ""
         return {"code": done.code, "name": tests.report, "report": report, "error": error}
 

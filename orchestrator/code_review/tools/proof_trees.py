@@ -29,40 +29,36 @@ class ProofTree:
     def __init__(self, parts: Sequence[SideFiles], root: Path, report: str) -> None:
         self._sources = {path: part.root / path for part in parts for path in part.paths}
         self._parts, self._root, self._report = parts, root, report
-        self._tree: Path | None = None
+        self._tree, self._more = Path(), dict[str, bytes]()
         self._is_clean = False
 
     def prepare(self, more: Mapping[str, bytes]) -> Path:
         """The tree with these files over the side's, for one run."""
-        if self._tree is None or not self._is_clean:
-            if self._tree:
+        if not self._is_clean:
+            if self._tree.name:
                 remove_tree(self._tree.parent)
             self._tree = Path(tempfile.mkdtemp(dir=self._root)) / "tree"
             copy_files(self._parts, self._tree, self._report)
-        self._is_clean = False
+        self._is_clean, self._more = False, {**more}
         for path, data in more.items():
             (self._tree / path).parent.mkdir(parents=True, exist_ok=True)
             (self._tree / path).write_bytes(data)
         return self._tree
 
-    def put_back(self, tree: Path, more: Mapping[str, bytes]) -> str:
-        """Undo what a run left; returns a file of the side that it changed, empty for none.
-
-        Args:
-            tree, more: as it was prepared.
-        """
-        for path, source in self._sources.items():
-            if not source.is_file():
-                continue
+    def put_back(self) -> str:
+        """Undo what a run left; returns a file of the side that it changed, empty for none."""
+        tree, more = self._tree, self._more
+        sources = {path: file for path, file in self._sources.items() if file.is_file()}
+        for path, source in sources.items():
             before = more[path] if path in more else source.read_bytes()
             try:
                 if read_safely(tree, path, len(before) + 1) != before:
                     return path
             except OSError:
                 return path
-        for path in more.keys() & self._sources.keys():
-            shutil.copyfile(self._sources[path], tree / path)
-        self._is_clean = _remove_others(tree, self._sources)
+        for path in more.keys() & sources.keys():
+            shutil.copyfile(sources[path], tree / path)
+        self._is_clean = _remove_others(tree, sources)
         return ""
 
 

@@ -152,9 +152,9 @@ class ProveFinding:
         if not self._trees:
             # What decides how tests run is base's on both sides.
             _, head = await with_setup_of_base(workspace, self._tests)
-            base = [await side_files(workspace, "base", {})]
-            for side, parts in (("head", head), ("base", base)):
-                self._trees[side] = ProofTree(parts, workspace.root / TREES, REPORT)
+            parts = {"head": head, "base": [await side_files(workspace, "base", {})]}
+            root = workspace.root / TREES
+            self._trees = {side: ProofTree(parts[side], root, REPORT) for side in SIDES}
         for _ in range(2):
             for side in reversed(SIDES):
                 ends[side].append(await self._run(side, proposed))
@@ -242,7 +242,7 @@ class ProveFinding:
         end, printed, _ = await run_test(
             self._tests, self._single, self._inputs.pool, place, proposed.path, keep
         )
-        if edited := await anyio.to_thread.run_sync(tree.put_back, place, files):
+        if edited := await anyio.to_thread.run_sync(tree.put_back):
             end = TestEnd("broken", message=f"the test changed {edited}")
         return end, printed
 
