@@ -124,7 +124,7 @@ def test_without_a_name_all_hosts_get_their_files_once(
 
 
 def test_the_review_of_what_is_written_finds_nothing(repo: Repo) -> None:
-    assert main(["init", "--agents"]) == 0
+    assert main(["init", "--agents"]) == main(["init", "--plugin", "plugin"]) == 0
     repo.git("add", ".")
     repo.git("commit", "-qm", "agents")
     assert main(["review", "HEAD~1", "--json", "../verdict.json"]) == 0
