@@ -246,10 +246,9 @@ def _add_table(target: argparse._ActionsContainer, table: dict[str, Any]) -> Non
 
 def _read_settings(given: str | dict[str, Any]) -> dict[str, Any]:
     """The settings for ``add_argument`` of a value in ``arguments.toml``."""
-    kinds = read_arguments()["kinds"]
     if isinstance(given, str):
-        given = kinds.get(given, {"type": given})
-    settings = dict(given)
+        given = dict(read_arguments()["kinds"].get(given, {"type": given}))
+    settings = {**given}
     if kind := settings.pop("kind", None):
         settings = _read_settings(kind) | settings
     if what := settings.pop("name", None):

@@ -115,8 +115,8 @@ def split(
     denied = {".diffcourt/config/tools.yaml": "agents: {security: {deny: [search]}}\n"}
     policy = {**POLICY, DEFAULTS: AUTO % 12, **denied}
     repo = change(tmp_path_factory.mktemp("split"), {"app.py": "X = 1\n", **policy}, FILES).path
-    calls = ("search", {"pattern": "shop"}), ("git_diff", {})
-    looks = [tool_call_reply(*calls), reports(summary="Read.")]
+    calls = tool_call_reply(("search", {"pattern": "shop"}), ("git_diff", {}))
+    looks = [calls, reports(summary="Read.")]
     lines = script(**{"security-1": looks})
     with (
         pytest.MonkeyPatch.context() as patch,

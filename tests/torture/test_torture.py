@@ -72,13 +72,14 @@ def test_how_a_process_ended_is_known_while_another_thread_starts_one(
             with suppress(BrokenBarrierError):
                 both.wait(0.2)
                 met.append(file)
-        return read(file)
+        return int(read(file))
 
     monkeypatch.setattr(forkserver, "read_signed", read_together)
     with ThreadPoolExecutor(2) as pool:
-        ends = [pool.submit(first.outcome), pool.submit(Watched, tmp_path, _die, tmp_path)]
-    assert ends[0].result().killed
-    assert ends[1].result().outcome().killed
+        ended_first = pool.submit(first.outcome)
+        second = pool.submit(Watched, tmp_path, _die, tmp_path)
+    assert ended_first.result().killed
+    assert second.result().outcome().killed
     assert not met
 
 
