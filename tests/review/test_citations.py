@@ -355,6 +355,7 @@ NO_QUOTE = "the quote of its guideline is not in AGENTS.md"
     ("cited", "held"),
     [
         (Guideline("AGENTS.md", 2, "Use tabs"), Guideline("AGENTS.md", 12, "Use tabs everywhere.")),
+        (Guideline("AGENTS.md", 1, "Rules\nUse tabs"), Guideline("AGENTS.md", 11, "# Rules\nUse tabs everywhere.")),
         (Guideline("AGENTS.md", 12, " "), Guideline("AGENTS.md", 12, "Use tabs everywhere.")),
         (Guideline("AGENTS.md", 11, ""), Guideline("AGENTS.md", 11, "# Rules")),
         (Guideline("AGENTS.md", 14, ""), Guideline("AGENTS.md", 14, "x" * 300)),
