@@ -79,6 +79,8 @@ async def test_changed_arguments_are_kept_beside_those_that_were_asked_for() -> 
 
     async with open_memory_journal(store, secrets=[SECRET]) as journal:
         await journal.effect("k", {"text": "a"}, perform, admit=admit)
+        ((_, record),) = journal.records("k")
+    assert (record.kind, record.body["effective"]) == ("outcome", {"text": "[redacted]"})
     (intent,) = [row.body for row in await store.rows(RUN) if row.kind == "intent"]
     assert intent == b'{"asked":{"text":"a"},"effective":{"text":"[redacted]"}}'
 
@@ -124,11 +126,12 @@ def test_an_error_is_kept_without_secrets() -> None:
     assert (type(shown), shown.args) == (GuardRefused, ("rate", "not [redacted]"))
 
 
-def test_a_refusal_is_read_from_its_code_and_reason() -> None:
+def test_a_refusal_is_read_from_its_code_and_reason_and_a_note_costs_nothing() -> None:
     body = {"code": "c", "reason": "r", "guard": "g"}
     assert Record("refusal", body).refusal() == Refusal("c", "r", "g")
     assert Record("refusal", {"code": "c", "reason": "r"}).refusal() == Refusal("c", "r", "")
     assert Record("outcome", {"code": "c"}).refusal() is None
+    assert Record("note", {"cost": {"usd": 1.0}}).cost() == FREE
     assert Record("outcome", {"reason": "r"}).refusal() is None
 
 
