@@ -41,3 +41,25 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
             assert len(set(projects)) == len(projects), code
             for pair in pairs:
                 assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{12}", pair["seen_in"]), code
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.java", "class A { void f(Id id) { assertFalse(id.equals(null)); } }"),
+        ("a.java", "class A { boolean f(double x, V v) { return x != x || v.x != v.x; } }"),
+        ("a.c", "void f(int kind, int n) { if (kind == 1) (n) = 2; else (n) = 3; }"),
+        ("a.c", "int f(double x, vec *v) { return x != x || v->y != v->y; }"),
+        ("a.c", "int f(node *n) { if ((n->next = n->first)) return 1; return 0; }"),
+        ("a.go", "package a; func f(x float64, v V) bool { return x != x || v.X != v.X }"),
+        ("a.ts", "if (a != null || a != undefined) f(); if (a !== a || a === a) f();"),
+        ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
+        ("a.py", "for key in names:\n    if key in old:\n        names.pop(key)\n        break\n"),
+    ],
+)
+def test_what_resembles_such_a_defect_and_is_meant_is_quiet(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    reply = look(tmp_path, {name: text})
+    assert not reply.gaps
+    assert reply.findings == []
