@@ -26,6 +26,7 @@ NUMBERS = st.integers(1, 99)
             Key("act", 2, "qa", attempt=2, turn=1, position=4, tool="ruff"),
         ),
         ("1/act/turn1/turn1/tool1/model", Key("act", 1, "turn1", turn=1, position=1, tool="model")),
+        ("1/act/a%252Fb%2Fc/loop", Key("act", 1, "a%2Fb/c", step="loop")),
         ("1/act/attempt2/loop", Key("act", 1, "attempt2", step="loop")),
         ("1/judge/turn2/left_out", Key("judge", 1, turn=2, step="left_out")),
         ("1/plan/question2/answer", Key("plan", 1, question=2, step="answer")),

@@ -126,6 +126,13 @@ def test_devices_and_sockets_are_refused_at_once(root: Path) -> None:
             signal.alarm(0)
 
 
+def test_the_target_of_a_link_is_read_and_not_followed(folder: SafeDirectory) -> None:
+    assert folder.read_link("a/back") == ".."
+    assert folder.read_link("nowhere") == "not there"
+    with pytest.raises(OSError):
+        folder.read_link("to_folder/secret")
+
+
 def test_a_root_that_is_a_link_is_none(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     with pytest.raises(OSError):
