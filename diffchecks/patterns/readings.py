@@ -34,6 +34,7 @@ class Reading(Struct, frozen=True):
         text: what was parsed: the program, or one of its length with parts blanked.
         lost: lines, from 0, of which code is blanked.
         unread: lines, from 0, that are lost, or that the grammar cannot parse.
+        errors: how many nodes the parser skipped or inserted text for, macros among them.
     """
 
     grammar: str
@@ -41,6 +42,7 @@ class Reading(Struct, frozen=True):
     text: str
     lost: frozenset[int]
     unread: frozenset[int]
+    errors: int
 
 
 def read_program(source: Source, language: PatternFile) -> list[Reading]:
@@ -66,23 +68,24 @@ def unread_lines(readings: Sequence[Reading]) -> frozenset[int]:
 def _read(
     text: str, lost: frozenset[int], grammars: Sequence[str], language: PatternFile
 ) -> Reading:
-    """The reading of the grammar that has most of the lines."""
+    """The reading of the grammar with the fewest unread lines, and then the fewest errors."""
     from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
 
     readings = list[Reading]()
     for grammar in grammars:
         root = SgRoot(text, grammar).root()
-        unread = lost | _unparsed_lines(root, text, language)
-        readings.append(Reading(grammar, root, text, lost, unread))
-        if not unread:
+        broken = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
+        unread = lost | _unparsed_lines(broken, text, language)
+        readings.append(Reading(grammar, root, text, lost, unread, len(broken)))
+        if not broken:
             break
-    return min(readings, key=lambda each: len(each.unread))
+    return min(readings, key=lambda each: (len(each.unread), each.errors))
 
 
-def _unparsed_lines(root: SgNode, text: str, language: PatternFile) -> frozenset[int]:
+def _unparsed_lines(broken: Sequence[SgNode], text: str, language: PatternFile) -> frozenset[int]:
     """The lines of what the parser skipped or, where the language has no macros, inserted."""
     unread = set[int]()
-    for node in root.find_all({"rule": _BROKEN}):  # type: ignore[call-overload]
+    for node in broken:
         if node.kind() != "ERROR" and (node.is_named() or language.macros):
             continue
         parts = [part for part in node.children() or [node] if part.kind() != "comment"]
