@@ -16,6 +16,10 @@ Kind = Literal[
 ]  # fmt: skip
 
 _CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtures")
+# A package that others test with: its program is no test.
+_TESTING_PACKAGE = re.compile(
+    r"(?<=packages/)(?:[^/]+-)?(?:cypress|playwright|testing)(?:-[^/]+)?(?=/src/)"
+)
 _TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
 
 _DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
@@ -142,9 +146,10 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
 def _kinds_by_directory(directories: list[str]) -> set[Kind]:
     lower = [directory.lower() for directory in directories]
     top = lower[0] if lower else ""
+    tested = _TESTING_PACKAGE.sub("", "/".join(lower) + "/").split("/")
     answers: dict[Kind, object] = {
         "tests": _TEST_DIRECTORY_AT_TOP.fullmatch(top)
-        or any(map(vocabulary("test_directory").fullmatch, lower))
+        or any(map(vocabulary("test_directory").fullmatch, tested))
         or any(map(_CAMEL_TEST_DIRECTORY.fullmatch, directories)),
         "samples": _SAMPLE_DIRECTORY_AT_TOP.fullmatch(top)
         or any(map(vocabulary("sample_directory").fullmatch, lower)),

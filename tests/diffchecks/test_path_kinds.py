@@ -55,6 +55,11 @@ app/src/androidTest/Login.kt          code tests
 Tests/AppTests/Login.swift            code tests
 src/Acme.Tests/Login.cs               code tests
 cypress/login.ts                      code tests
+packages/playwright/src/index.ts      code
+packages/playwright-test/src/index.ts code
+packages/playwright/src/tests/a.ts    code tests
+packages/playwright/tests/index.ts    code tests
+packages/app/playwright/src/login.ts  code tests
 e2e/login.ts                          code tests
 web/login.cy.ts                       code tests
 web/login.spec.tsx                    code tests
