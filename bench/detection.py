@@ -290,7 +290,8 @@ class Sums:
     ) -> bool:
         """Add a review and print it. Returns whether it names the defect early."""
         shown = rank_findings(verdict).in_order
-        named = any(defect.named_by(one) for one in shown[:FIRST])
+        told = [one for one in shown[:FIRST] if one.support != "refuted"]
+        named = any(map(defect.named_by, told))
         self.named.append(named)
         for one in shown:
             self.support[one.support][label_of(one, labels)] += 1
