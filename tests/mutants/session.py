@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from _pytest.runner import runtestprotocol
+from _pytest.warnings import catch_warnings_for_item
 
 SPARE = 4.0
 """Seconds of the processor that a mutant may take beyond five times what its tests take."""
@@ -114,7 +115,9 @@ def forked(work: Callable[[], int], seconds: float) -> int | None:
 
 def failures(item: pytest.Item, following: pytest.Item | None) -> list[str]:
     """Run one test; returns what it says if it fails."""
-    reports = runtestprotocol(item, log=False, nextitem=following)
+    # As pytest does around a test: its marks may ignore warnings.
+    with catch_warnings_for_item(item.config, item.ihook, "runtest", item):
+        reports = runtestprotocol(item, log=False, nextitem=following)
     return [f"{report.nodeid}\n{report.longreprtext}" for report in reports if report.failed]
 
 
