@@ -85,7 +85,7 @@ class ReportedFinding(Strict, frozen=True):
     category: str = ""
     confidence: UnitFloat = 0.5
     rule: str = ""
-    cwe: list[int] = field(default_factory=list)
+    cwe: list[int | Annotated[str, Meta(pattern=r"^CWE-\d{1,5}$")]] = field(default_factory=list)
     fingerprint: str = ""
     fix_suggestion: str = ""
     patch: str = ""
@@ -232,7 +232,7 @@ def contract_of_one(*, responds: bool) -> Mapping[str, Any]:
     """A report's contract without what only a team needs, which has others' findings."""
     found = deepcopy(contracts()["report"])
     if not responds:
-        del found["properties"]["responses"]
+        found["properties"]["responses"] = {"type": "array", "maxItems": 0}
         return found
     response = found["properties"]["responses"]["items"]
     for name in ("confidence", "title", "detail", "fix_suggestion", "duplicate_of"):

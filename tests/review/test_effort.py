@@ -192,7 +192,8 @@ async def test_code_tells_the_tier_of_a_change(name: str, tmp_path: Path) -> Non
     assert [one for one in schemas if ("duplicate_of" in one) == (tier == "trivial")] == []
     asked = [str(one.messages).count("Answer findings of others") for one in model.requests]
     answerable = tier != "trivial" or "Findings of analyzers (0)" not in str(model.requests)
-    assert ("'responses': {" in "".join(schemas), max(asked)) == (answerable, int(answerable))
+    may_answer = "'responses': {'type': 'array', 'items'" in "".join(schemas)
+    assert (may_answer, max(asked)) == (answerable, int(answerable))
     text = " ".join(render_verdict(verdict).split())
     assert f"Effort {tier} (" in text
 
@@ -204,16 +205,19 @@ async def test_a_claim_about_a_trivial_change_is_verified_and_nothing_else_is_as
     claim = {
         "path": "shop/sums.py", "start_line": line, "end_line": line, "quote": "y = x + 8",
         "title": "Sums are wrong", "severity": "high", "confidence": 0.9, "detail": "Off by one.",
+        "cwe": ["CWE-682", 193],
     }  # fmt: skip
 
     def verify(request: Request) -> Response:
         (shown,) = facts(request)["claims"]
         return says(verdicts=[{"finding": shown["id"], "verdict": "cannot_tell", "reason": "No."}])
 
-    model = script(generalist=[reports(summary="Read.", findings=[claim])], verifier=[verify])
+    report = reports(summary="Read.", findings=[claim], responses=[])  # there is none to answer
+    model = script(generalist=[report], verifier=[verify])
     repo = change(tmp_path, BASE, SMALL)
     verdict = await review(repo, model, adjust=effort, verifier=True)
     assert (assigned(verdict).tier, verdict.verdict) == ("trivial", "needs_changes")
+    assert verdict.findings[0].cwe == (682, 193)
     assert [request.agent for request in model.requests] == ["generalist", "verifier"]
 
 

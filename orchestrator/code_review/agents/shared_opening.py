@@ -137,11 +137,12 @@ async def _write_opening(
 ) -> str:
     nonce = state.runtime.executor.nonce
     said, guidance = await _author_says(state), _list_guidance(state.given.workspace.guidance)
+    responses = state.runtime.contracts["report"]["properties"]["responses"]
     return "".join(
         [
             PROMPTS["opening"],
             PROMPTS["reporting"],
-            PROMPTS["responding"] if "responses" in str(state.runtime.contracts) else "",
+            PROMPTS["responding"] if "items" in responses else "",
             "\n",
             rules_for_known_lines(state),
             *([PROMPTS["author"], frame("\n".join(said), nonce), "\n"] if said else []),

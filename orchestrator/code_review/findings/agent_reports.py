@@ -73,7 +73,7 @@ def read_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
         rule=claim.rule or default_rule(category),
         severity=limit_severity(claim.severity, category, claim.title),
         category=category,
-        cwe=tuple(claim.cwe),
+        cwe=tuple(int(str(weakness).removeprefix("CWE-")) for weakness in claim.cwe),
         confidence=claim.confidence,
         title=shorten(claim.title, MAX_TITLE),
         detail=shorten(claim.detail, MAX_DETAIL),
