@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from diffchecks import name_some, shorten
 from diffchecks.data_files import read_names, read_yaml
+from diffchecks.file_patterns import file_names, matches
 from diffchecks.jobs import ChangedFile
 from diffchecks.path_kinds import path_kinds, vendored_directory
 
@@ -76,7 +77,7 @@ _NAMED = 3  # files in a note
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
-MAX_NESTED, MAX_CONTINUED = 2_000, 5_000
+MAX_NESTED, MAX_CONTINUED, MIN_BYTES_A_NUL = 2_000, 5_000, 1_000
 _ONLY_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _CONTINUED = re.compile(rb"(?:^[^\n]*+(?:(?<=\\)|(?<=\\\r))\n)++", re.MULTILINE)
 _COLORS = b"\x1b["  # a terminal's, in recorded output
@@ -89,6 +90,7 @@ class ContentInfo(Struct, frozen=True):
         size: bytes.
         lines: how many lines it has; 0 when it is binary or was not read.
         binary: why it is no text, else None.
+        stray: it would be text, if a NUL in 1,000 bytes or fewer did not make it binary.
         generated: its first lines say so.
         long_lines: it has a line of 500 bytes or more, as minified code does.
         bomb: why no parser may have it, else empty.
@@ -99,6 +101,7 @@ class ContentInfo(Struct, frozen=True):
     size: int
     lines: int = 0
     binary: str | None = None
+    stray: bool = False
     generated: bool = False
     long_lines: bool = False
     bomb: str = ""
@@ -128,7 +131,7 @@ def _binary_reason(data: bytes) -> str | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _WIDE
     start = data[:_SNIFFED]
-    if b"\0" in start:
+    if b"\0" in start:  # as git says
         return "binary"
     if len(start.translate(None, _CONTROL)) >= 0.7 * len(start):
         return None
@@ -142,7 +145,9 @@ def _binary_reason(data: bytes) -> str | None:
 def inspect_content(data: bytes) -> ContentInfo:
     """Look at the bytes of one blob."""
     binary = _binary_reason(data)
-    if binary:
+    stray = binary == "binary" and 0 < data.count(b"\0") * MIN_BYTES_A_NUL <= len(data)
+    stray = stray and not _binary_reason(data.translate(None, b"\0"))
+    if binary and not stray:
         published = len(data) < _WRAPPER_BYTES and data.startswith(_ARCHIVE[0])
         if published:
             published = hashlib.sha256(data).hexdigest() in read_names("gradle_wrappers")
@@ -151,6 +156,8 @@ def inspect_content(data: bytes) -> ContentInfo:
     return ContentInfo(
         len(data),
         lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
+        binary=binary,
+        stray=stray,
         generated=_GENERATED.search(head) is not None,
         long_lines=_LONG_LINE.search(data) is not None,
         bomb=_bomb(data),
@@ -244,6 +251,11 @@ def _what_it_hides(file: ChangedFile, new: ContentInfo) -> str:
     return _IS_ARCHIVE
 
 
+def is_text(path: str, content: ContentInfo) -> bool:
+    """Whether it can be read. Scripts refuse a NUL in code; shells and browsers ignore it."""
+    return not content.binary or (content.stray and matches(path, file_names("scripts")))
+
+
 def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
     skip, gap = new.binary or "", new.binary == _WIDE
@@ -251,7 +263,7 @@ def _as_binary(file: ChangedFile, old: ContentInfo | None, new: ContentInfo) -> 
         return replace(file, kind="binary", skip=_ONLY_MOVED)
     if new.published:  # as little to read in it as in an image
         return replace(file, kind="media", skip=_WRAPPER)
-    if file.new_blob and old and not old.binary and old.size <= BIG_FILE_BYTES:
+    if file.new_blob and old and is_text(file.path, old) and old.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or new.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
@@ -294,7 +306,7 @@ def classify(
     if mode in {LINK, SUBMODULE} or new is None:
         return _link_or_submodule(replace(file, size=new.size if new else 0), new)
     file = replace(file, size=new.size)
-    if new.binary:
+    if not is_text(file.path, new):
         return _as_binary(file, old, new)
     if _LFS_POINTER.fullmatch(new.target):
         gap = bool(file.new_blob and _SOURCE.search(file.path))

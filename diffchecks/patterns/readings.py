@@ -1,13 +1,15 @@
 """How grammars read a program: syntax trees, and the lines that none of them has.
 
-Where a grammar fails, the program is read again with the holes of its language filled. Places stay
-the same, what the first tree shows stays found, and a line is read where one reading has all of it.
+Where a grammar fails, the program is read again with the holes of its language filled, and with one
+branch of each condition that a preprocessor decides. Places stay the same, what the first tree
+shows stays found, and a line is read where one reading has all of it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,6 +25,14 @@ _STRING = re.compile(r'"[^"\n]*"')
 _CALL_OR_TEXT = re.compile(r"[(\"'\\]")
 _CALLED = re.compile(r"(?![A-Z][A-Z0-9_]*\b)[^\W\d]\w*\s*\(")  # anything but a macro
 
+# The directives of conditions, and whatever may hold something that looks like one.
+_CONDITIONS = re.compile(
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<end>[^()\\\s"]*)\(.*?(?:\)(?P=end)"|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+    r"|^[ \t]*\#[ \t]*(?P<kind>if|el|endif)(?:\\\r?\n|/\*.*?(?:\*/|\Z)|//[^\n]*|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
+_SPLIT = {"kind": "ERROR", "has": {"regex": r"^#\s*(if|el|endif)"}}  # a statement by a directive
+
 # A node that the parser inserts for missing text is empty and not a named node.
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
@@ -34,6 +44,7 @@ class Reading(Struct, frozen=True):
         text: what was parsed: the program, or one of its length with parts blanked.
         lost: lines, from 0, of which code is blanked.
         unread: lines, from 0, that are lost, or that the grammar cannot parse.
+        noted: lines, from 0, that are lost or have a comment.
         errors: how many nodes the parser skipped or inserted text for, macros among them.
     """
 
@@ -42,13 +53,14 @@ class Reading(Struct, frozen=True):
     text: str
     lost: frozenset[int]
     unread: frozenset[int]
+    noted: frozenset[int]
     errors: int
 
 
 def read_program(source: Source, language: PatternFile) -> list[Reading]:
     """The program as it stands, then readings with parts blanked that have more of its lines."""
-    # Grammars reject lone surrogates, and Go's needs a line end after the last line.
-    text = source.text.encode("utf-8", "replace").decode() + "\n"
+    # Grammars reject lone surrogates, end at a NUL, and Go's needs a line end after the last line.
+    text = source.text.encode("utf-8", "replace").decode().replace("\0", "\1") + "\n"
     grammars = language.grammars[source.suffix]
     best = first = _read(text, frozenset(), grammars, language)
     for hole, filler in language.holes.items():
@@ -57,12 +69,18 @@ def read_program(source: Source, language: PatternFile) -> list[Reading]:
             if filled != best.text:
                 reading = _read(filled, best.lost | lost, grammars, language)
                 best = reading if len(reading.unread & first.unread) < len(left) else best
-    return [first] if best is first else [first, best]
+    readings = [first] if best is first else [first, best]
+    if language.macros and (best.unread & first.unread or first.root.find({"rule": _SPLIT})):  # type: ignore[call-overload]
+        for last in (False, True):
+            kept, dropped = _keep_branches(best.text, last=last)
+            readings.append(_read(kept, best.lost | dropped, grammars, language))
+    return readings
 
 
 def unread_lines(readings: Sequence[Reading]) -> frozenset[int]:
-    """The lines, from 0, that no reading has."""
-    return frozenset.intersection(*(each.unread for each in readings))
+    """The lines, from 0, that no reading has, or only in a comment that another has not."""
+    always = frozenset.intersection(*(each.noted for each in readings))
+    return frozenset.intersection(*(each.unread | each.noted - always for each in readings))
 
 
 def _read(
@@ -76,7 +94,8 @@ def _read(
         root = SgRoot(text, grammar).root()
         broken = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
         unread = lost | _unparsed_lines(broken, text, language)
-        readings.append(Reading(grammar, root, text, lost, unread, len(broken)))
+        noted = lost | _lines(root.find_all(kind="comment") if language.macros else ())
+        readings.append(Reading(grammar, root, text, lost, unread, noted, len(broken)))
         if not broken:
             break
     return min(readings, key=lambda each: (len(each.unread), each.errors))
@@ -91,9 +110,14 @@ def _unparsed_lines(broken: Sequence[SgNode], text: str, language: PatternFile) 
         parts = [part for part in node.children() or [node] if part.kind() != "comment"]
         skipped = [part for part in parts if not (part.is_named() and part.children())]
         if not (language.macros and _holds_no_code(skipped, text)):
-            for span in (part.range() for part in skipped or [node]):
-                unread.update(range(span.start.line, span.end.line + 1))
+            unread |= _lines(skipped or [node])
     return frozenset(unread)
+
+
+def _lines(nodes: Sequence[SgNode]) -> frozenset[int]:
+    """The lines of nodes, from 0."""
+    spans = [node.range() for node in nodes]
+    return frozenset(n for span in spans for n in range(span.start.line, span.end.line + 1))
 
 
 def _holds_no_code(skipped: Sequence[SgNode], text: str) -> bool:
@@ -119,3 +143,25 @@ def _fill(text: str, hole: re.Pattern[str], filler: str) -> tuple[str, frozenset
         return text[found.start() : start] + filled + text[end : found.end()]
 
     return hole.sub(fill, text), frozenset(lost)
+
+
+def _keep_branches(text: str, *, last: bool) -> tuple[str, frozenset[int]]:
+    """The text with the first or last branch of each condition, and the lines of the others."""
+    marks, at, line = list[tuple[str, int, int]](), 0, 0
+    for found in _CONDITIONS.finditer(text):
+        if found["kind"]:
+            begin = line + text.count("\n", at, found.start())
+            at, line = found.end(), begin + found[0].count("\n")
+            marks.append((found["kind"], begin, line + 1))
+    dropped, is_dropped = set[int](), [False]
+    for (kind, begin, end), (_, next_, next_end) in pairwise(marks[::-1] if last else marks):
+        if kind == ("endif" if last else "if"):
+            is_dropped.append(is_dropped[-1])
+        elif len(is_dropped) > 1:
+            is_dropped[-1:] = [True] if kind == "el" else []
+        if is_dropped[-1]:
+            dropped.update(range(end, next_) or range(next_end, begin))
+    blank = dropped.union(*(range(begin, end) for _, begin, end in marks))
+    lines = enumerate(text.split("\n"))
+    kept = "\n".join(" " * len(line) if number in blank else line for number, line in lines)
+    return kept, frozenset(dropped)

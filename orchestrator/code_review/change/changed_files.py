@@ -25,6 +25,7 @@ from diffchecks.skipped_files import (
     ContentInfo,
     classify,
     inspect_content,
+    is_text,
     without_version,
 )
 from orchestrator.code_review.change.file_export import temporary_directory
@@ -216,10 +217,10 @@ async def _drop(oid: str, data: bytes) -> None:
     """The contents are not needed, only that they are those of the id."""
 
 
-def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, ContentInfo]) -> bool:
-    seen = looks.get(blob or "")
-    regular = mode not in {LINK, SUBMODULE}
-    return regular and seen is not None and not seen.binary and seen.size <= BIG_FILE_BYTES
+def _is_text(file: ChangedFile, looks: Mapping[str, ContentInfo], *, in_head: bool) -> bool:
+    mode, blob = (file.new_mode, file.new_blob) if in_head else (file.old_mode, file.old_blob)
+    seen = None if mode in {LINK, SUBMODULE} else looks.get(blob or "")
+    return seen is not None and seen.size <= BIG_FILE_BYTES and is_text(file.path, seen)
 
 
 async def _diff(git: Git, base: str, head: str) -> bytes:
@@ -243,8 +244,8 @@ async def _read_line_numbers(
         if file.old_blob
         and file.new_blob
         and file.old_blob != file.new_blob
-        and _is_text(file.old_blob, file.old_mode, looks)
-        and _is_text(file.new_blob, file.new_mode, looks)
+        and _is_text(file, looks, in_head=False)
+        and _is_text(file, looks, in_head=True)
     }
     pairs = dict(_parse_hunks(output)) if text_pairs else {}
     # Attributes of this clone may call a text binary; read as text it has lines all the same.
@@ -284,9 +285,9 @@ def _with_line_numbers(
     if known:
         return replace(file, added=known[0], removed=known[1])
     added = removed = 0
-    if _is_text(file.new_blob, file.new_mode, looks):
+    if _is_text(file, looks, in_head=True):
         added = looks[file.new_blob or ""].lines
-    if _is_text(file.old_blob, file.old_mode, looks):
+    if _is_text(file, looks, in_head=False):
         removed = looks[file.old_blob or ""].lines
     return replace(file, added=tuple(range(1, added + 1)), removed=tuple(range(1, removed + 1)))
 

@@ -128,6 +128,7 @@ def test_what_stands_beside_a_line_that_does_not_parse_is_found(tmp_path: Path) 
         ("a.ts", 'export type * from "./a";'),
         ("a.ts", "class A { static accessor b = 1; }"),
         ("a.js", 'import defer * as a from "./a";'),
+        ("a.js", "const a = `b\0`;"),
     ],
 )
 def test_what_only_the_grammar_cannot_parse_hides_nothing(
@@ -185,12 +186,31 @@ def unread(text: str) -> list[int]:
         (f'const char *a = R"(\n#define b )"; void f() {{\n{BROKEN}}}\n', [3]),
         (
             f"void f(void) {{\n  if (a\n#if X\n  && b) {{\n#else\n  ) {{\n{BROKEN}#endif\n  }}\n}}\n",
-            [2, 7],
+            [7],
         ),
+        (f'#define A "/*"\nvoid f(void) {{\n{BROKEN}}}\n#define B "*/"\n', [3]),
+        (f"#if A\n{BROKEN}#elif B\nvoid f() {{ gets(a); }}\n#else\n{BROKEN}#endif\n", [2, 6]),
     ],
 )
 def test_macros_hide_no_code_that_the_grammar_cannot_parse(text: str, lines: list[int]) -> None:
     assert unread(text) == lines
+
+
+SPLIT = (
+    "#ifdef X\nint f(void) {\n  for (;\n#ifdef Y\n    gets(a);\n#else\n    gets(b);\n#endif\n  ) {}\n"
+    "  if (a\n#if 0 /*\n#else\n*/\n    && gets(c)) {\n#elif Y\n    || gets(d)) {\n#else\n"
+    "    || gets(e)) {\n#endif\n    gets(g);\n  }\n}\n#endif\n"
+)
+
+
+@pytest.mark.parametrize("suffix", [".c", ".cc"])
+def test_a_call_in_each_branch_of_a_statement_that_directives_split_is_found(
+    tmp_path: Path, suffix: str
+) -> None:
+    reply = look(tmp_path, {f"a{suffix}": SPLIT})
+    calls = [n for n, line in enumerate(SPLIT.split("\n"), 1) if "gets(" in line]
+    assert sorted({raw.line for raw in reply.findings}) == calls
+    assert reply.gaps == {}
 
 
 def test_an_argument_that_is_blanked_to_read_the_rest_is_found_and_no_read_line(

@@ -216,13 +216,16 @@ async def test_binary_files(review):
             "wide.ps1": "Write-Host 上\n".encode("utf-16"),
             "late.py": b"#" * 8100 + b"\0\n",
             "controls.py": "# \x01\x02\x03\x04\x05\x06\na = 1\n",
+            **{f"stray.{suffix}": b"a`\0`\n" + b"#" * 1000 for suffix in ("ts", "sh", "html", "c")},
         },
     )
     assert (files["b.bin"].kind, files["b.bin"].skip) == ("binary", "binary")
     assert files["b.bin"].added == ()
     assert files["was_text.py"].skip == "binary, although it was text in base"
     gaps = {path for path, file in files.items() if file.gap}
-    assert gaps == {"was_text.py", "wide.ps1", "hook", "new.js"}
+    stray = {"stray.sh", "stray.html", "stray.c"}
+    assert gaps == {"was_text.py", "wide.ps1", "hook", "new.js", *stray}
+    assert (files["stray.ts"].kind, files["stray.ts"].added) == ("text", (1, 2))
     assert files["was_text.py"].removed == (1,)
     assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
     assert files["noise"].skip == "binary"
