@@ -19,6 +19,7 @@ _DATA = read_table(__file__, "personal_data.yaml")
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
 _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
+_JOINED = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _LABEL_CHARACTERS = 40
 """Within which a word such as ``passport`` must stand before a number without check digits."""
 
@@ -39,13 +40,18 @@ class _Shape:
 
     def counts(self, found: re.Match[str]) -> bool:
         """Whether a match is no test value, has the check digits, and a word that labels it."""
-        start, number = found.start(), re.sub(r"[\W_]", "", found.group())
-        before = found.string[max(start - _LABEL_CHARACTERS, 0) : start]
+        number = re.sub(r"[\W_]", "", found.group())
         return (
             not (self._not and self._not.search(number))
-            and (self._words is None or self._words.search(before) is not None)
+            and (self._words is None or self._words.search(_words_before(found)) is not None)
             and (self._check is None or import_module(f"stdnum.{self._check}").is_valid(number))
         )
+
+
+def _words_before(found: re.Match[str]) -> str:
+    """What stands before a match, with the words of names apart, as of ``phone_number``."""
+    start = found.start()
+    return _JOINED.sub(" ", found.string[max(start - _LABEL_CHARACTERS, 0) : start])
 
 
 _SHAPES = [_Shape(rule) for rule in _DATA["numbers"]]
@@ -54,8 +60,9 @@ _NATIONAL = [
     (region, re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"))
     for region, shape in _PHONES["national"].items()
 ]
-_LABELED_PHONE = re.compile(
-    rf"(?i)\b(?:{_PHONES['words']})\b[^\w\n+]{{1,4}}(\(?\d[\d ().-]{{6,16}}\d)\b"
+_BARE_PHONE = re.compile(r"(?<!\w)\(?\d[\d ().-]{6,16}\d\b")
+_PHONE_LABEL = re.compile(
+    rf"(?i)\b(?:{_PHONES['words']})(?: (?:number|num|nr|no))?[^\w\n+]{{1,8}}$"
 )
 _EMAIL, _NO_EMAIL = re.compile(_EMAILS["shape"]), re.compile(_EMAILS["not"])
 
@@ -144,7 +151,11 @@ def phones(text: str) -> Iterator[PersonalDataSpan]:
             for region, shape in _NATIONAL
             for match in shape.finditer(line)
         ]
-        places += [(match.span(1), _PHONES["bare"]) for match in _LABELED_PHONE.finditer(line)]
+        places += [
+            (match.span(), _PHONES["bare"])
+            for match in _BARE_PHONE.finditer(line)
+            if _PHONE_LABEL.search(_words_before(match))
+        ]
         for (start, end), regions in places:
             if any(_is_phone(line[start:end], region) for region in regions):
                 yield PersonalDataSpan(done + start, done + end, "phone number")

@@ -21,7 +21,7 @@ from orchestrator.guards.personal_data import NO_NAMES, PERSON, Detector, Person
 LANGUAGE = "en"
 _FULL_NAME = re.compile(
     r"[A-ZÀ-Þ][\w'’.-]*(?: (?:[A-ZÀ-Þ][\w'’.-]*|bin|da|de|del|den|der|di|la|van|von))*"
-    r" [A-ZÀ-Þ][\w'’-]+"
+    r" [A-ZÀ-Þ][\w'’-]*\w"
 )
 """A first and a last name: a model takes many a single word of code for a name."""
 PIECE_CHARACTERS = 2000
@@ -101,9 +101,12 @@ def detector(entities: Collection[str], score: float, note: Callable[[str], None
                 it.analyze(line, it.supported_entities, None) for it in patterns
             ):
                 for found in engine.analyze(line, LANGUAGE, score_threshold=score):
-                    name, start = line[found.start : found.end], piece.start()
-                    if found.entity_type != PERSON or _FULL_NAME.fullmatch(name):
-                        kind = found.entity_type.replace("_", " ").lower()
-                        yield PersonalDataSpan(start + found.start, start + found.end, kind)
+                    kind, start, end = found.entity_type, piece.start(), found.end
+                    if kind == PERSON:  # a model often takes a closing quote for a part of it
+                        full = _FULL_NAME.match(line, found.start, end)
+                        end = full.end() if full else found.start
+                    if end > found.start:
+                        kind = kind.replace("_", " ").lower()
+                        yield PersonalDataSpan(start + found.start, start + end, kind)
 
     return detect

@@ -23,6 +23,8 @@ MAX_WRONG = 0.02
         ("415-555-2671", "phone number"),
         ("(415) 555-2671", "phone number"),
         ("phone: 4155552671", "phone number"),
+        ("user_phone_number => 4155552671", "phone number"),
+        ("mobileNo: 9876543210", "phone number"),
         ("98765 43210", "phone number"),
         ("138 1234 5678", "phone number"),
         ("手机: 13812345678", "phone number"),
@@ -40,6 +42,8 @@ MAX_WRONG = 0.02
         ("536-90-4399", "US social security number"),
         ("SSN: 536904399", "US social security number"),
         ("SSN 536 90 4399", "US social security number"),
+        ("user_ssn = 536904399", "US social security number"),
+        ("aadhaarNumber: 234123412346", "Aadhaar number"),
         ("NIK: 3171 0117 0845 0001", "Indonesian NIK"),
         ("NIN 1234 5678 901", "Nigerian NIN"),
         ("1-415-555-2671", "phone number"),
@@ -74,6 +78,7 @@ def test_personal_data_of_the_largest_countries_is_replaced_by_its_kind(
         "110105194912310021",
         "id = 12345678901",
         "536904399, 536 90 4399 and 3520212345671",
+        "microphone_id = 4155552671 and passnumber 536904399",
         "ftp://jane:secret@corp.io and 1234 5678 901",
         "1700000000 and 1234567890123",
         "version 1.2.3-4567 of 2024-01-02",
@@ -174,14 +179,16 @@ def test_full_names_are_found_where_a_model_is_installed(
     pytest.importorskip("presidio_analyzer", reason=ABSENT)
     spacy = importlib.import_module("spacy")
     model = spacy.blank("en")  # no release of a model is in the registry: one that knows two names
-    known = [{"label": "PERSON", "pattern": name} for name in ("Jane Doe", "Robert Miller", "Path")]
+    known = [
+        {"label": "PERSON", "pattern": name} for name in ("Jane Doe'", "Robert Miller", "Path")
+    ]
     model.add_pipe("entity_ruler").add_patterns(known)
     model.to_disk(tmp_path / "names")
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: [str(tmp_path / "names")])
     guard = every_guard(entities=["PERSON"])["personal"]
-    found = guard.detect("Jane Doe wrote `Foo.bar(Path)` with Robert Miller.")
+    found = guard.detect("'Jane Doe' wrote `Foo.bar(Path)` with Robert Miller.")
     assert found is not None
-    assert found.text == "[person] wrote `Foo.bar(Path)` with [person]."
+    assert found.text == "'[person]' wrote `Foo.bar(Path)` with [person]."
 
 
 def test_an_entity_that_is_unknown_is_one_clear_line() -> None:
