@@ -19,6 +19,7 @@ _DATA = read_table(__file__, "personal_data.yaml")
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
 _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
+_ESCAPE = re.compile(r'\\+[bfnrt"]')
 _JOINED = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _LABEL_CHARACTERS = 40
 """Within which a word such as ``passport`` must stand before a number without check digits."""
@@ -93,7 +94,8 @@ class PersonalGuard:
 
     def detect(self, text: str) -> Detection | None:
         """The kinds of personal data, and the text with each replaced by its kind."""
-        spans = _merge_overlaps([span for detect in self._detectors for span in detect(text)])
+        seen = _ESCAPE.sub(_as_spaces, text)
+        spans = _merge_overlaps([span for detect in self._detectors for span in detect(seen)])
         if not spans:
             return None
         parts, done = [], 0
@@ -102,6 +104,11 @@ class PersonalGuard:
             done = end
         kinds = ", ".join(dict.fromkeys(span.kind for span in spans))
         return Detection(f"personal data: {kinds}", "".join((*parts, text[done:])))
+
+
+def _as_spaces(escape: re.Match[str]) -> str:
+    """What an escape of JSON stands for, as long as itself: else its letter joins a word."""
+    return {"n": "\n", '"': '"'}.get(escape.group()[-1], " ").rjust(len(escape.group()))
 
 
 def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]:

@@ -35,12 +35,19 @@ class _Language(SpacyNlpEngine):
 
     Args:
         model: an installed model of spaCy; empty: no names are found.
+
+    Raises:
+        InputError: the model is of another version of spaCy.
     """
 
     def __init__(self, model: str) -> None:
         super().__init__()
         unused = ["tagger", "parser", "attribute_ruler", "lemmatizer"]
-        read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
+        try:
+            read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
+        except (OSError, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InputError(f"spaCy cannot load its model {model}, reinstall it: {why}") from error
         self.nlp = {LANGUAGE: read}
 
 

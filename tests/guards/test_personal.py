@@ -1,6 +1,7 @@
 """Personal data: what several detectors find is one, and presidio is asked only where it is chosen."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -68,6 +69,10 @@ def test_personal_data_of_the_largest_countries_is_replaced_by_its_kind(
     assert found is not None
     assert found.reason == f"personal data: {kind}"
     assert f"[{kind}], he said." in str(found.text)
+    page = json.dumps({"page": f"of his\n{text}\nand"}, ensure_ascii=False)
+    shown = PersonalGuard().detect(page)
+    assert shown is not None
+    assert f"[{kind}]\nand" in json.loads(str(shown.text))["page"]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +194,9 @@ def test_full_names_are_found_where_a_model_is_installed(
     found = guard.detect("'Jane Doe' wrote `Foo.bar(Path)` with Robert Miller.")
     assert found is not None
     assert found.text == "'[person]' wrote `Foo.bar(Path)` with [person]."
+    (tmp_path / "names/config.cfg").unlink()
+    with pytest.raises(InputError, match=r"^spaCy cannot load its model .*names, reinstall it: "):
+        every_guard(entities=["PERSON"])
 
 
 def test_an_entity_that_is_unknown_is_one_clear_line() -> None:
