@@ -115,6 +115,12 @@ def _describe(error: Any, schema: Json) -> str:
         # The library's own message lists two of many.
         options = ", ".join(json.dumps(option) for option in error.kind.options)
         return f"{where}: {json.dumps(error.instance):.100} is not one of {options:.300}"
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf):
+        # Of an object or null, what the object lacks: that it is not null helps nobody.
+        first, here = [some[0] for some in error.kind.context], error.instance_path
+        likely = [e for e in first if e.schema_path[-1] != "type" or e.instance_path != here]
+        if len(likely) == 1:
+            return _describe(likely[0], schema)
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         return f"{where}: {error.message:.300}"
     try:

@@ -39,3 +39,18 @@ def test_a_value_that_means_the_type_gets_it(given: Json, fitted: Json) -> None:
 
 def test_an_unknown_value_is_answered_with_all_that_are_known() -> None:
     assert validator(SCHEMA)({"kind": "major"}) == ['kind: "major" is not one of "a", "b", "c"']
+
+
+def test_an_object_that_may_be_null_is_answered_with_what_it_lacks() -> None:
+    place: Json = {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "line": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    faults = validator({"properties": {"at": {"anyOf": [place, {"type": "null"}]}}})
+    assert faults({"at": {"path": "a.py", "quote": "x"}}) == [
+        "at: unknown 'quote'; it has path, line"
+    ]
+    assert faults({"at": {"line": "3"}}) == ['at/line: "3" is not of type "integer"']
+    (either,) = validator({"anyOf": [place, {"maxProperties": 0}]})({"quote": "x"})
+    assert "anyOf" in either
