@@ -347,7 +347,10 @@ async def test_a_finding_names_the_guideline_that_it_rests_on(tmp_path: Path) ->
         assert found.guideline == Guideline("AGENTS.md", 2, "Use tabs everywhere.")
 
 
-RULES = Guidance("AGENTS.md", ("# Rules", "Use tabs everywhere.", "", "x" * 400), "0" * 64, 11)
+TWICE = ("Close files.", "Close files.")
+RULES = Guidance(
+    "AGENTS.md", ("# Rules", "Use tabs everywhere.", "", "x" * 400, *TWICE), "0" * 64, 11
+)
 NO_QUOTE = "the quote of its guideline is not in AGENTS.md"
 
 
@@ -361,7 +364,8 @@ NO_QUOTE = "the quote of its guideline is not in AGENTS.md"
         (Guideline("AGENTS.md", 14, ""), Guideline("AGENTS.md", 14, "x" * 300)),
         (Guideline("AGENTS.md", 13, ""), Rejection("unverified", NO_QUOTE)),
         (Guideline("AGENTS.md", 10, ""), Rejection("unverified", NO_QUOTE)),
-        (Guideline("AGENTS.md", 15, ""), Rejection("unverified", NO_QUOTE)),
+        (Guideline("AGENTS.md", 16, "Close files"), Guideline("AGENTS.md", 16, "Close files.")),
+        (Guideline("AGENTS.md", 17, ""), Rejection("unverified", NO_QUOTE)),
         (Guideline("AGENTS.md", 12, "Use spaces everywhere"), Rejection("unverified", NO_QUOTE)),
         (Guideline("OTHER.md", 1, "Use tabs"), Rejection("unverified", "its guideline: base has no guidance OTHER.md")),
     ],
