@@ -238,7 +238,8 @@ class ModelCalls(RunQueries):
             BudgetExhausted: the worst case does not fit; no call was made.
             NotRegistered, NotPermitted, GuardRefused: the context offers a tool that the agent may
                 not call, a skill names one that is not offered, or a guard blocks a text.
-            InputError: the request's size is unknown, or the price where US dollars are bounded.
+            InputError: the request's size is unknown, or the price where US dollars are bounded;
+                a skill cannot be read.
         """
         if context is None and input_tokens is None:
             raise InputError("give input_tokens=, the most that the request has, or context=")
@@ -305,7 +306,11 @@ class ModelCalls(RunQueries):
         known = KnownNames(context.tools, {}, {}, {}, None)
         for directory in map(Path, context.skills):
             where = directory / "SKILL.md"
-            file = File(f"skills_catalog/{directory.name}/SKILL.md", str(where), where.read_bytes())
+            try:
+                text = where.read_bytes()
+            except OSError as error:
+                raise InputError(f"the skill {where} cannot be read: {error.strerror}") from None
+            file = File(f"skills_catalog/{directory.name}/SKILL.md", str(where), text)
             skill = load_skill(file, known, problems)
             skills += [PromptSection("skill", skill.name, skill.text).shown] if skill else []
         if problems:

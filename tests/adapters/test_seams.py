@@ -254,13 +254,14 @@ def test_a_text_without_its_place_is_refused(text: Any) -> None:
         (BudgetExhausted, {"bounds": Bounds(usd=0.005)}, {}),
         (NotPermitted, {"policy": ToolPolicy(everyone=ToolAccess(deny=("leak",)))}, {"tools": ["read", "leak"]}),
         (NotPermitted, {}, {"skills": True, "tools": ["read"]}),
+        (InputError, {}, {"skills": ["nowhere"]}),
     ],
-    ids=["guard", "tokens", "usd", "tool", "skill"],
+    ids=["guard", "tokens", "usd", "tool", "skill", "no skill"],
 )  # fmt: skip
 async def test_a_context_that_is_refused_is_never_sent(
     ask: Ask, error: type[DiffcourtError], opened: Any, more: Any, tmp_path: Path
 ) -> None:
-    if "skills" in more:
+    if more.get("skills") is True:
         (tmp_path / "reading").mkdir()
         (tmp_path / "reading" / "SKILL.md").write_text(SKILL.format(tool="leak"))
         more = more | {"skills": [tmp_path / "reading"]}
@@ -274,7 +275,7 @@ async def test_a_context_that_is_refused_is_never_sent(
         assert harness.left().usd == before.usd
     assert sent == []
     rows = [kind for kind, key in await rows_of(tmp_path / "j.db") if key.startswith("model_call")]
-    assert rows == ["refusal"]
+    assert rows == ([] if error is InputError else ["refusal"])
 
 
 async def test_a_tool_of_the_framework_itself_is_not_offered_to_a_guarded_model() -> None:
