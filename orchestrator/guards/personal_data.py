@@ -18,8 +18,10 @@ from orchestrator.engine.text_guards import Detection, Place
 _DATA = read_table(__file__, "personal_data.yaml")
 _LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
 _PHONE = re.compile(r"[+＋]\s?\d")
+_WITH_COUNTRY = re.compile(r"[+＋](?:\S|\s\S+[ -])")  # a + and one number is a sum
 _DIGITS = re.compile(r"\d(?:[ ().-]{0,2}\d){7}")
-_ESCAPE = re.compile(r'\\+[bfnrt"]')
+_ESCAPE = re.compile(r'\\+[bfnrt"]')  # of JSON: its letter would join the next word
+_STANDS_FOR = {"n": "\n", '"': '"'}
 _JOINED = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _LABEL_CHARACTERS = 40
 """Within which a word such as ``passport`` must stand before a number without check digits."""
@@ -57,14 +59,15 @@ def _words_before(found: re.Match[str]) -> str:
 
 _SHAPES = [_Shape(rule) for rule in _DATA["numbers"]]
 _PHONES, _EMAILS = _DATA["phones"], _DATA["emails"]
-_NATIONAL = [
-    (region, re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"))
-    for region, shape in _PHONES["national"].items()
+_PHONE_LABEL = rf"(?i)\b(?:{_PHONES['words']})(?: (?:number|num|nr|no))?[^\w\n+]{{1,8}}$"
+_PHONE_SHAPES = [
+    *(
+        ((region,), re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"), None)
+        for region, shape in _PHONES["national"].items()
+    ),
+    (_PHONES["bare"], re.compile(r"(?<!\w)\(?\d[\d ().-]{6,16}\d\b"), re.compile(_PHONE_LABEL)),
 ]
-_BARE_PHONE = re.compile(r"(?<!\w)\(?\d[\d ().-]{6,16}\d\b")
-_PHONE_LABEL = re.compile(
-    rf"(?i)\b(?:{_PHONES['words']})(?: (?:number|num|nr|no))?[^\w\n+]{{1,8}}$"
-)
+"""Regions, the shape of their numbers, and what must stand before one."""
 _EMAIL, _NO_EMAIL = re.compile(_EMAILS["shape"]), re.compile(_EMAILS["not"])
 
 
@@ -94,7 +97,7 @@ class PersonalGuard:
 
     def detect(self, text: str) -> Detection | None:
         """The kinds of personal data, and the text with each replaced by its kind."""
-        seen = _ESCAPE.sub(_as_spaces, text)
+        seen = _ESCAPE.sub(lambda m: _STANDS_FOR.get(m[0][-1], " ").rjust(len(m[0])), text)
         spans = _merge_overlaps([span for detect in self._detectors for span in detect(seen)])
         if not spans:
             return None
@@ -106,23 +109,15 @@ class PersonalGuard:
         return Detection(f"personal data: {kinds}", "".join((*parts, text[done:])))
 
 
-def _as_spaces(escape: re.Match[str]) -> str:
-    """What an escape of JSON stands for, as long as itself: else its letter joins a word."""
-    return {"n": "\n", '"': '"'}.get(escape.group()[-1], " ").rjust(len(escape.group()))
-
-
 def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]:
     """In the order of the text; where some overlap, one that covers them, named by the first."""
-    ranked = sorted((span.start, rank, span) for rank, span in enumerate(found))
     apart: list[tuple[int, PersonalDataSpan]] = []
-    for start, rank, span in ranked:
-        if apart and start < apart[-1][1].end:
-            before, last = apart[-1]
-            kind = min((before, last.kind), (rank, span.kind))[1]
-            apart[-1] = (
-                min(before, rank),
-                PersonalDataSpan(last.start, max(last.end, span.end), kind),
-            )
+    for rank, span in sorted(enumerate(found), key=lambda one: (one[1].start, one[0])):
+        if apart and span.start < apart[-1][1].end:
+            best, last = apart[-1]
+            kind = span.kind if rank < best else last.kind
+            joined = PersonalDataSpan(last.start, max(last.end, span.end), kind)
+            apart[-1] = min(best, rank), joined
         else:
             apart.append((rank, span))
     return [span for _, span in apart]
@@ -148,24 +143,16 @@ def phones(text: str) -> Iterator[PersonalDataSpan]:
     """International numbers, and national ones as people of the largest countries write them."""
     if _PHONE.search(text):
         for found in phonenumbers.PhoneNumberMatcher(text, None):
-            if found.raw_string.startswith(("+", "＋")):
+            if _WITH_COUNTRY.match(found.raw_string):
                 yield PersonalDataSpan(found.start, found.end, "phone number")
     for done, line in _lines(text):
         if not _DIGITS.search(line):
             continue
-        places = [
-            (match.span(), (region,))
-            for region, shape in _NATIONAL
-            for match in shape.finditer(line)
-        ]
-        places += [
-            (match.span(), _PHONES["bare"])
-            for match in _BARE_PHONE.finditer(line)
-            if _PHONE_LABEL.search(_words_before(match))
-        ]
-        for (start, end), regions in places:
-            if any(_is_phone(line[start:end], region) for region in regions):
-                yield PersonalDataSpan(done + start, done + end, "phone number")
+        for regions, shape, label in _PHONE_SHAPES:
+            for match in shape.finditer(line):
+                labeled = label is None or label.search(_words_before(match))
+                if labeled and any(_is_phone(match.group(), region) for region in regions):
+                    yield PersonalDataSpan(done + match.start(), done + match.end(), "phone number")
 
 
 def _is_phone(text: str, region: str) -> bool:

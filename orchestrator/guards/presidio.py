@@ -21,7 +21,7 @@ from orchestrator.guards.personal_data import NO_NAMES, PERSON, Detector, Person
 LANGUAGE = "en"
 _FULL_NAME = re.compile(
     r"[A-ZÀ-Þ][\w'’.-]*(?: (?:[A-ZÀ-Þ][\w'’.-]*|bin|da|de|del|den|der|di|la|van|von))*"
-    r" [A-ZÀ-Þ][\w'’-]*\w"
+    r" [A-ZÀ-Þ][\w'’-]+"
 )
 """A first and a last name: a model takes many a single word of code for a name."""
 PIECE_CHARACTERS = 2000
@@ -35,9 +35,6 @@ class _Language(SpacyNlpEngine):
 
     Args:
         model: an installed model of spaCy; empty: no names are found.
-
-    Raises:
-        InputError: the model is of another version of spaCy.
     """
 
     def __init__(self, model: str) -> None:
@@ -46,8 +43,7 @@ class _Language(SpacyNlpEngine):
         try:
             read = spacy.load(model, exclude=unused) if model else spacy.blank(LANGUAGE)
         except (OSError, ValueError) as error:
-            why = str(error).splitlines()[0]
-            raise InputError(f"spaCy cannot load its model {model}, reinstall it: {why}") from error
+            raise InputError(f"spaCy cannot load {model}, reinstall it: {error!s:.200}") from error
         self.nlp = {LANGUAGE: read}
 
 
@@ -108,12 +104,10 @@ def detector(entities: Collection[str], score: float, note: Callable[[str], None
                 it.analyze(line, it.supported_entities, None) for it in patterns
             ):
                 for found in engine.analyze(line, LANGUAGE, score_threshold=score):
-                    kind, start, end = found.entity_type, piece.start(), found.end
-                    if kind == PERSON:  # a model often takes a closing quote for a part of it
-                        full = _FULL_NAME.match(line, found.start, end)
-                        end = full.end() if full else found.start
-                    if end > found.start:
-                        kind = kind.replace("_", " ").lower()
-                        yield PersonalDataSpan(start + found.start, start + end, kind)
+                    name = line[found.start : found.end].rstrip("'’")  # a closing quote
+                    if found.entity_type != PERSON or _FULL_NAME.fullmatch(name):
+                        start = piece.start() + found.start
+                        kind = found.entity_type.replace("_", " ").lower()
+                        yield PersonalDataSpan(start, start + len(name), kind)
 
     return detect
