@@ -89,7 +89,7 @@ def test_personal_data_of_the_largest_countries_is_replaced_by_its_kind(
         "1700000000 and 1234567890123",
         "version 1.2.3-4567 of 2024-01-02",
         "git@github.com:owner/name",
-        "jo@example.com, a@b.test, root@localhost, noreply@corp.io",
+        "jo@example.com, a@b.test, root@localhost, noreply@corp.io, sk-ed25519@openssh.com",
         "@decorator.name and user@",
         "0x0912345678 and 409123456780",
         "y = x + 2025529095.0*z",
