@@ -8,17 +8,23 @@ import os
 import posixpath
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from anyio import to_thread
 
 from diffchecks.safe_paths import read_safely
 from orchestrator.code_review.analyzers.run_tests import SideFiles, copy_files
 from orchestrator.sandbox.scratch_directory import remove_tree
 
+Ran = TypeVar("Ran")
+
 
 class ProofTree:
-    """The files of a side, where one test runs after the other.
+    """The files of a side, where one test runs after the other; callers wait for each other.
 
     Args:
         parts: the side's files; later ones replace earlier ones.
@@ -30,10 +36,21 @@ class ProofTree:
         self._sources = {path: part.root / path for part in parts for path in part.paths}
         self._parts, self._root, self._report = parts, root, report
         self._tree, self._more = Path(), dict[str, bytes]()
-        self._is_clean = False
+        self._is_clean, self._lock = False, anyio.Lock()
 
-    def prepare(self, more: Mapping[str, bytes]) -> Path:
-        """The tree with these files over the side's, for one run."""
+    async def run(
+        self, more: Mapping[str, bytes], test: Callable[[Path], Awaitable[Ran]]
+    ) -> tuple[Ran, str]:
+        """Run a test in the tree with these files over the side's.
+
+        Returns:
+            What it returned, and a file of the side that it changed, empty for none.
+        """
+        async with self._lock:
+            ran = await test(await to_thread.run_sync(self._prepare, more))
+            return ran, await to_thread.run_sync(self._put_back)
+
+    def _prepare(self, more: Mapping[str, bytes]) -> Path:
         if not self._is_clean:
             if self._tree.name:
                 remove_tree(self._tree.parent)
@@ -45,8 +62,7 @@ class ProofTree:
             (self._tree / path).write_bytes(data)
         return self._tree
 
-    def put_back(self) -> str:
-        """Undo what a run left; returns a file of the side that it changed, empty for none."""
+    def _put_back(self) -> str:
         tree, more = self._tree, self._more
         sources = {path: file for path, file in self._sources.items() if file.is_file()}
         for path, source in sources.items():

@@ -238,11 +238,11 @@ class ProveFinding:
         keep, tree = self._inputs.workspace.root / f"prove_finding-{self._runs}", self._trees[side]
         files = {path: text.encode("latin-1") for path, text in taken_back.items()}
         files[proposed.path] = proposed.test.encode()
-        place = await anyio.to_thread.run_sync(tree.prepare, files)
-        end, printed, _ = await run_test(
-            self._tests, self._single, self._inputs.pool, place, proposed.path, keep
+        given = (self._tests, self._single, self._inputs.pool)
+        (end, printed, _), edited = await tree.run(
+            files, lambda place: run_test(*given, place, proposed.path, keep)
         )
-        if edited := await anyio.to_thread.run_sync(tree.put_back):
+        if edited:
             end = TestEnd("broken", message=f"the test changed {edited}")
         return end, printed
 
