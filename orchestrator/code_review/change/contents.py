@@ -35,6 +35,7 @@ class _Known(Struct):
 
     trees: dict[str, Tree] = {}
     blobs: dict[str, bytes] = {}
+    size: int = 0  # of the blobs, in bytes
     indexes: dict[str, tuple[bytes, dict[bytes, bytes]]] = {}  # git's file, entry → path
 
 
@@ -166,9 +167,10 @@ class FilePacking:
                 at += len(data)
 
         async def keep(files: Sequence[tuple[str, bytes]]) -> None:
-            if sum(map(len, [*known.blobs.values()])) > MAX_KNOWN_BYTES:
-                known.blobs = {}
+            if known.size > MAX_KNOWN_BYTES:
+                known.blobs, known.size = {}, 0
             known.blobs.update(files)
+            known.size += sum(len(data) for _, data in files)
             await append(files)
 
         missing, have = [blob for blob in blobs if blob not in self._of_blob], known.blobs

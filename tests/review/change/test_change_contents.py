@@ -75,7 +75,9 @@ async def test_of_what_was_packed_the_last_is_known_to_the_next_review(many, mon
         listed = await contents.paths("head")
         for paths in ([*listed][:30], [*listed][30:55], [*listed][55:]):
             await FilePacking(contents, tmp_path).add("head", paths)
-    kept = known_of(Path(contents.objects.git.git_dir)).blobs
+    known = known_of(Path(contents.objects.git.git_dir))
+    kept = known.blobs
+    assert known.size == sum(map(len, kept.values()))
     assert {listed[path][1] for path in [*listed][55:]} <= kept.keys()
     assert listed[next(iter(listed))][1] not in kept
 
