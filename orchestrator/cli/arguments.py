@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
@@ -198,14 +199,21 @@ TYPES: dict[str, Callable[[str], Any]] = {
 
 
 @cache
-def read_arguments() -> dict[str, dict[str, Any]]:
-    """The tables of ``arguments.toml``: of each command and subcommand, and what they share."""
-    return tomllib.loads(Path(__file__).with_name("arguments.toml").read_text("utf-8"))
+def read_arguments(*names: str) -> dict[str, dict[str, Any]]:
+    """The tables of ``arguments.toml`` that begin with these names; without a name all.
+
+    Every command waits for its own and what it shares, and for no others.
+    """
+    text = Path(__file__).with_name("arguments.toml").read_text("utf-8")
+    if names:
+        heading = rf'\["?(?:{"|".join(names)})[\]."\s]'
+        text = "".join(part for part in re.split(r"(?m)^(?=\[)", text) if re.match(heading, part))
+    return tomllib.loads(text)
 
 
 def add_arguments(parser: Parser, command: str) -> None:
     """Add the arguments of a command, and its subcommands with theirs."""
-    tables = read_arguments()
+    tables = read_arguments(command)
     _add_table(parser, tables[command])
     parts = [name for name in tables if name.startswith(f"{command} ")]
     if not parts:
@@ -227,7 +235,7 @@ def _add_table(target: argparse._ActionsContainer, table: dict[str, Any]) -> Non
     for key, given in table.items():
         if key == "use":
             for name in given:
-                _add_table(target, read_arguments()["shared"][name])
+                _add_table(target, read_arguments("kinds", "shared")["shared"][name])
         elif key == "group":
             for title, inner in given.items():
                 about = inner.get("description")
@@ -247,7 +255,7 @@ def _add_table(target: argparse._ActionsContainer, table: dict[str, Any]) -> Non
 def _read_settings(given: str | dict[str, Any]) -> dict[str, Any]:
     """The settings for ``add_argument`` of a value in ``arguments.toml``."""
     if isinstance(given, str):
-        given = dict(read_arguments()["kinds"].get(given, {"type": given}))
+        given = dict(read_arguments("kinds", "shared")["kinds"].get(given, {"type": given}))
     settings = {**given}
     if kind := settings.pop("kind", None):
         settings = _read_settings(kind) | settings

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from collections import ChainMap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -116,6 +117,12 @@ def test_every_kind_and_every_shared_set_of_arguments_is_used() -> None:
 
     tables = read_arguments()
     assert not {*tables["kinds"], *tables["shared"]} - set(words(tables))
+
+
+def test_a_command_reads_its_own_tables_and_all_commands_read_all() -> None:
+    parts = [*map(read_arguments, COMMANDS), read_arguments("kinds", "shared")]
+    assert sorted(key for part in parts for key in part) == sorted(read_arguments())
+    assert dict(ChainMap(*parts)) == read_arguments()
 
 
 def test_json_needs_no_file_in_any_command() -> None:

@@ -62,7 +62,7 @@ from orchestrator.wording import count_noun
 
 MIN_REPEATS_FOR_PROBES = 2
 T = TypeVar("T")
-_JUDGING = read_arguments()["shared"]["judging"]
+_JUDGING = read_arguments("kinds", "shared")["shared"]["judging"]
 _MODEL_OPTIONS = ["--within", *(name for name in _JUDGING if name != "--allow-spending")]
 
 
