@@ -196,8 +196,8 @@ def override_verdict(repo: Path | None, run_id: str, outcome: Outcome, reason: s
             verdict = convert(json.loads(json.dumps(known)), Verdict)
             if verdict.status == "incomplete" and outcome == "merge":
                 raise InputError(
-                    f"{run.run_id} is incomplete, and incomplete is never merge: review what is "
-                    "missing, or exclude it in base"
+                    f"{run.run_id} is incomplete, and incomplete is never merge: close its gaps, "
+                    f"as diffcourt show {run.run_id} says"
                 )
             present = verdict.override.verdict if verdict.override else verdict.verdict
             if outcome == present:

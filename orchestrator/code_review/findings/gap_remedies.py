@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from diffchecks import name_some
+from diffchecks.rules import CONFIGURED_ANALYZERS
 from diffchecks.skipped_files import BIG_FILE_BYTES, TOO_LARGE, UTF_16
 from orchestrator.code_review.findings.reading_depth import NOTHING_READ, TEXT_ONLY, WHOLE_CHANGE
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -16,6 +17,12 @@ VERDICT_POLICY = ".diffcourt/config/verdict.yaml of the base branch"
 SETTINGS = ".diffcourt/config/defaults.yaml of the base branch"
 _SYNTAX_ERROR = "qa.does-not-parse"
 _NAMED = 3
+_SET_BY = {
+    "run_tests": "`tests`",
+    "typecheck": "`typecheck`",
+    CONFIGURED_ANALYZERS: "its entry of `analyzers`",
+}
+"""Analyzers that run a command of the repository → the setting that base has for that."""
 
 
 def close_gaps(
@@ -29,9 +36,12 @@ def close_gaps(
     gaps = [skip for skip in skipped if skip.gap and skip.path not in broken]
     missing = [skip for skip in gaps if NOT_INSTALLED in skip.why]
     shallow = [skip for skip in gaps if TEXT_ONLY in skip.why or NOTHING_READ in skip.why]
-    closed = [skip for skip in gaps if skip not in missing and skip not in shallow]
+    refused = [skip for skip in gaps if skip.tool in _SET_BY and skip not in missing]
+    closed = [skip for skip in gaps if skip not in [*missing, *shallow, *refused]]
     files = list({skip.path: skip for skip in reversed(closed) if skip.path != WHOLE_CHANGE})[::-1]
     steps = ["Install what is missing, as the gaps say, and review again."] if missing else []
+    once = {skip.tool: skip for skip in reversed(refused)}.values()
+    steps += [_complete(skip, checks, workspace) for skip in once]
     steps += [_do_without(skip, checks) for skip in closed if skip.path == WHOLE_CHANGE][:1]
     if files:
         steps.append(_exclude(files, closed, workspace))
@@ -81,13 +91,24 @@ def _glob(path: str) -> str:
     return "/" + re.sub(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]", "?", plain)
 
 
+def _complete(gap: Skipped, checks: Sequence[RequiredCheck], workspace: ReviewWorkspace) -> str:
+    name = gap.tool if gap.path in {WHOLE_CHANGE, *workspace.files} else gap.path
+    return (
+        f"Let {name} do its work: {gap.why.rstrip('.')}. To do without it, take "
+        f"{_SET_BY[gap.tool]} out of {SETTINGS}{_not_required(gap.tool, checks)}."
+    )
+
+
+def _not_required(tool: str, checks: Sequence[RequiredCheck]) -> str:
+    needing = name_some([check.name for check in checks if tool in check.detail], _NAMED)
+    return f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
+
+
 def _do_without(gap: Skipped, checks: Sequence[RequiredCheck]) -> str:
     step = f"Review the whole change by hand, which {gap.tool} did not: {gap.why.rstrip('.')}."
     if gap.tool not in ANALYZERS:
         return step
-    needing = name_some([check.name for check in checks if gap.tool in check.detail], _NAMED)
-    also = f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
     return (
         f"{step} To do without it, add {gap.tool} to `deny` under `environments` in "
-        f".diffcourt/config/tools.yaml of the base branch{also}."
+        f".diffcourt/config/tools.yaml of the base branch{_not_required(gap.tool, checks)}."
     )

@@ -328,7 +328,9 @@ def test_an_analyzer_runs_only_where_the_user_allows_it(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(programs, GRUMBLE)
-    assert gap(review(tmp_path / "undecided", allowed=None)) == NOT_ALLOWED
+    refused = review(tmp_path / "undecided", allowed=None)
+    assert gap(refused) == NOT_ALLOWED
+    assert f"Let grumble do its work: {NOT_ALLOWED}. To do" in refused.stop.next_human_action
     monkeypatch.setenv("DIFFCOURT_RUN_ANALYZERS", "1")
     assert found(review(tmp_path / "said", allowed=None))
     monkeypatch.delenv("DIFFCOURT_RUN_ANALYZERS")

@@ -18,6 +18,7 @@ from diffchecks.test_quality.test_run_influences import find_test_setup_files
 from diffchecks.xml_reports import ReportError
 from orchestrator.app.run_review import run_review
 from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED, NOT_RUN
+from orchestrator.code_review.findings.gap_remedies import SETTINGS
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import InputError, SandboxError
@@ -385,6 +386,10 @@ def test_the_repositorys_command_runs_only_where_somebody_or_ci_allowed_it(
     def why(**given: Any) -> set[str]:
         return {why for _, why in gaps(run_review(options(repo.path, **given), ignore_event))}
 
+    action = run_review(options(repo.path), ignore_event).stop.next_human_action
+    assert action == (
+        f"Let run_tests do its work: {NOT_ALLOWED}. To do without it, take `tests` out of {SETTINGS}."
+    )
     assert why() == {NOT_ALLOWED}
     assert why(run_tests=True) == {f"{NOT_RUN}{NO_SANDBOX}"}
     in_ci(monkeypatch)
