@@ -55,6 +55,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about: one sentence for those who choose among tools.
         files: those that it examines; its declaration names a set of files.
         code: those of them that it reads as code, in their language, not only as text.
+        reads: further files of both sides that a comparison needs.
         module: below ``diffchecks``; its ``run`` takes a job and returns a ``CheckReply``. Left
             out: the name.
         job: what it is asked. Of a ``ComparisonJob``, every finding is introduced by the change; of
@@ -73,6 +74,7 @@ class Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     files: Files
     needs: Needs
     code: Files = Files()
+    reads: Files = Files()
     module: str = ""
     reporter: str = ""
     job: type[jobs.AnyJob] = jobs.SideJob
@@ -145,7 +147,7 @@ def _expression(part: str, kind: str) -> Callable[[str], object]:
 def _read_checks() -> Iterator[Check]:
     for topic, rows in read_yaml("checks.yaml").items():
         for row in rows:
-            files = {key: files_of(row[key]) for key in ("files", "code") if key in row}
+            files = {key: files_of(row[key]) for key in ("files", "code", "reads") if key in row}
             job = getattr(jobs, row.get("job", "SideJob"))
             yield convert({**row, **files, "topic": topic, "job": job}, Check)
 

@@ -6,7 +6,7 @@ alter are not.
 """
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import griffe
@@ -29,6 +29,7 @@ from diffchecks.python.source_definitions import (
 
 DECLARED = 0.9  # confidence if the module declares what is public, or a package re-exports it
 UNDECLARED = 0.6  # if only the names show it
+UNDECLARED_CODE = "undeclared"  # if nothing shows it, and the project is a program as well
 
 
 def run(job: ComparisonJob) -> CheckReply:
@@ -83,10 +84,21 @@ def _compare(
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
         before.body = ModuleApi(body, dotted)
     broken = find_changes(before, after, head_tree) if after.first_line else []
+    broken = [_as_promised(change, before, base_tree, offered) for change in broken]
     found = [*_removed(broken, before, after), *_others(broken, before, after)]
     declared = before.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
     return [replace(finding, confidence=confidence) for finding in found]
+
+
+def _as_promised(
+    change: "IncompatibleChange", old: ModuleApi, tree: SourceTree, offered: Mapping[str, str]
+) -> "IncompatibleChange":
+    """The change, under another code if nothing says that users may count on the name."""
+    name = change.symbol.partition(".")[0]
+    if old.module.exports is not None or name in offered or tree.promises(old.source.path, name):
+        return change
+    return replace(change, code=UNDECLARED_CODE)
 
 
 def _removed(
@@ -147,9 +159,9 @@ def _module_removed(
     if all(old.deprecated(name) for name in old.public_names):
         return
     message, line = f"The public module {dotted} was removed", max(base.first_line, 1)
-    yield RawFinding(
-        "module-removed", base.path, line, message, key=dotted, confidence=DECLARED, in_base=True
-    )
+    declared = base.path == package or base_tree.exposed(base.path) or base_tree.promises(base.path)
+    code = "module-removed" if declared else UNDECLARED_CODE
+    yield RawFinding(code, base.path, line, message, key=dotted, confidence=DECLARED, in_base=True)
 
 
 NAMES_SHOWN = 5

@@ -13,6 +13,7 @@ from typing import Any
 
 import griffe
 
+from diffchecks.api.promised_names import MANIFESTS, Promises
 from diffchecks.path_kinds import is_public_module
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.imported_files import module_index
@@ -283,6 +284,7 @@ class SourceTree:
     def __init__(self, root: str, paths: list[str]) -> None:
         self._root, self.index = root, module_index(paths)
         self.paths = frozenset(paths)
+        self._promises = Promises(root, paths)
         self._by_name: dict[str, str] = {}
         for path in sorted(self.index.files):
             self._by_name.setdefault(self._name(path), path)
@@ -317,20 +319,31 @@ class SourceTree:
 
         Nobody else imports the modules of an application.
         """
+        return self._project(path) is not None
+
+    def promises(self, path: str, name: str = "") -> bool:
+        """Whether users may count on a module, or on a name there, that no code declares public.
+
+        A program is packaged as well, so its documentation has to name what others may import.
+        """
+        return not self._promises.has_commands(
+            self._project(path) or ""
+        ) or self._promises.documents(self.index.dotted(path), name)
+
+    def _project(self, path: str) -> str | None:
+        """How the paths of a library begin, None if it is none."""
         directory = path.rpartition("/")[0]
         while True:
             above = f"{directory}/" if directory else ""
-            if not self.paths.isdisjoint(
-                above + name for name in ("pyproject.toml", "setup.py", "setup.cfg")
-            ):
+            if not self.paths.isdisjoint(above + name for name in MANIFESTS):
                 apart = f"{above}src/"  # a project that keeps its packages there distributes these
                 if not path.startswith(apart) and any(
                     package.startswith(apart) for package in self.index.packages
                 ):
-                    return False
-                return self.paths.isdisjoint(above + name for name in _DEPLOYS)
+                    return None
+                return above if self.paths.isdisjoint(above + name for name in _DEPLOYS) else None
             if not directory:
-                return False
+                return None
             directory = directory.rpartition("/")[0]
 
     def exposed(self, path: str) -> dict[str, str]:

@@ -274,7 +274,8 @@ class ComparisonCheck(DeclaredCheck, ChangeAnalyzer):
         if options is None:
             return AnalyzerReport(self.name, __version__)
         for side in SIDES if self.needs == "tree" else ():
-            await self._workspace.pack_matching(side, self.check.files.names)
+            names = (*self.check.files.names, *self.check.reads.names)
+            await self._workspace.pack_matching(side, names)
         job = {"base_root": str(base.root), "head_root": str(head.root), "files": files, **options}
         shared = str(await self._workspace.path_listing())
         function, seconds = self.check.function, time_limit(COMPARISON_SECONDS, len(files))

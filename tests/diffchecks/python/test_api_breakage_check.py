@@ -132,6 +132,41 @@ def test_an_application_and_what_is_beside_the_distributed_packages_have_no_api(
         assert compare(check, base | with_more, head | with_more).findings == []
 
 
+def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compare) -> None:
+    scripts = "[project.scripts]\np = 'pkg.mod:keep'\n"
+
+    def codes(more: Mapping[str, str], *, module: str | None = "def keep(): ...\n") -> set[str]:
+        base = PROJECT | {"pyproject.toml": scripts, "pkg/mod.py": TWO} | more
+        head = {
+            **base,
+            **({"pkg/mod.py": base["pkg/mod.py"].replace(TWO, module)} if module else {}),
+        }
+        if module is None:
+            del head["pkg/mod.py"]
+        return {one.code for one in compare(check, base, head).findings}
+
+    internal: list[Mapping[str, str]] = [
+        {},
+        {"setup.cfg": "[options.entry_points]\nconsole_scripts =\n", "pyproject.toml": ""},
+        {"docs/api.md": "`pkg.mod.keep` is stable, and gone from pkg.model is another.\n"},
+        {"docs/changes.md": "pkg.mod.gone is new.\n"},
+        {"docs/api.rst": ".. automodule:: pkg.mod_of_another\n"},
+        {"pkg/__init__.py": "from .mod import keep\n"},
+    ]
+    public: list[Mapping[str, str]] = [
+        {"docs/api.md": "Call `pkg.mod.gone()`.\n"},
+        {"docs/api.md": "```python\nfrom pkg import other, mod\n\nmod.gone()\n```\n"},
+        {"docs/api.rst": ".. automodule:: pkg.mod\n   :members:\n"},
+        {"docs/api.md": "::: pkg.mod\n"},
+        {"pkg/__init__.py": "from .mod import gone\n"},
+        {"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest'\n"},
+    ]
+    assert list(map(codes, internal)) == [{"undeclared"}] * len(internal)
+    assert list(map(codes, public)) == [{"object-removed"}] * len(public)
+    assert codes({}, module=None) == {"undeclared"}
+    assert codes({"docs/api.md": "Use `pkg.mod`.\n"}, module=None) == {"module-removed"}
+
+
 CALL = "def f({}): ...\n"
 
 

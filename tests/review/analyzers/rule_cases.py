@@ -164,6 +164,16 @@ OWN: dict[str, Case] = {
     ),
     "architecture.api-removed": api("def f(): ...\ndef g(): ...\n", "def g(): ...\n", "def f(): ...\ndef g(): ...\nX = 1\n"),
     "architecture.api-signature": api("def f(a): ...\n", "def f(a, b): ...\n", "def f(a, b=None): ...\n"),
+    "architecture.api-undeclared": Case(
+        {"KIND_api/core.py": "def f(): ...\n"},
+        {"KIND_api/core.py": "def f(): ...\n", "KIND_api/new.py": ""},
+        {
+            "setup.cfg": "[options.entry_points]\nconsole_scripts =\n    a = KIND_api.core:f\n",
+            "KIND_api/__init__.py": "",
+            "KIND_api/core.py": "def f(): ...\ndef g(): ...\n",
+            "docs/api.md": "Call `good_api.core.g()`.\n",
+        },
+    ),
     "architecture.api-parameter-name": api("def f(a, b): ...\n", "def f(a, c): ...\n", "def f(a, b, c=1): ...\n"),
     "architecture.api-base": api(
         "class A: ...\nclass B(A): ...\n",

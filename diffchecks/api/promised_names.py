@@ -1,0 +1,48 @@
+"""What a project promises: programs are packaged as well, and have modules for themselves alone."""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from diffchecks.check_io import Gap, read
+from diffchecks.data_files import vocabulary
+
+MANIFESTS = ("pyproject.toml", "setup.py", "setup.cfg")
+
+
+class Promises:
+    """Which names users of a side may count on where its code declares nothing.
+
+    Args:
+        root: the side's directory.
+        paths: all of its files.
+    """
+
+    def __init__(self, root: str, paths: Iterable[str]) -> None:
+        self._root, self._paths = root, frozenset(paths)
+
+    def has_commands(self, project: str) -> bool:
+        """Whether a project installs commands; ``project`` is how the paths of its files begin."""
+        texts = (self._text(path) for name in MANIFESTS if (path := project + name) in self._paths)
+        return any(map(vocabulary("installs_commands").search, texts))
+
+    def documents(self, dotted: str, name: str = "") -> bool:
+        """Whether a page names a module, and there this name or all that the module holds."""
+        package, _, last = map(re.escape, dotted.rpartition("."))
+        module = rf"(?<![\w.])(?:{re.escape(dotted)}|from {package} import [^\n]*\b{last})(?!\w)"
+        whole = rf"(?:automodule::|:::) *{re.escape(dotted)}\s"
+        held = rf"(?:[.`]|:: *|import [^\n]*\b){re.escape(name)}\b" if name else ""
+        return any(
+            re.search(module, page) and re.search(f"{whole}|{held}", page) for page in self._pages
+        )
+
+    @cached_property
+    def _pages(self) -> list[str]:
+        pages = (path for path in sorted(self._paths) if path.endswith((".md", ".rst")))
+        return [self._text(path) for path in pages if not vocabulary("history_page").search(path)]
+
+    def _text(self, path: str) -> str:
+        try:
+            return read(self._root, path).decode("utf-8", "replace")
+        except Gap:
+            return ""
