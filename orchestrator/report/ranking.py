@@ -38,7 +38,7 @@ class RankedFindings(Struct, frozen=True):
 def rank_findings(verdict: Verdict, *, everything: bool = False) -> RankedFindings:
     """Which open findings are told at length, and which have a line.
 
-    Refuted findings, and those that agents report as ``low`` or ``info``, never are at length.
+    Refuted findings, ``info``, and what agents report as ``low`` never are at length.
 
     Args:
         everything: all are told at length, for readers who ask for it.
@@ -66,7 +66,7 @@ def group_by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
 
 def _may_be_first(finding: Finding) -> bool:
     by_agents = finding.support != "proven" or any(one.is_reproduced for one in finding.proofs)
-    minor = by_agents and finding.severity in {"low", "info"}
+    minor = finding.severity == "info" or (by_agents and finding.severity == "low")
     return not minor and finding.support != "refuted"
 
 

@@ -220,7 +220,7 @@ def test_markdown_shows_text_of_others_as_text() -> None:
     assert not re.search(r"<(img|a|/failure)\b", html)
     assert "@team" not in render("markdown").replace("`` ``` ", "").split("```")[0]
     assert "![a](http://evil.example)" in html
-    assert html.count("<pre>") == 5
+    assert html.count("<pre>") == 4
 
 
 def test_markdown_counts_the_findings_that_do_not_fit() -> None:

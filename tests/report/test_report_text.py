@@ -252,6 +252,10 @@ def test_a_low_finding_of_agents_has_a_line_even_where_nothing_else_was_found() 
         "  src/upload.py:42: low: T1, claimed [F1]",
         "  src/upload.py:42: info: T2, verified [F2]",
     ]
+    proven = verdict(findings=(finding(1, severity="info", title="T1"), finding(2, severity="low")))
+    assert block(render_verdict(proven), "Also noticed (1)").splitlines()[1:] == [
+        "  src/upload.py:42: info: T1 [F1]"
+    ]
 
 
 def test_one_rule_at_fifty_places_is_one_entry_that_counts_them() -> None:
