@@ -4,7 +4,6 @@ All code that treats such files differently uses this module, so that analyzers,
 agree.
 """
 
-import re
 from functools import lru_cache
 from typing import Literal
 
@@ -14,31 +13,6 @@ Kind = Literal[
     "tests", "samples", "documents", "vendored", "generated", "lock_files", "ci", "tooling",
     "migrations", "init", "stubs", "sphinx", "code",
 ]  # fmt: skip
-
-_CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtures")
-# A package that others test with: its program is no test.
-_TESTING_PACKAGE = re.compile(
-    r"(?<=packages/)(?:[^/]+-)?(?:cypress|playwright|testing)(?:-[^/]+)?(?=/src/)"
-)
-_TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
-
-_DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
-_SAMPLE_NAME = re.compile(
-    r".+[.-](?:examples?|samples?)(?:\.[^.]+)?|style[_-]?guide\.\w+|.*postman.*\.json"
-)
-_SAMPLE_DIRECTORY_AT_TOP = re.compile(r"(?:examples?|samples?|demos?)[_-].*")
-_DATA = re.compile(r"\.(?:json[5c]?|ya?ml|toml|xml|ini|cfg|conf|env|pem|key|crt|csv|tsv|db|html?)")
-
-_LOCK_NAME = re.compile(r"pylock\..+\.toml")
-_GENERATED_DIRECTORIES = frozenset({"generated", "__generated__", "_generated"})
-
-# Libraries for pages, copied into the tree under their own names.
-_LIBRARY_NAME = re.compile(
-    r"(?:jquery|zepto|modernizr|foundation|bootstrap|underscore|backbone|lodash|moment|prototype|mootools"
-    r"|angular|knockout|handlebars|require|d3|select2|codemirror|ckeditor|tinymce|datatables"
-    r"|materialize|semantic|popper|leaflet|swiper|slick|summernote|fullcalendar|dropzone)"
-    r"(?:[.-](?:ui|slim|min|full|pack|core|bundle|custom|all|dev|latest|v?\d[\w.]*))*\.js"
-)
 
 # Deeper in a tree these are ordinary modules: Celery tasks, ASGI middleware.
 _TOOLING_NAMES_BY_DEPTH = {"build.py": 0, "tasks.py": 0, "asgi.py": 1, "wsgi.py": 1}
@@ -125,15 +99,15 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
     prose = (
         vocabulary("prose_name").fullmatch(lower)
         and not code
-        and not _DATA.fullmatch(_suffix(lower))
+        and not vocabulary("data_suffix").fullmatch(_suffix(lower))
     )
     answers: dict[Kind, object] = {
         "code": code,
         "documents": prose or vocabulary("prose_suffix").fullmatch(lower),
-        "samples": _SAMPLE_NAME.fullmatch(lower),
-        "lock_files": name in read_names("lock_files") or _LOCK_NAME.fullmatch(name),
+        "samples": vocabulary("sample_name").fullmatch(lower),
+        "lock_files": name in read_names("lock_files") or vocabulary("lock_name").fullmatch(name),
         "generated": vocabulary("generated_name").fullmatch(lower),
-        "vendored": _LIBRARY_NAME.fullmatch(lower),
+        "vendored": vocabulary("library_name").fullmatch(lower),
         "ci": not code and vocabulary("ci_name").fullmatch(lower),
         "tooling": name in read_names("tooling_files")
         or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),
@@ -146,16 +120,16 @@ def _kinds_by_name(name: str, depth: int) -> set[Kind]:
 def _kinds_by_directory(directories: list[str]) -> set[Kind]:
     lower = [directory.lower() for directory in directories]
     top = lower[0] if lower else ""
-    tested = _TESTING_PACKAGE.sub("", "/".join(lower) + "/").split("/")
+    tested = vocabulary("testing_package").sub("", "/".join(lower) + "/").split("/")
     answers: dict[Kind, object] = {
-        "tests": _TEST_DIRECTORY_AT_TOP.fullmatch(top)
+        "tests": vocabulary("test_directory_at_top").fullmatch(top)
         or any(map(vocabulary("test_directory").fullmatch, tested))
-        or any(map(_CAMEL_TEST_DIRECTORY.fullmatch, directories)),
-        "samples": _SAMPLE_DIRECTORY_AT_TOP.fullmatch(top)
+        or any(map(vocabulary("camel_test_directory").fullmatch, directories)),
+        "samples": vocabulary("sample_directory_at_top").fullmatch(top)
         or any(map(vocabulary("sample_directory").fullmatch, lower)),
-        "documents": any(map(_DOCUMENT_DIRECTORY.fullmatch, lower)),
+        "documents": any(map(vocabulary("document_directory").fullmatch, lower)),
         "vendored": not read_names("vendor_directories").isdisjoint(lower),
-        "generated": not _GENERATED_DIRECTORIES.isdisjoint(lower),
+        "generated": not read_names("generated_directories").isdisjoint(lower),
         "ci": top in read_names("ci_directories"),
         "tooling": top in read_names("tooling_directories"),
         "migrations": "migrations" in lower,

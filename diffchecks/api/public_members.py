@@ -14,6 +14,7 @@ from typing import Any
 import griffe
 
 from diffchecks.api.promised_names import MANIFESTS, Promises
+from diffchecks.data_files import read_names
 from diffchecks.path_kinds import is_public_module
 from diffchecks.python import syntax_downgrade
 from diffchecks.python.imported_files import module_index
@@ -32,17 +33,6 @@ from diffchecks.python.source_definitions import (
 from diffchecks.python.syntax_tree_cache import walk
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
-_FOLDERS = ("container/", "deploy/", "docker/")
-_COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
-_DEPLOYS = (
-    *(
-        folder + name
-        for folder in ("", *_FOLDERS)
-        for name in ("Dockerfile", "Procfile", "alembic.ini", "manage.py", "wsgi.py")
-    ),
-    # At the top of a library it starts the databases that its tests need.
-    *(folder + name for folder in _FOLDERS for name in _COMPOSE),
-)
 _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
 
@@ -341,7 +331,11 @@ class SourceTree:
                     package.startswith(apart) for package in self.index.packages
                 ):
                     return None
-                return above if self.paths.isdisjoint(above + name for name in _DEPLOYS) else None
+                return (
+                    above
+                    if self.paths.isdisjoint(above + name for name in read_names("deploying_files"))
+                    else None
+                )
             if not directory:
                 return None
             directory = directory.rpartition("/")[0]

@@ -14,6 +14,7 @@ from orchestrator.code_review.verdict.model import Finding, RequiredCheck, Skipp
 from orchestrator.optional_dependencies import NOT_INSTALLED
 
 VERDICT_POLICY = ".diffcourt/config/verdict.yaml of the base branch"
+TOOL_SETTINGS = ".diffcourt/config/tools.yaml of the base branch"
 SETTINGS = ".diffcourt/config/defaults.yaml of the base branch"
 _SYNTAX_ERROR = "qa.does-not-parse"
 _NAMED = 3
@@ -41,8 +42,8 @@ def close_gaps(
     files = list({skip.path: skip for skip in reversed(closed) if skip.path != WHOLE_CHANGE})[::-1]
     steps = ["Install what is missing, as the gaps say, and review again."] if missing else []
     once = {skip.tool: skip for skip in reversed(refused)}.values()
-    steps += [_complete(skip, checks, workspace) for skip in once]
-    steps += [_do_without(skip, checks) for skip in closed if skip.path == WHOLE_CHANGE][:1]
+    whole = [skip for skip in closed if skip.path == WHOLE_CHANGE][:1]
+    steps += [_do_without(skip, checks, workspace) for skip in (*once, *whole)]
     if files:
         steps.append(_exclude(files, closed, workspace))
     failed = [check for check in checks if not check.is_satisfied]
@@ -91,24 +92,16 @@ def _glob(path: str) -> str:
     return "/" + re.sub(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]", "?", plain)
 
 
-def _complete(gap: Skipped, checks: Sequence[RequiredCheck], workspace: ReviewWorkspace) -> str:
+def _do_without(gap: Skipped, checks: Sequence[RequiredCheck], workspace: ReviewWorkspace) -> str:
+    why, setting = gap.why.rstrip("."), _SET_BY.get(gap.tool)
     name = gap.tool if gap.path in {WHOLE_CHANGE, *workspace.files} else gap.path
-    return (
-        f"Let {name} do its work: {gap.why.rstrip('.')}. To do without it, take "
-        f"{_SET_BY[gap.tool]} out of {SETTINGS}{_not_required(gap.tool, checks)}."
-    )
-
-
-def _not_required(tool: str, checks: Sequence[RequiredCheck]) -> str:
-    needing = name_some([check.name for check in checks if tool in check.detail], _NAMED)
-    return f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
-
-
-def _do_without(gap: Skipped, checks: Sequence[RequiredCheck]) -> str:
-    step = f"Review the whole change by hand, which {gap.tool} did not: {gap.why.rstrip('.')}."
+    step = f"Review the whole change by hand, which {gap.tool} did not: {why}."
+    if setting:
+        step = f"Let {name} do its work: {why}."
     if gap.tool not in ANALYZERS:
         return step
-    return (
-        f"{step} To do without it, add {gap.tool} to `deny` under `environments` in "
-        f".diffcourt/config/tools.yaml of the base branch{_not_required(gap.tool, checks)}."
-    )
+    deny = f"add {gap.tool} to `deny` under `environments` in {TOOL_SETTINGS}"
+    without = f"take {setting} out of {SETTINGS}" if setting else deny
+    needing = name_some([check.name for check in checks if gap.tool in check.detail], _NAMED)
+    also = f", and take {needing} out of required_checks in {VERDICT_POLICY}" if needing else ""
+    return f"{step} To do without it, {without}{also}."
