@@ -382,9 +382,11 @@ def trivial_tokens(folder: Path, *, looks: int) -> int:
     ).path
     look = tool_call_reply(("read_file", {"path": "shop/m0.py"}), ("search", {"pattern": "load_"}))
     lines = {"generalist": [*[look] * looks, reports(summary="Read it.")]}
-    verdict, server = run(repo, lines, pattern=None)
+    verdict, server = run(repo, lines, pattern=None, run_tests=True)
     assert verdict.status == "complete", verdict.stop
     assert len(server.requests) == looks + 1
+    offered = {tool["name"] for tool in server.requests[0].body["tools"]}
+    assert offered == {"read_file", "search", "run_snippet"}
     return verdict.usage.input_tokens
 
 
