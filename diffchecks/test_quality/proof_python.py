@@ -242,7 +242,8 @@ class PythonTest:
             yield "asserts nothing"
         yield from self._given.search(_TABLE["problems"], self._code)
         for node in self._nodes:
-            yield from self._of(node)
+            for why in self._of(node):
+                yield f"{why}: {' '.join(ast.unparse(node).split())[:MAX_QUOTE]}"
         yield from self._several()
 
     def _several(self) -> Iterator[str]:

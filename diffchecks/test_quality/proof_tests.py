@@ -191,5 +191,12 @@ def run(job: Mapping[str, Any]) -> list[str]:
     for problem in found:
         why, _, quote = problem.partition(": ")
         reason = _REASONS.get(why, problem)
-        reasons.setdefault(reason, f"{reason} ({quote})" if quote and why in _REASONS else reason)
+        place = f" ({quote}, line {_line_of(quote, given.text)})"
+        reasons.setdefault(reason, reason + place if quote and why in _REASONS else reason)
     return list(reasons.values())
+
+
+def _line_of(quote: str, text: str) -> int:
+    """The line that holds most of its words; the quote may have names written out."""
+    words, lines = re.findall(r"\w+", quote), text.splitlines()
+    return 1 + max(range(len(lines)), key=lambda at: sum(word in lines[at] for word in words))

@@ -78,6 +78,18 @@ def test_each_cheat_is_refused_for_its_reason(tmp_path: Path) -> None:
     assert wrong == {}
 
 
+def test_a_refusal_names_the_construct_and_its_line(tmp_path: Path) -> None:
+    looks = "looks at how the code is written, not at what it does"
+    assert problems(tmp_path, CHEATS["path"][0]) == [
+        f"{looks} (Path('shop.py').read_text(), line 4)"
+    ]
+    assert problems(tmp_path, CHEATS["signature"][0]) == [f"{looks} (inspect.signature, line 2)"]
+    alias = "from inspect import getsource as g\nimport shop\n\ndef test_a():\n    assert 'a' in g(shop)\n"
+    assert problems(tmp_path, alias)[0].endswith("(inspect.getsource, line 1)")
+    (replaced,) = problems(tmp_path, CHEATS["assigned"][0])
+    assert replaced == "replaces what the change defines (s.total, line 4)"
+
+
 def test_two_ways_that_have_to_agree_are_both_computed(tmp_path: Path) -> None:
     same = "import shop\n\ndef test_a():\n    assert shop.cached(1) == shop.plain(1)\n"
     assert problems(tmp_path, same, same=True) == []
@@ -135,5 +147,5 @@ def test_a_test_that_is_nested_deeply_is_refused(tmp_path: Path, language: str) 
 def test_a_refusal_quotes_what_matched() -> None:
     text = "def test_a():\n    assert  shop.session.call_count == 1\n"
     assert run({"text": text, "language": "python"}) == [
-        "asserts on calls instead of effects (.call_count)"
+        "asserts on calls instead of effects (.call_count, line 2)"
     ]
