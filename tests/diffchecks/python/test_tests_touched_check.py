@@ -215,6 +215,9 @@ def lines(count: int) -> str:
         ({"src/shop/pay.py": lines(15), "tests/test_a.py": "import shop\n"}, False),
         ({"src/shop/pay.py": lines(15), "tests/test_pay.py": "x = 1\n"}, False),
         ({"src/shop/pay.py": lines(15), "tests/test_a.py": "import other\n"}, True),
+        ({"src/shop/pay.py": lines(15), "tests/test_a.py": "import other\n" + lines(14)}, False),
+        ({"src/shop/pay.py": lines(15), "test-data/pay.test": "[case]\n" * 13}, True),
+        ({"src/shop/pay.py": lines(15), "test-data/pay.test": "[case]\n" * 15}, False),
     ],
 )
 def test_source_with_no_test_touching_it(
