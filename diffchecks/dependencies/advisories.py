@@ -17,6 +17,7 @@ from msgspec.json import decode
 
 from diffchecks import name_some
 from diffchecks.check_io import RawFinding
+from diffchecks.data_files import read_yaml
 from diffchecks.dependencies.changed_packages import Package, list_changed, normalize
 from diffchecks.dependencies.version_order import version_key
 from diffchecks.jobs import DependenciesJob
@@ -310,16 +311,6 @@ def _step(package: Package, group: Sequence[Match]) -> str:
 
 
 _PREFIX = ("CVSS:3.0/", "CVSS:3.1/")
-_WEIGHTS = {
-    "AV": {"N": 0.85, "A": 0.62, "L": 0.55, "P": 0.2},
-    "AC": {"L": 0.77, "H": 0.44},
-    "PR": {"N": 0.85, "L": 0.62, "H": 0.27},
-    "UI": {"N": 0.85, "R": 0.62},
-    "C": {"H": 0.56, "L": 0.22, "N": 0.0},
-    "I": {"H": 0.56, "L": 0.22, "N": 0.0},
-    "A": {"H": 0.56, "L": 0.22, "N": 0.0},
-}
-_CHANGED_PR = {"N": 0.85, "L": 0.68, "H": 0.5}
 _BOUNDS = ((9.0, "critical"), (7.0, "high"), (4.0, "medium"), (0.1, "low"))
 
 
@@ -331,14 +322,15 @@ def base_score(vector: str) -> float:
     """
     if not vector.startswith(_PREFIX):
         raise ValueError
+    table = read_yaml("cvss.yaml")
     given = dict(part.split(":", 1) for part in vector.split("/")[1:] if ":" in part)
     try:
-        weight = {name: values[given[name]] for name, values in _WEIGHTS.items()}
+        weight = {name: values[given[name]] for name, values in table["weights"].items()}
         changed = {"U": False, "C": True}[given["S"]]
     except KeyError:
         raise ValueError from None
     if changed:
-        weight["PR"] = _CHANGED_PR[given["PR"]]
+        weight["PR"] = table["changed_scope"]["PR"][given["PR"]]
     base = 1 - (1 - weight["C"]) * (1 - weight["I"]) * (1 - weight["A"])
     impact = 7.52 * (base - 0.029) - 3.25 * (base - 0.02) ** 15 if changed else 6.42 * base
     ease = 8.22 * weight["AV"] * weight["AC"] * weight["PR"] * weight["UI"]

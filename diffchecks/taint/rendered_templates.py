@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from diffchecks.data_files import read_map
 from diffchecks.taint import attribute_access
 from diffchecks.taint.abstract_state import HeapObject
 from diffchecks.taint.abstract_values import TaintStep, Value
@@ -22,7 +23,7 @@ from diffchecks.taint.call_frames import (
     TaintJob,
 )
 from diffchecks.taint.library_models import Renderer
-from diffchecks.taint.sink_checks import KINDS, SURE
+from diffchecks.taint.sink_checks import SURE
 from diffchecks.taint.stored_fields import STORED, classes_of, is_staff
 from diffchecks.taint.template_code import FILTER, ImportMacros, Include, Print
 
@@ -199,7 +200,8 @@ def print_value(frame: Activation, node: Print) -> None:
             before = rendering.begin(before)
         trace = TaintStep(path, line, "is printed without escaping", before)
         code = "rendered-stored" if taint.kind == STORED else "rendered"
-        what = f"{KINDS[taint.kind]} reaches {path}, which prints {node.shown} without escaping"
+        origin = read_map("texts.yaml", "origins")[taint.kind]
+        what = f"{origin} reaches {path}, which prints {node.shown} without escaping"
         sure = round(SURE[taint.kind] * taint.sure, 2)
         frame.run.report(TaintFinding(code, path, line, line, "", what, sure, trace))
 

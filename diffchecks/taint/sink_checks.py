@@ -4,6 +4,7 @@ import ast
 import re
 from typing import Any, Final
 
+from diffchecks.data_files import read_map
 from diffchecks.taint import branch_conditions
 from diffchecks.taint.abstract_state import AbstractState, collect_taints
 from diffchecks.taint.abstract_values import (
@@ -44,17 +45,6 @@ _SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
 _SHELLS: Final = re.compile(
     r"(?:\w{0,4}sh|cmd|powershell|python[\d.]*|su|sudo|env|busybox)(?:\.exe)?", re.IGNORECASE
 )
-KINDS: Final = {
-    "request": "request data",
-    "spliced": "a parameter",
-    "parameter": "a parameter",
-    "stored": "text that a request has stored",
-    "socket": "data from the network",
-    "environment": "an environment variable",
-    "argv": "a command-line argument",
-    "file": "a file's content",
-    "input": "typed input",
-}
 
 
 def check_call(frame: Activation, call: EvaluatedCall, ref: str) -> None:
@@ -318,7 +308,8 @@ def report(
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
     trace = TaintStep(frame.module.path, line, f"reaches {name}", taint.trace)
-    message = f"{KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
+    origin = read_map("texts.yaml", "origins").get(taint.kind, taint.kind)
+    message = f"{origin} reaches {words} ({name})"
     confidence = round(SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
     _report(*(place or (frame, node)), code, message, confidence, trace)
 

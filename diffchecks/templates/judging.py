@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 
 from diffchecks.check_io import RawFinding
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_map, read_names
 from diffchecks.templates.dialects import Dialect
 from diffchecks.templates.page_scanner import Attribute, Element, Tag, TagPlace, TemplatePage
 
@@ -67,16 +67,6 @@ _OWN_ACTION = re.compile(r"(?!\s*(?:https?:)?//)[^{}<>]*|\s*\{%-?\s*url\b[^{}]*%
 _SENT_BY_SCRIPT = re.compile(r"hx-|@submit|v-on:|x-on:|ng-|data-remote|data-ajax|onsubmit")
 
 _PRINTED = frozenset({"raw", "unquoted", "handler"})
-_MESSAGES = {
-    "raw": "A value is printed without escaping",
-    "request": "A value of the request is printed without the escaping that its place needs",
-    "autoescape": "Escaping is turned off around values",
-    "unquoted": "A value is in an attribute without quotes",
-    "handler": "A value that is only escaped for HTML is in a string of a script",
-    "script": "A value that is only escaped for HTML is in a script",
-    "address": "A request chooses a whole address",
-    "form": "A form that is posted has no token against forged requests",
-}
 
 
 def find_in_page(
@@ -88,7 +78,8 @@ def find_in_page(
         first, last = judge.line(start), judge.line(end - 1)
         shown = " ".join(value.split())
         shown = shown if len(shown) <= _NAMED else f"{shown[:_NAMED]}…"
-        message = f"{_MESSAGES[kind]}: {shown}" if shown else _MESSAGES[kind]
+        says = read_map("texts.yaml", "template_defects")[kind]
+        message = f"{says}: {shown}" if shown else says
         yield RawFinding(
             f"{prefix}-{kind}",
             path,

@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from posixpath import splitext
 from typing import Any
 
 from msgspec import Struct
 
 from diffchecks import name_some
 from diffchecks.check_io import CheckReply, RawFinding, read_lines
-from diffchecks.data_files import read_names
+from diffchecks.data_files import read_map, read_names
 from diffchecks.jobs import TestRun, TestsJob
 from diffchecks.path_kinds import is_product, is_test
 from diffchecks.python.source_definitions import dotted_name
@@ -29,14 +30,6 @@ _ATTRIBUTES = frozenset({"_exit", "forkpty", "setprofile", "settrace"})
 """Attribute names, for any object, and as strings for ``getattr``."""
 _SETTERS = ("setattr", "delattr", "patch.object")
 _EXITS = frozenset({"SystemExit", "exit", "quit", "sys.exit"})
-_OTHER_LANGUAGES = (
-    ((".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue"), r"\bprocess\.(?:exit|reallyExit)\b"),
-    ((".go",), r"\bos\.Exit\b"),
-    ((".rb",), r"\bexit!|\bat_exit\b"),
-    ((".java", ".kt", ".scala"), r"\bSystem\.exit\b|\bRuntime\.getRuntime\(\)\.halt\b"),
-    ((".php",), r"\bregister_shutdown_function\b|\bexit\s*\(\s*0?\s*\)"),
-    ((".rs",), r"\bprocess::exit\b"),
-)
 
 
 def find_added_tampering(path: str, before: str, after: str) -> str:
@@ -46,9 +39,8 @@ def find_added_tampering(path: str, before: str, after: str) -> str:
 
 
 def _find_calls(path: str, text: str) -> Iterator[str]:
-    for suffixes, pattern in _OTHER_LANGUAGES:
-        if path.endswith(suffixes):
-            yield from re.findall(pattern, text)
+    if pattern := read_map("tampering.yaml", "calls").get(splitext(path)[1]):
+        yield from re.findall(pattern, text)
     if not path.endswith((".py", ".pyi")):
         return
     try:

@@ -150,16 +150,12 @@ class Objects:
     ) -> None:
         """Hand blobs to ``consume``, id and bytes, many at a time; the last batch may be empty."""
         pending: list[tuple[str, bytes]] = []
-        size = 0
 
         async def keep(oid: str, data: bytes) -> None:
-            nonlocal size
             pending.append((oid, data))
-            size += len(data)
-            if len(pending) >= _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
+            if len(pending) >= _FILES_AT_ONCE or sum(len(d) for _, d in pending) >= _BYTES_AT_ONCE:
                 await consume(pending)
                 pending.clear()
-                size = 0
 
         await self.each(oids, keep)
         await consume(pending)
