@@ -20,6 +20,7 @@ class Promises:
 
     def __init__(self, root: str, paths: Iterable[str]) -> None:
         self._root, self._paths = root, frozenset(paths)
+        self._naming: dict[str, list[str]] = {}
 
     def has_commands(self, project: str) -> bool:
         """Whether a project installs commands; ``project`` is how the paths of its files begin."""
@@ -28,13 +29,14 @@ class Promises:
 
     def documents(self, dotted: str, name: str = "") -> bool:
         """Whether a page names a module, and there this name or all that the module holds."""
-        package, _, last = map(re.escape, dotted.rpartition("."))
-        module = rf"(?<![\w.])(?:{re.escape(dotted)}|from {package} import [^\n]*\b{last})(?!\w)"
         whole = rf"(?:automodule::|:::) *{re.escape(dotted)}\s"
         held = rf"(?:[.`]|:: *|import [^\n]*\b){re.escape(name)}\b" if name else ""
-        return any(
-            re.search(module, page) and re.search(f"{whole}|{held}", page) for page in self._pages
-        )
+        if dotted not in self._naming:
+            package, _, last = map(re.escape, dotted.rpartition("."))
+            named = rf"(?<![\w.])(?:{re.escape(dotted)}|from {package} import [^\n]*\b{last})(?!\w)"
+            naming = (page for page in self._pages if last in page and re.search(named, page))
+            self._naming[dotted] = list(naming)
+        return any(re.search(f"{whole}|{held}", page) for page in self._naming[dotted])
 
     @cached_property
     def _pages(self) -> list[str]:

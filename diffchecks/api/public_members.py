@@ -316,9 +316,8 @@ class SourceTree:
 
         A program is packaged as well, so its documentation has to name what others may import.
         """
-        return not self._promises.has_commands(
-            self._project(path) or ""
-        ) or self._promises.documents(self.index.dotted(path), name)
+        has_commands = self._promises.has_commands(self._project(path) or "")
+        return not has_commands or self._promises.documents(self.index.dotted(path), name)
 
     def _project(self, path: str) -> str | None:
         """How the paths of a library begin, None if it is none."""
@@ -331,11 +330,8 @@ class SourceTree:
                     package.startswith(apart) for package in self.index.packages
                 ):
                     return None
-                return (
-                    above
-                    if self.paths.isdisjoint(above + name for name in read_names("deploying_files"))
-                    else None
-                )
+                deploying = (above + name for name in read_names("deploying_files"))
+                return above if self.paths.isdisjoint(deploying) else None
             if not directory:
                 return None
             directory = directory.rpartition("/")[0]

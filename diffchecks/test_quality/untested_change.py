@@ -53,9 +53,8 @@ class UntestedCode:
 
     def __init__(self, job: ComparisonJob) -> None:
         self._has_tests = any(path.endswith(".py") and is_test(path) for path in job.head_tree)
-        tested = sum(len(file.added) for file in job.files if is_test(file.path))
-        # So many lines, or data of tests, may reach the code by what they call.
-        self._may_be_reached = tested >= MIN_LINES
+        # Many of them, or data of tests, may reach the code by what they call.
+        self._test_lines = sum(len(file.added) for file in job.files if is_test(file.path))
         self._index = module_index(job.head_tree)
         self._removed: Counter[str] = Counter()
         self._added: dict[str, list[_Unit]] = {}
@@ -101,7 +100,7 @@ class UntestedCode:
     def findings(self) -> Iterator[RawFinding]:
         """One finding for the whole change, at the source file that grew most."""
         sources = [source for source in self._grown() if not self._is_named(source.path)]
-        if not sources or self._may_be_reached:
+        if not sources or self._test_lines >= MIN_LINES:
             return
         sources.sort(key=lambda source: (-source.lines, source.path))
         grown = [f"{source.path} (+{source.lines} lines)" for source in sources]
