@@ -43,7 +43,7 @@ def close_gaps(
     steps = ["Install what is missing, as the gaps say, and review again."] if missing else []
     once = {skip.tool: skip for skip in reversed(refused)}.values()
     whole = [skip for skip in closed if skip.path == WHOLE_CHANGE][:1]
-    steps += [_do_without(skip, checks, workspace.files) for skip in (*once, *whole)]
+    steps += [_do_without(skip, checks, workspace) for skip in (*once, *whole)]
     if files:
         steps.append(_exclude(files, closed, workspace))
     failed = [check for check in checks if not check.is_satisfied]
