@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from orchestrator.code_review.agents.names_across_files import MAX_DEFINITION, defined_in
 from tests.review.push_kit import Branch
 
 BASE = {
@@ -41,3 +44,36 @@ async def test_what_is_used_nowhere_else_or_everywhere_is_not_listed(tmp_path: P
     branch = Branch(tmp_path, {"lib.py": BASE["lib.py"], **common})
     await branch.push({"lib.py": HEAD["lib.py"]})
     assert listed(branch) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("load", "    async def load(self, key):"),
+        ("call", "  def self.call(a)"),
+        ("Get", "func (s *Store) Get(ctx context.Context) error {"),
+        ("run", "  pub fn run<T>(x: T) -> Result<(), E> {"),
+        ("useCart", "export const useCart = (id: string): number => {"),
+        ("retry", "const retry = async function(task) {"),
+        ("load", "  async load(key, options) {"),
+        ("price", "  #price(item) {"),
+        ("list", "  public static List<String> list(int a, String b) throws IOException {"),
+        ("store", "    public function store(Request $request): Response {"),
+        ("read", "static int read(struct file *from,"),
+        ("open", "int open(void)"),
+        ("close", "void File::close(int how) {"),
+        ("Item", "export default abstract class Item extends Base {"),
+        ("", "    # the class that holds it"),
+        ("", "    if (ready) {"),
+        ("", "  } else if (load(x)) {"),
+        ("", "for (const item of items) {"),
+        ("", "from shop import ("),
+        ("", "assert load(x)"),
+        ("", "    return load(x) {"),
+        ("", "    load(x);"),
+        ("", "price = load(x,"),
+        ("", "def late():" + " " * MAX_DEFINITION),
+    ],
+)
+def test_a_line_defines_a_function_or_a_type_in_any_language(name: str, line: str) -> None:
+    assert defined_in(line) == ([name] if name else [])

@@ -27,13 +27,41 @@ SEARCHED_FILES = 5_000
 
 USED = "Removed or redefined names, and where files that the change does not touch use them:"
 
-DEFINES = re.compile(
-    r"\b(?:def|class|func|function|fn|fun|interface|struct|trait|enum|type)\s+(\w+)", re.ASCII
+_DEFINES = re.compile(
+    r"^\s*(?:(?:abstract|async|const|data|declare|default|export|extern|final|inline|internal|open|"
+    r"override|partial|private|protected|pub(?:\([^)]*\))?|public|sealed|static|unsafe)\s+)*"
+    r"(?:def|class|func|function|fn|fun|interface|struct|trait|enum|type)\s+"
+    r"(?:\([^()]*\)\s*|self\.)?(\w+)"
+    r"|^\s*(?:export\s+)?(?:const|let|var)\s+(\w+)[^=]*=\s*(?:async\s*)?(?:function\b|[^=]*=>)"
+    r"|^\s*(?:\w[\w<>\[\],.*&?:]*\s+)*[*&#]*(?:\w+::)*(\w+)\s*\([^;{}]*\)[^;{}()=]*(?:=>\s*)?\{\s*$"
+    r"|^(?:\w[\w<>\[\],.*&:]*\s+)+[*&]*(?:\w+::)*(\w+)\s*\([^;{}]*[,)]\s*$",
+    re.ASCII,
 )
+"""A definition by its keyword; a function in a constant; a method by its brace; a function of C."""
+
+_NOT_DEFINED = re.compile(
+    "assert|await|case|catch|defer|del|do|elif|else|elseif|except|for|foreach|go|if|import|in|lock|"
+    "match|new|raise|return|select|sizeof|switch|synchronized|throw|unless|until|using|when|while|"
+    "with|yield"
+)
+MAX_DEFINITION = 400
+"""Characters of a line that may define something."""
+
 TELLING = re.compile(r"\b(?:[A-Za-z][A-Za-z0-9]*_\w+|[A-Za-z]+[a-z0-9][A-Z]\w+)\b", re.ASCII)
 """snake_case or CamelCase: a plain word may mean something else elsewhere."""
 
 _NAME = re.compile(rb"[A-Za-z_]\w+")
+
+
+def defined_in(line: str) -> list[str]:
+    """The names of functions and types that a line of code defines, in any language."""
+    found = _DEFINES.finditer(line) if len(line) <= MAX_DEFINITION else ()
+    return [
+        name
+        for one in found
+        for name in [one[one.lastindex or 0]]
+        if not any(map(_NOT_DEFINED.fullmatch, [name, *one[0].split()[:1]]))
+    ]
 
 
 async def list_used_elsewhere(
@@ -69,7 +97,7 @@ async def _removed_names(
         if kind_of(path) == "code" and not workspace.left_out(workspace.files[path]):
             for text in (line.text for line in part.hunk_lines if line.sign == "-"):
                 named.update(dict.fromkeys(TELLING.findall(text)))
-                defined.update(DEFINES.findall(text))
+                defined.update(defined_in(text))
     blobs = {file.new_blob: file.path for file in workspace.change.files if file.new_blob}
     still = set[str]()
 
@@ -191,7 +219,7 @@ def _altered(
         name: f"    - {line.text.strip()[:WIDTH]}"
         for line in part.hunk_lines
         if line.sign == "-"
-        for name in DEFINES.findall(line.text)
+        for name in defined_in(line.text)
     }
     touched, at = set[int](), 0
     for line in part.hunk_lines:
@@ -199,7 +227,7 @@ def _altered(
         touched |= {at} if line.sign in "+-" else set()
     name, start, seen = "", 0, set[str]()
     for number, written in enumerate(text, 1):
-        if defined := DEFINES.findall(written):
+        if defined := defined_in(written):
             name, start = defined[0], number
         if number in touched and name and name not in seen:
             seen.add(name)
