@@ -59,7 +59,7 @@ def _words_before(found: re.Match[str]) -> str:
 
 _SHAPES = [_Shape(rule) for rule in _DATA["numbers"]]
 _PHONES, _EMAILS = _DATA["phones"], _DATA["emails"]
-_PHONE_LABEL = rf"(?i)\b(?:{_PHONES['words']})(?: (?:number|num|nr|no))?[^\w\n+]{{1,8}}$"
+_PHONE_LABEL = rf"(?i)\b(?:{_PHONES['words']})(?: (?:number|num|nr|no))?[^\w\n+]{{1,12}}$"
 _PHONE_SHAPES = [
     *(
         ((region,), re.compile(rf"(?<![\w.+/-])(?:{shape})(?![\w/]|[.-]\w)"), None)

@@ -25,7 +25,7 @@ MAX_WRONG = 0.02
         ("(415) 555-2671", "phone number"),
         ("phone: 4155552671", "phone number"),
         ("user_phone_number => 4155552671", "phone number"),
-        ("mobileNo: 9876543210", "phone number"),
+        ("mobileNo:      9876543210", "phone number"),
         ("98765 43210", "phone number"),
         ("+ 49 30 901820", "phone number"),
         ("138 1234 5678", "phone number"),
