@@ -109,6 +109,13 @@ def test_halves_of_a_long_secret_far_apart() -> None:
     assert REDACTED in shown["title"] + shown["text"]
 
 
+@pytest.mark.parametrize("name", ["tags between", "css", "xxd"])
+def test_a_secret_is_found_at_each_of_two_places_of_a_notation_far_apart(name: str) -> None:
+    encoded = ENCODINGS[name](SECRET)
+    shown = Redactor([SECRET])(f"{encoded}{' word' * 2000} {encoded}")
+    assert leaks(shown, SECRET) == []
+
+
 def test_a_text_without_a_secret_is_returned_unchanged() -> None:
     redact, value = Redactor([SECRET]), {"a": ["x", {"b": 1.5}], "c": None}
     assert redact.json(value) is value
