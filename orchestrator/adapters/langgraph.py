@@ -39,8 +39,7 @@ class GuardedTools:
 
     async def __call__(self, state: Any) -> dict[str, list[ToolMessage]]:
         """Run the calls of the last message in order, and answer each."""
-        requested = state["messages"][-1].tool_calls
-        return {"messages": [await self._answer(call) for call in requested]}
+        return {"messages": [await self._answer(call) for call in state["messages"][-1].tool_calls]}
 
     async def _answer(self, call: Mapping[str, Any]) -> ToolMessage:
         name, arguments = call["name"], call["args"]
@@ -77,9 +76,11 @@ class GuardedChat(GuardedCalls):
 
         async def send(call: ModelCall, passed: Iterator[str]) -> Json:
             sent: list[Any] = [SystemMessage(call.skills)] if call.skills else []
+            redact = self.harness.journal.redact.json
             for message in messages:
+                rest = redact(message.model_dump(exclude={"content", "artifact"}))  # such as calls
                 content = map_texts(message.content, lambda _: next(passed))
-                sent.append(message.model_copy(update={"content": content}))
+                sent.append(message.model_copy(update={**rest, "content": content}))
             forms = self.harness.describe_tools("openai-chat", specs)
             reply = await (self.model.bind_tools(forms) if forms else self.model).ainvoke(sent)
             if used := reply.usage_metadata:

@@ -98,7 +98,7 @@ class GuardedModel(GuardedCalls, Model):
 
         async def send(call: ModelCall, passed: Iterator[str]) -> Json:
             system = "\n\n".join(filter(None, (next(passed), call.skills))) or None
-            sent = map_texts(items, lambda _: next(passed))
+            sent = self.harness.journal.redact.json(map_texts(items, lambda _: next(passed)))
             reply = await self.model.get_response(
                 system, sent, settings, tools, output_schema, handoffs, tracing, **more
             )

@@ -116,8 +116,7 @@ def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]
         if apart and span.start < apart[-1][1].end:
             best, last = apart[-1]
             kind = span.kind if rank < best else last.kind
-            joined = PersonalDataSpan(last.start, max(last.end, span.end), kind)
-            apart[-1] = min(best, rank), joined
+            apart[-1] = min(best, rank), PersonalDataSpan(last.start, max(last.end, span.end), kind)
         else:
             apart.append((rank, span))
     return [span for _, span in apart]

@@ -1,5 +1,6 @@
 """What tools return and what models are sent, in other frameworks: guarded as our own loop does."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ async def with_langgraph(harness: Harness, text: str, **more: Any) -> tuple[str,
             return self
 
         def _generate(self, messages: Any, *args: Any, **options: Any) -> ChatResult:
-            sent.extend((message.type, message.content) for message in messages)
+            sent.extend((one.type, f"{one.content}{one.model_dump()}") for one in messages)
             used = {"input_tokens": 30, "output_tokens": 4, "total_tokens": 34}
             return ChatResult(
                 generations=[ChatGeneration(message=AIMessage("done", usage_metadata=used))]
@@ -93,7 +94,8 @@ async def with_langgraph(harness: Harness, text: str, **more: Any) -> tuple[str,
     graph.add_node("model", node)
     graph.add_edge(START, "model")
     graph.add_edge("model", END)
-    messages: list[Any] = [SystemMessage("You are a clerk."), HumanMessage(text)]
+    before = AIMessage("", tool_calls=[{"name": "read", "args": {"text": SECRET}, "id": "1"}])
+    messages: list[Any] = [SystemMessage("You are a clerk."), before, HumanMessage(text)]
     state = await graph.compile().ainvoke({"messages": messages})
     return str(state["messages"][-1].content), sent
 
@@ -111,7 +113,7 @@ async def with_openai_agents(harness: Harness, text: str, **more: Any) -> tuple[
             system, given, settings, tools, *_ = args
             sent.extend(("tool", tool.name) for tool in tools)
             sent.append(("system", system))
-            sent.extend((item["role"], item["content"]) for item in given)
+            sent.extend(("", str(item.get("content", item))) for item in given)
             assert settings.max_tokens == 100
             part = ResponseOutputText(annotations=[], text="done", type="output_text")
             said = ResponseOutputMessage(
@@ -129,7 +131,12 @@ async def with_openai_agents(harness: Harness, text: str, **more: Any) -> tuple[
         harness, Scripted(), name="ours", **{"max_tokens": 100, "usd": 0.01} | more
     )
     agent = Agent(name="clerk", instructions="You are a clerk.", model=model, tools=tools)
-    result = await Runner.run(agent, text, run_config=RunConfig(tracing_disabled=True))
+    call = {"type": "function_call", "name": "read", "call_id": "1"}
+    given: Any = [
+        {**call, "arguments": json.dumps({"text": SECRET})},
+        {"role": "user", "content": text},
+    ]
+    result = await Runner.run(agent, given, run_config=RunConfig(tracing_disabled=True))
     return str(result.final_output), sent
 
 
