@@ -44,8 +44,8 @@ def list_incomplete(page: TextLayout, verdict: Verdict) -> list[str]:
         return []
     gaps = join_tools((entry for entry in verdict.skipped if entry.gap), page.items)
     texts = [
-        f"{_name_place(entry.path)}: not reviewed{entry.tool and f' by {entry.tool}'}: {entry.why}"
-        for entry in gaps
+        f"{_name_files(paths)}: not reviewed{tool and f' by {tool}'}: {why}"
+        for (tool, why), paths in _group_by_reason(gaps)
     ]
     texts += [
         f"required check {check.name} {_format_status(check.status)}: {check.detail}"
@@ -122,7 +122,7 @@ def describe_excluded(verdict: Verdict) -> str:
 
 
 def _name_files(paths: Sequence[str]) -> str:
-    return _name_place(paths[0]) if len(paths) == 1 else count_noun(len(paths), "file")
+    return _name_place(paths[0]) + (f" and {len(paths) - 1} more" if paths[1:] else "")
 
 
 def _group_by_reason(entries: Iterable[Skipped]) -> list[tuple[tuple[str, str], list[str]]]:

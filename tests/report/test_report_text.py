@@ -71,7 +71,7 @@ def test_a_clean_review_with_everything_is_at_most_ten_lines() -> None:
     )
     assert len(text.splitlines()) == 10
     assert "confidence 0.90" in text.splitlines()[1]
-    assert "Not reviewed, and no gap: 9 files: lock file" in text
+    assert "Not reviewed, and no gap: 0.lock and 8 more: lock file" in text
     assert "and 2 more notes: diffcourt show 20260314-092653-k3f9" in text
     assert "USD 0.4213 of 2" in text
 

@@ -86,13 +86,15 @@ async def test_a_short_report_lists_ten_gaps_and_ten_findings_and_counts_the_oth
     files |= {f"a{n:02}.py": EVAL for n in range(13)}
     verdict = await review(change(tmp_path, {}, files))
     once = render_verdict(verdict, detail="short")
+    assert "\np00.cob and 11 more: not reviewed: not read as COBOL: only its text" in once
+    gaps = [replace(one, why=f"{one.why} {n}") for n, one in enumerate(verdict.skipped)]
     assert "\na00.py:1: medium: Text evaluated as code (and 12 more places) [F1]\n" in once
     # Twelve causes, the last with two findings.
     others = [
         replace(one, title=f"{one.title} {min(number, 11)}")
         for number, one in enumerate(verdict.findings)
     ]
-    short = render_verdict(replace(verdict, findings=others), detail="short")
+    short = render_verdict(replace(verdict, findings=others, skipped=gaps), detail="short")
     lines = short.splitlines()
     assert sum(": not reviewed: " in line for line in lines) == 10
     assert sum(": medium: " in line for line in lines) == 10
