@@ -72,10 +72,10 @@ def load_skill(file: File, known: KnownNames, errors: list[ConfigError]) -> Skil
 
 def _describe(requires: SkillRequirements) -> str:
     """The requirements as a section that a model reads; empty if there are none."""
-    shown = (name.partition(":") for name in requires.evidence)
+    opening = {"git_diff": "in the opening or "}  # its diffs count as those calls
     needs = [
-        f"its {place} in the opening or by {tool}" if place else f"a call of {tool}"
-        for tool, _, place in shown
+        f"its {place} {opening.get(tool, '')}by {tool}" if place else f"a call of {tool}"
+        for tool, _, place in (name.partition(":") for name in requires.evidence)
     ]
     needs += [f"the field {name}" for name in requires.output]
     of = f" of category {', '.join(requires.categories)}" if requires.categories else ""

@@ -243,12 +243,15 @@ def test_a_skill_cannot_require_evidence_that_its_agent_may_not_get(faults_of):
 def test_what_code_checks_is_told_to_the_model(with_files):
     needs = "evidence-required: read_file:sink, output-fields: cwe, finding-category: qa"
     skill = SKILL.replace("owner: us", needs)
-    (hot,) = with_files({**FILES, "skills_catalog/hot/SKILL.md": skill}).agents["perf"].skills
+    agents = with_files({**FILES, "skills_catalog/hot/SKILL.md": skill}).agents
+    (hot,) = agents["perf"].skills
     assert (hot.requires.evidence, hot.requires.stop) == (("read_file:sink",), ())
     assert hot.text.endswith(
         "## Checked by code\n\n"
-        "- Each finding of category qa that no analyzer reports: its sink in the opening or by read_file, the field cwe."
+        "- Each finding of category qa that no analyzer reports: its sink by read_file, the field cwe."
     )
+    (change,) = (one for one in agents["generalist"].skills if one.name == "regression-risk")
+    assert ": its source in the opening or by git_diff, the field" in change.text
 
 
 PACK = """\
