@@ -1,8 +1,8 @@
-"""Detect data that identifies a person or an account: numbers, phone numbers and e-mail addresses.
+"""Detect data that identifies a person or an account: numbers, phone numbers, e-mail addresses.
 
 Needs the extra ``pii``. ``personal_data.yaml`` has the shapes, and what validates them: a number
 that is ordinary in code (a version, an id, a time) rarely has both the shape and the check digits.
-Names of people are found by presidio, see ``presidio.py``.
+Names are found before an address; others are presidio's, see ``presidio.py``.
 """
 
 import re
@@ -28,7 +28,7 @@ _LABEL_CHARACTERS = 40
 
 PERSON = "PERSON"
 """Presidio's entity for names of people: it is used where it can be, and never required."""
-NO_NAMES = "personal: names of people are not detected; that needs presidio and a model of spaCy"
+NO_NAMES = "personal: only names before an address are found; more needs presidio and a spaCy model"
 
 
 class _Shape:
@@ -125,17 +125,18 @@ def _merge_overlaps(found: Sequence[PersonalDataSpan]) -> list[PersonalDataSpan]
 def numbers(text: str) -> Iterator[PersonalDataSpan]:
     """Numbers of people and accounts, searched line by line."""
     for done, line in _lines(text):
-        if _LIKELY.search(line):
-            for shape in _SHAPES:
-                for found in filter(shape.counts, shape.search(line)):
-                    yield PersonalDataSpan(done + found.start(), done + found.end(), shape.kind)
+        for shape in _SHAPES if _LIKELY.search(line) else ():
+            for found in filter(shape.counts, shape.search(line)):
+                yield PersonalDataSpan(done + found.start(), done + found.end(), shape.kind)
 
 
 def emails(text: str) -> Iterator[PersonalDataSpan]:
-    """E-mail addresses, but those for examples and of programs."""
+    """E-mail addresses with the names before them, but those for examples and of programs."""
     for found in _EMAIL.finditer(text) if "@" in text else ():
-        if not _NO_EMAIL.search(found.group()):
-            yield PersonalDataSpan(found.start(), found.end(), "e-mail address")
+        if not _NO_EMAIL.search(found["address"]):
+            yield PersonalDataSpan(*found.span("address"), "e-mail address")
+            if found["name"]:
+                yield PersonalDataSpan(*found.span("name"), "person")
 
 
 def phones(text: str) -> Iterator[PersonalDataSpan]:
@@ -145,9 +146,7 @@ def phones(text: str) -> Iterator[PersonalDataSpan]:
             if _WITH_COUNTRY.match(found.raw_string):
                 yield PersonalDataSpan(found.start, found.end, "phone number")
     for done, line in _lines(text):
-        if not _DIGITS.search(line):
-            continue
-        for regions, shape, label in _PHONE_SHAPES:
+        for regions, shape, label in _PHONE_SHAPES if _DIGITS.search(line) else ():
             for match in shape.finditer(line):
                 labeled = label is None or label.search(_words_before(match))
                 if labeled and any(_is_phone(match.group(), region) for region in regions):

@@ -100,6 +100,15 @@ def test_what_only_looks_like_personal_data_stays(text: str) -> None:
     assert PersonalGuard().detect(text) is None
 
 
+def test_a_name_before_an_address_is_found_without_a_model() -> None:
+    said = "Copyright 2026 José de la Cruz <jose@corp.mx>, Array<String> <a@corp.io>, Jo Doe <jo@x.test>"
+    found = PersonalGuard().detect(said)
+    assert found is not None
+    assert found.text == (
+        "Copyright 2026 [person] <[e-mail address]>, Array<String> <[e-mail address]>, Jo Doe <jo@x.test>"
+    )
+
+
 def test_names_that_cannot_be_found_here_are_said_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,7 +118,7 @@ def test_names_that_cannot_be_found_here_are_said_in_one_line(
     guard = every_guard(entities=["PERSON"], note=said.append)["personal"]
     assert guard.detect("0912345678")
     assert said == [
-        "personal: names of people are not detected; that needs presidio and a model of spaCy"
+        "personal: only names before an address are found; more needs presidio and a spaCy model"
     ]
 
 
