@@ -40,8 +40,8 @@ class Promises:
 
     @cached_property
     def _pages(self) -> list[str]:
-        pages = (path for path in sorted(self._paths) if path.endswith((".md", ".rst")))
-        return [self._text(path) for path in pages if not vocabulary("history_page").search(path)]
+        pages = (path for path in sorted(self._paths) if path.endswith((".md", ".rst", ".txt")))
+        return [self._text(path) for path in pages]
 
     def _text(self, path: str) -> str:
         try:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from diffchecks.check_io import CheckReply, Gap, RawFinding, Source
 from diffchecks.check_io import read as read_bytes
-from diffchecks.data_files import vocabulary
 from diffchecks.jobs import ComparisonJob
 from diffchecks.path_kinds import is_product
 from diffchecks.python.source_definitions import find_definitions, gap_on_error, read
@@ -18,6 +17,7 @@ from diffchecks.python.source_definitions import find_definitions, gap_on_error,
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CODE = re.compile(r"`+([^`\n]+)`+")
+_HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
 
 
 def run(job: ComparisonJob) -> CheckReply:
@@ -28,7 +28,7 @@ def run(job: ComparisonJob) -> CheckReply:
     found: list[RawFinding] = []
     for page in job.head_tree if gone else ():
         prose = page.endswith((".md", ".rst")) and page not in job.head_links
-        if prose and not vocabulary("history_page").search(page):
+        if prose and not _HISTORY.search(page):
             try:
                 found += _mentions(page, Source(page, read_bytes(job.head_root, page)), gone)
             except Gap as why:

@@ -149,7 +149,6 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
         {},
         {"setup.cfg": "[options.entry_points]\nconsole_scripts =\n", "pyproject.toml": ""},
         {"docs/api.md": "`pkg.mod.keep` is stable, and gone from pkg.model is another.\n"},
-        {"docs/changes.md": "pkg.mod.gone is new.\n"},
         {"docs/api.rst": ".. automodule:: pkg.mod_of_another\n"},
         {"pkg/__init__.py": "from .mod import keep\n"},
     ]
@@ -158,6 +157,8 @@ def test_of_a_program_only_what_is_declared_or_documented_is_api(compare: Compar
         {"docs/api.md": "```python\nfrom pkg import other, mod\n\nmod.gone()\n```\n"},
         {"docs/api.rst": ".. automodule:: pkg.mod\n   :members:\n"},
         {"docs/api.md": "::: pkg.mod\n"},
+        {"CHANGES.md": "pkg.mod.gone is new.\n"},
+        {"docs/ref/mod.txt": ".. module:: pkg.mod\n\n.. function:: gone()\n"},
         {"pkg/__init__.py": "from .mod import gone\n"},
         {"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest'\n"},
     ]
