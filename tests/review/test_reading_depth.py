@@ -57,6 +57,7 @@ SETTINGS = (
     ".swcrc", ".babelrc", "a.json5", "redis.conf", "my.cnf", "haproxy.cfg", "uwsgi.ini", "META-INF/MANIFEST.MF",
     ".gitmodules", ".env", ".env.production", ".htaccess", "a.entitlements", "app.Dockerfile.dockerignore",
     "helmfile.yaml.gotmpl", "config.yml.example", "app.config", "ca.crt", "CNAME", "site.webmanifest",
+    ".swiftformat", ".swift-version", ".jshintrc",
 )  # fmt: skip
 
 

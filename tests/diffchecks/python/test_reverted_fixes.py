@@ -167,6 +167,8 @@ def test_a_subject_is_shown_on_one_line_in_part_and_without_secrets(found):
         ("Merge commit from fork", "security"),
         ("fix(security): look at links", "security"),
         ("Limit the size of a request\n\nAnybody could cause a denial of service.", "security"),
+        ("Limit the size of a request\n\nUntrusted input may be large.", "security"),
+        ("Handle requests without a digest\n\nUntrusted devices send one.", None),
         ('Revert "Revert "Fix XSS in titles""', "security"),
         ("Escape titles", "stricter"),
         ("Validate the host name", "stricter"),
