@@ -47,6 +47,8 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
     ("name", "text"),
     [
         ("a.java", "class A { void f(Id id) { assertFalse(id.equals(null)); } }"),
+        ("a.java", "class A { boolean f(I i) { return i.next() != 1 || i.next() != 2; } }"),
+        ("a.java", "class A { boolean f(double x) { return x - x == 0; } }"),
         ("a.java", "class A { boolean f(double x, V v) { return x != x || v.x != v.x; } }"),
         ("a.c", "void f(int kind, int n) { if (kind == 1) (n) = 2; else (n) = 3; }"),
         ("a.c", "int f(double x, vec *v) { return x != x || v->y != v->y || isnan(x - x); }"),
