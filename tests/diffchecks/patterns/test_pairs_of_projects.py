@@ -47,6 +47,7 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
     ("name", "text"),
     [
         ("a.java", "class A { void f(Id id) { assertFalse(id.equals(null)); } }"),
+        ("AExceptionTest.java", "class A { void f() { new AException(null); } }"),
         ("a.java", "class A { boolean f(I i) { return i.next() != 1 || i.next() != 2; } }"),
         ("a.java", "class A { boolean f(double x) { return x - x == 0; } }"),
         ("a.java", "class A { boolean f(double x, V v) { return x != x || v.x != v.x; } }"),
@@ -55,6 +56,10 @@ def test_each_pair_names_the_commit_of_another_project() -> None:
         ("a.c", "int f(node *n) { if ((n->next = n->first)) return 1; return 0; }"),
         ("a.go", "package a; func f(x float64, v V) bool { return x != x || v.X != v.X }"),
         ("a.ts", "if (a != null || a != undefined) f(); if (a !== a || a === a) f();"),
+        (
+            "a.cs",
+            "class A { void F() { foreach (var x in this) { if (x.Old) { Remove(x); break; } } } }",
+        ),
         ("a.php", "<?php if ($a != null || $a != false) { f(); }"),
         ("a.py", "from time import sleep\nasync def f():\n    sleep(1)"),
         ("a.py", "import telethon\nasync def f(self):\n    self.message.delete(0, END)"),
