@@ -129,6 +129,7 @@ ASKED = {
     "F7": REMOVED,
     "F8": EARLIER,
 }
+ALONE = "quote what leads to it, or say in one_place why that is enough"
 GONE = "the change removes what the claim is about, so base does not have the defect"
 RETURN = {"file": "shop.py", "quote": "    return 1\n"}
 
@@ -146,32 +147,32 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
         (verdict_on("F1", "confirmed", {**STOPS, "quote": "if unsafe(query):\n        return 1"}, HARM), ""),
         (
             verdict_on("F8", "confirmed", {"file": "old.py", "quote": "return evaluate(query)"}, RETURN),
-            "no other quotation shares a name with shop.py:4; quote what leads there",
+            f"no other quotation shares a name with shop.py:4; {ALONE}",
         ),
         # Across a call: what it calls need not name anything of the call, but has to name something.
         (verdict_on("F4", "confirmed", LEADS, {**STOPS, "quote": "unsafe"}), ""),
         (verdict_on("F4", "refuted", {**STOPS, "quote": "unsafe"}), ""),
-        (verdict_on("F4", "confirmed", LEADS, RETURN), "no other quotation shares a name with app.py:5; quote what leads there"),
+        (verdict_on("F4", "confirmed", LEADS, RETURN), f"no other quotation shares a name with app.py:5; {ALONE}"),
         (
             verdict_on("F8", "confirmed", RETURN, HARM),
-            "no other quotation shares a name with shop.py:4; quote what leads there",
+            f"no other quotation shares a name with shop.py:4; {ALONE}",
         ),
         # The line that causes it need not share a name.
         (verdict_on("F3", "confirmed", LEADS, {"file": "shop.py", "quote": "other():\n    return 1"}), ""),
         (verdict_on("F1", "confirmed", HARM, one_place="It takes any text."), ""),
-        (verdict_on("F1", "confirmed", HARM), "it quotes one place; quote what leads to it, or say in one_place why that is enough"),
+        (verdict_on("F1", "confirmed", HARM), f"it quotes one place; {ALONE}"),
         (verdict_on("F1", "confirmed"), "it quotes nothing"),
         (verdict_on("F1", "confirmed", LEADS), "it quotes nothing at shop.py:5, the place of the claim"),
         (
             verdict_on("F1", "confirmed", HARM, {"file": "guard.py", "quote": "LIMIT = 3"}),
-            "no other quotation shares a name with shop.py:5; quote what leads there",
+            f"no other quotation shares a name with shop.py:5; {ALONE}",
         ),
         (verdict_on("F1", "confirmed", HARM, {**LEADS, "quote": "eval(input())"}), "its quotation is not in app.py"),
         (verdict_on("F1", "confirmed", {**HARM, "quote": "Evaluates what a visitor sends"}), "its quotation is not in shop.py"),
         (verdict_on("F1", "confirmed", HARM, {**HARM, "quote": "# query is escaped by handler"}), "its quotation of shop.py is a comment, which shows nothing"),
         (verdict_on("F1", "confirmed", HARM, LEADS, reason=" "), "it gives no reason"),
         (verdict_on("F2", "confirmed", RETURN, one_place="See."), "its quotation names nothing, and so shows nothing alone"),
-        (verdict_on("F2", "confirmed", RETURN, HARM), "no other quotation shares a name with shop.py:9; quote what leads there"),
+        (verdict_on("F2", "confirmed", RETURN, HARM), f"no other quotation shares a name with shop.py:9; {ALONE}"),
         (
             verdict_on("F3", "confirmed", LEADS, one_place="See."),
             "it quotes one place, which the change does not touch; quote what the change does",

@@ -5,7 +5,7 @@ decides whether a person is asked about a dismissed finding again.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,7 +38,9 @@ _OPENS = re.compile(r"\)[^()]*[{:]\s*$|=>\s*\{\s*$")
 _CLOSES = re.compile(r"\s*(?:[{}\])]|end\b)")
 _ABOVE = re.compile(r"\s*(?:@|#\[|\[)")
 _COMMENT = re.compile(r"\s*(?:#(?:\s|$)|//|--\s)")
+_SAYS_NOTHING = re.compile(rf"\s*$|{_COMMENT.pattern}|{_ABOVE.pattern}|\s*/?\*")
 _NAME = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:<[^<>()]*>)?\s*\(")
+_KEY = re.compile(rf"(?:{_TYPE.pattern}|^type)\s+(\w+)|^[-\s\"']*(\w+)[\"']?\s*:")
 _ASSIGNED = re.compile(r"\b(?:const|let|var|val)\s+([A-Za-z_$][\w$]*)\s*=")
 
 
@@ -59,9 +61,14 @@ class ContextBlock(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The function's name; empty where none is found."""
-        names = [name for name in _NAME.findall(self.scope) if not _DEFINES.fullmatch(name)]
-        assigned = _ASSIGNED.search(self.scope)
-        return assigned[1] if assigned else next(iter(names), "")
+        return _defined_name(self.scope)
+
+
+def _defined_name(head: str) -> str:
+    """What the first line of a function defines; empty where nothing is found."""
+    names = [name for name in _NAME.findall(head) if not _DEFINES.fullmatch(name)]
+    assigned = _ASSIGNED.search(head)
+    return assigned[1] if assigned else next(iter(names), "")
 
 
 def find_block(lines: Sequence[str], start: int, end: int) -> ContextBlock:
@@ -85,21 +92,54 @@ def _find_header(lines: Sequence[str], start: int) -> int | None:
     """The first line of the function that contains a line or begins there."""
     if _is_header(lines[start - 1]):
         return start
+    for first, last in heads(lines, start):
+        if first < start - MAX_BLOCK:
+            break
+        if not _CONTROL.match(lines[first - 1]):
+            signed = lines[last].strip() == "{" and lines[last - 1].rstrip().endswith(")")
+            if signed or _is_header(lines[last - 1]):
+                return first
+    return None
+
+
+def heads(lines: Sequence[str], start: int) -> Iterator[tuple[int, int]]:
+    """First and last line of the beginning of each part that a line is in, innermost first."""
     indent, opened = _indent(lines[start - 1]), False
-    for number in range(start - 1, max(0, start - 1 - MAX_BLOCK), -1):
+    for number in range(start - 1, 0, -1):
         text = lines[number - 1]
-        if not text.strip():
+        if not text.strip() or _COMMENT.match(text):
             continue
         if _indent(text) < indent or (opened and _indent(text) == indent):
-            signed = opened and text.rstrip().endswith(")") and not _CONTROL.match(text)
             indent, opened = _indent(text), text.strip() == "{"
-            if opened:
-                continue
-            if signed or _is_header(text):
-                return _signature_start(lines, number)
-            if indent == 0:
-                return None
-    return None
+            if not opened:
+                yield _signature_start(lines, number), number
+            if not opened and indent == 0:
+                return
+
+
+def enclosing_names(lines: Sequence[str], start: int) -> frozenset[str]:
+    """The names of the functions, types and keys that a line is in."""
+    found = set[str]()
+    for text in (lines[first - 1] for first, _ in heads(lines, start)):
+        if not _CONTROL.match(text):
+            keys = [key for one in _KEY.finditer(text) for key in one.groups() if key]
+            found.update(keys or [_defined_name(text)])
+    return frozenset(found - {""})
+
+
+def code_line(lines: Sequence[str], start: int) -> int:
+    """A line, or the next one that is neither blank nor a comment, decorator or attribute."""
+    while start < len(lines) and _SAYS_NOTHING.match(lines[start - 1]):
+        start += 1
+    return start
+
+
+def statement_end(lines: Sequence[str], start: int, end: int) -> int:
+    """The last of the lines that belong to those between, unless these define something."""
+    last, is_head = end, any(map(_is_header, lines[start - 1 : end]))
+    while last < min(len(lines), end + NEAR) and _indent(lines[last]) > _indent(lines[end - 1]):
+        last += 1
+    return end if is_head else last
 
 
 def _is_header(text: str) -> bool:

@@ -8,17 +8,27 @@ function. Comments, and prose about code, show nothing.
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from keyword import kwlist
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from diffchecks.path_kinds import is_code
 from orchestrator.code_review.agent_report_contracts import ClaimVerdict, QuotedCode, VerifierReport
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
-from orchestrator.code_review.findings.finding_context import find_block
+from orchestrator.code_review.findings.finding_context import (
+    code_line,
+    enclosing_names,
+    find_block,
+    heads,
+    statement_end,
+)
 from orchestrator.code_review.findings.quote_location import find_quote, lines_between
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.data_directories import read_table
 
 MAX_LINES = 20
 """Of one quotation; a vague range shows nothing."""
@@ -26,25 +36,30 @@ MAX_LINES = 20
 _PROSE = (".md", ".rst", ".txt", ".adoc")
 _COMMENT = re.compile(r"(?:^|(?<=\s))(?:#(?!\[|\w)|//|--\s|/\*|\*\s|<!--).*", re.MULTILINE)
 _NAME = re.compile(r"[^\W\d][\w$]{2,}")
-_COMMON = {
-    *kwlist, "and", "boolean", "case", "catch", "char", "const", "default", "double", "end",
-    "enum", "export", "extends", "false", "final", "float", "func", "function", "impl", "int",
-    "interface", "let", "long", "match", "mut", "new", "nil", "not", "null", "package", "private",
-    "protected", "pub", "public", "self", "static", "str", "string", "String", "struct", "super",
-    "switch", "this", "throw", "throws", "true", "type", "undefined", "use", "val", "var", "void",
-}  # fmt: skip
-"""Words of languages, which connect nothing."""
+_TABLE = read_table(__file__, "common_names.yaml")
+_WORDS = frozenset(kwlist).union(_TABLE["languages"].split())
+_COMMON = _WORDS.union(_TABLE["trivial"].split())
 
 
 class _Code(Struct, frozen=True):
-    """Lines of a file, the names in them, and that of the function that has them."""
+    """Lines of a file, and the names in them and around them.
+
+    Attributes:
+        text: without comments.
+        within: names of the functions, types and keys that they are in.
+        function: the innermost function.
+        around: names in it or, outside of functions, near them.
+    """
 
     side: SideName
     path: str
     first: int
     last: int
     names: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()
     function: str = ""
+    around: frozenset[str] = frozenset()
+    text: str = ""
 
     def overlaps(self, other: "_Code") -> bool:
         same = (self.side, self.path) == (other.side, other.path)
@@ -55,22 +70,29 @@ class _Code(Struct, frozen=True):
 
 
 class _Place(Struct, frozen=True):
-    """A finding's lines, its function, what causes it, and whether the change touches it."""
+    """A finding's lines, and what belongs to them.
+
+    Attributes:
+        own: with the names in the statement that begins there.
+        names: these, and those of what it is in and of what calls its function.
+        leads: the condition or definition that it stands below, and the line that causes it.
+        changed: the change touches it or its function.
+    """
 
     own: _Code
     block: _Code
-    cause: _Code | None
+    names: frozenset[str]
+    leads: Sequence[_Code]
     changed: bool
 
     def connects(self, quotes: Sequence[_Code]) -> bool:
-        """Whether one of these shares a name with it, is in what it calls, or is its cause."""
-        own, cause = self.own, self.cause
-        names = own.names | _names(own.function)
-        return any(
-            one.names & names
-            or (one.names and one.function in own.names)
-            or (cause and one.overlaps(cause))
-            for one in quotes
+        """Whether one of these shares a name with it, leads to it, or lies in what it calls."""
+        return any(self._is_tied(one) or any(map(one.overlaps, self.leads)) for one in quotes)
+
+    def _is_tied(self, quoted: _Code) -> bool:
+        called = quoted.function in self.own.around and not quoted.is_in(self.block)
+        return bool(quoted.names) and bool(
+            called or quoted.names & self.names or quoted.within & self.own.names
         )
 
 
@@ -137,10 +159,16 @@ async def _error(
         if isinstance(found, str):
             return found
         quotes.append(found)
+    code = [one for one in quotes if one.text.strip()]
     if given.verdict == "older":
-        return _not_in_base(asked[given.finding], quotes)
-    place = await _place_of(workspace, asked[given.finding])
-    return (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, quotes, given)
+        why = _not_in_base(asked[given.finding], code)
+    else:
+        place = await _place_of(workspace, asked[given.finding])
+        why = (_not_shown if given.verdict == "confirmed" else _not_stopped)(place, code, given)
+    comment = next((one.path for one in quotes if not one.text.strip()), "")
+    return (
+        f"its quotation of {comment} is a comment, which shows nothing" if why and comment else why
+    )
 
 
 def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
@@ -149,15 +177,15 @@ def _not_shown(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> s
     others = [one for one in quotes if not one.overlaps(place.own)]
     if len(others) == len(quotes):
         return f"it quotes nothing at {where}, the place of the claim"
-    if others:
-        why = f"no other quotation shares a name with {where}; quote what leads there"
-        return "" if place.connects(others) else why
+    if place.connects(others):
+        return ""
     if not given.one_place.strip():
-        return "it quotes one place; quote what leads to it, or say in one_place why that is enough"
+        what = f"no other quotation shares a name with {where}" if others else "it quotes one place"
+        return f"{what}; quote what leads to it, or say in one_place why that is enough"
     if not place.changed:
         return "it quotes one place, which the change does not touch; quote what the change does"
-    named = any(one.names for one in quotes)
-    return "" if named else "its quotation names nothing, and so shows nothing alone"
+    words = {word for one in quotes if one not in others for word in _NAME.findall(one.text)}
+    return "" if words - _WORDS else "its quotation names nothing, and so shows nothing alone"
 
 
 def _not_stopped(place: _Place, quotes: Sequence[_Code], given: ClaimVerdict) -> str:
@@ -186,14 +214,36 @@ def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
 
 async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     side, path, cause = finding.evidence.side, finding.path, finding.because_of
-    start, end = finding.start_line, finding.end_line
     lines = await read_lines(workspace, side, path)
-    block = find_block(lines, start, end)
-    own = _Code(side, path, start, end, _names("\n".join(lines[start - 1 : end])), block.name)
-    of: SideName = "base" if cause and cause.removed else "head"
-    at = _Code(of, cause.path, cause.line, cause.line) if cause else None
-    changed = any(start <= line <= end for line in changed_lines(workspace, side, path))
-    return _Place(own, _Code(side, path, block.start, block.end), at, changed)
+    start = code_line(lines, finding.start_line)
+    own = _code(side, path, lines, start, max(start, finding.end_line))
+    end = statement_end(lines, start, own.last)
+    names = _names_in(lines, finding.start_line, end)
+    own = replace(own, first=finding.start_line, names=names)
+    block = find_block(lines, start, own.last)
+    names |= own.within
+    if not (own.function or (own.names and is_code(path))):
+        names |= own.around
+    calls = [n for n, text in enumerate(lines, 1) if own.function in _NAME.findall(text)]
+    callers = {find_block(lines, n, n).name for n in calls} - _COMMON
+    leads = [_Code(side, path, *head) for head in islice(heads(lines, start), 1)]
+    if cause:
+        of: SideName = "base" if cause.removed else "head"
+        leads.append(_Code(of, cause.path, cause.line, cause.line))
+    within = _Code(side, path, block.start, block.end)
+    changed = any(block.start <= n <= block.end for n in changed_lines(workspace, side, path))
+    return _Place(own, within, names | callers, leads, changed)
+
+
+def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int) -> _Code:
+    """Lines of a file, with the names that connect them."""
+    block = find_block(lines, first, last)
+    within = (enclosing_names(lines, first) | {block.name}) - _COMMON
+    around = _names_in(lines, block.start, block.end)
+    names = _names_in(lines, first, last)
+    text = "\n".join(lines[first - 1 : last])
+    text = text if path.endswith(_PROSE) else _COMMENT.sub("", text)
+    return _Code(side, path, first, last, names, within, block.name, around, text)
 
 
 async def _locate(
@@ -212,11 +262,12 @@ async def _locate(
             near = min(places, key=partial(lines_between, other=place))
             if near[1] - near[0] >= MAX_LINES:
                 return f"its quotation of {quoted.file} has more than {MAX_LINES} lines"
-            text = _COMMENT.sub("", "\n".join(lines[near[0] - 1 : near[1]]))
-            if not name.endswith(_PROSE) and not text.strip():
-                return f"its quotation of {quoted.file} is a comment, which shows nothing"
-            return _Code(side, name, *near, _names(text), find_block(lines, *near).name)
+            return _code(side, name, lines, *near)
     return f"its quotation is not in {quoted.file}{' of base' * in_base}"
+
+
+def _names_in(lines: Sequence[str], first: int, last: int) -> frozenset[str]:
+    return _names(_COMMENT.sub("", "\n".join(lines[first - 1 : last])))
 
 
 def _names(text: str) -> frozenset[str]:

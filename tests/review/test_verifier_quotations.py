@@ -1,0 +1,123 @@
+"""Which quotations of the verifier connect with a claim's place."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.code_review.agent_report_contracts import VerifierReport, as_form
+from orchestrator.code_review.findings.verification import check_verdicts
+from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.code_review.verdict.model import Evidence
+from tests.review.review_kit import change, workspace_of
+from tests.review.test_verifier import (
+    ALONE,
+    BASE,
+    HARM,
+    HEAD,
+    LEADS,
+    ONE,
+    PLACE,
+    RETURN,
+    verdict_on,
+)
+
+PARTS = {
+    **HEAD,
+    "store.go": (
+        "type Store struct {\n\tLabel string\n}\n\n"
+        "func (s *Store) Save(ctx Context, data Row) error {\n"
+        "\t// the rest is read\n"
+        "\tif err := drain(ctx, data); err != nil {\n\t\treturn emptyRow\n\t}\n"
+        "\tfor _, key := range s.Fields() {\n\t\twrite(key)\n\t}\n\treturn nil\n}\n\n"
+        'func (s *Store) Fields() []string {\n\treturn []string{"size", "limit"}\n}\n\n'
+        "func (s *Store) retry(err error) error {\n\treturn s.Save(again, last)\n}\n"
+    ),
+    "api.go": (
+        "var Stores []*Store\n\nfunc other(ctx Context, err error) Row {\n\treturn emptyRow\n}\n\n"
+        "func run(ctx Context, data Row) error {\n\treturn nil, err\n}\n\n"
+        "func serve() {\n\terr := stores.retry(nil)\n\tuse(data, err, ctx, key)\n}\n"
+    ),
+    "app.ts": (
+        "class App {\n  add() {\n    this.clear();\n  }\n\n  clear() {\n"
+        "    this.all.forEach((one) => {\n      drop(one);\n    });\n  }\n\n  close(\n    wanted,\n  ) {\n"
+        "    if (\n      wanted\n    ) {\n      stop();\n    }\n  }\n}\n"
+    ),
+    "web.py": (
+        "@route\n@cached\ndef pages():\n    return 1\n\n\n"
+        "def menu(self, name):\n    if self.data:\n        return None\n    return name\n"
+    ),
+    "web.yaml": "limits:\n  # seconds\n  timeout: 3\n  retries: 4\n",
+    "load.py": "use(settings['retries'])\nclose()\npages()\nself.name = name\n",
+}  # fmt: skip
+CONNECTED = {
+    "a comment stands for the statement below it": ("store.go", 6, "confirmed", ("api.go", "return emptyRow")),
+    "a field is part of a type": ("store.go", 2, "confirmed", ("api.go", "var Stores []*Store")),
+    "a function lacks what its callee lists": ("store.go", 11, "confirmed", ("store.go", 'string{"size", "limit"}')),
+    "a caller of its caller": ("store.go", 13, "confirmed", ("api.go", "stores.retry(nil)")),
+    "a callback in what it calls": ("app.ts", 3, "confirmed", ("app.ts", "drop(one);")),
+    "a condition of several lines": ("app.ts", 18, "confirmed", ("load.py", "close()")),
+    "a decorator": ("web.py", 1, "confirmed", ("load.py", "pages()")),
+    "the condition of a line that names nothing": ("web.py", 9, "confirmed", ("web.py", "if self.data:")),
+    "settings beside it": ("web.yaml", 3, "confirmed", ("load.py", "settings['retries']")),
+    "the group of settings stops it": ("web.yaml", 2, "refuted", ("load.py", "settings['retries']")),
+}  # fmt: skip
+TRIVIAL = {
+    "err, ctx and data": ("store.go", 7, ("api.go", "use(data, err, ctx, key)")),
+    "nil and err": ("store.go", 13, ("api.go", "return nil, err")),
+    "key": ("store.go", 11, ("api.go", "use(data, err, ctx, key)")),
+    "self and name": ("web.py", 10, ("load.py", "self.name = name")),
+    "None": ("web.py", 9, ("load.py", "self.name = name")),
+}
+
+
+async def judged(
+    workspace: ReviewWorkspace, given: tuple[str, int, str, tuple[str, str]], **more: object
+) -> list[str]:
+    """Why a verdict on a line does not count that quotes that line, or code below it, and another."""
+    path, line, verdict, (file, quote) = given
+    own = next(
+        one.strip() for one in PARTS[path].split("\n")[line - 1 :] if one.strip()[:1] not in "#/@"
+    )
+    claim = replace(PLACE, path=path, start_line=line, end_line=line, evidence=Evidence(own, ()))
+    quotes = [{"file": path, "quote": own}, {"file": file, "quote": quote}]
+    report = as_form(VerifierReport, {"verdicts": [verdict_on("F1", verdict, *quotes, **more)]})
+    return (await check_verdicts(workspace, report, {"F1": claim}))[1]
+
+
+async def test_quotations_connect_by_what_a_place_is_in_calls_and_is_called_by(
+    tmp_path: Path,
+) -> None:
+    async with workspace_of(change(tmp_path, BASE, PARTS)) as workspace:
+        assert {name: await judged(workspace, one) for name, one in CONNECTED.items()} == {
+            name: [] for name in CONNECTED
+        }
+
+
+@pytest.mark.attack("verifier that quotes code which shares only a trivial name")
+async def test_names_that_nearly_every_function_has_connect_nothing(tmp_path: Path) -> None:
+    async with workspace_of(change(tmp_path, BASE, PARTS)) as workspace:
+        for path, line, quote in TRIVIAL.values():
+            for verdict in ("confirmed", "refuted"):
+                (why,) = await judged(workspace, (path, line, verdict, quote))
+                assert "no name" in why or "no other quotation shares a name" in why
+
+
+async def test_a_comment_or_an_unconnected_quotation_does_not_undo_what_is_shown_without(
+    tmp_path: Path,
+) -> None:
+    trivial = {"file": "load.py", "quote": "self.name = name"}
+    comment = {"file": "web.yaml", "quote": "# seconds"}
+    why = f"verdict on F1: no other quotation shares a name with web.py:10; {ALONE}"
+    async with workspace_of(change(tmp_path, BASE, PARTS)) as workspace:
+        place = ("web.py", 10, "confirmed", ("web.yaml", "timeout: 3"))
+        assert await judged(workspace, place) == [why]
+        assert await judged(workspace, place, one_place="Nothing is checked.") == []
+        given = verdict_on("F1", "confirmed", HARM, LEADS, comment, trivial)
+        report = as_form(VerifierReport, {"verdicts": [given]})
+        assert (await check_verdicts(workspace, report, {"F1": PLACE}))[1] == []
+        # What names nothing is not shown by something else that does.
+        given = verdict_on("F2", "confirmed", RETURN, trivial, one_place="See.")
+        report = as_form(VerifierReport, {"verdicts": [given]})
+        (why,) = (await check_verdicts(workspace, report, {"F2": ONE}))[1]
+        assert why.endswith("its quotation names nothing, and so shows nothing alone")
