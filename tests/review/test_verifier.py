@@ -177,6 +177,8 @@ RETURN = {"file": "shop.py", "quote": "    return 1\n"}
             verdict_on("F3", "confirmed", LEADS, one_place="See."),
             "it quotes one place, which the change does not touch; quote what the change does",
         ),
+        (verdict_on("F1", "stopped", STOPS), ""),
+        (verdict_on("F1", "stopped", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
         (verdict_on("F1", "refuted"), "it quotes nothing"),
         (verdict_on("F1", "refuted", HARM), "it quotes only the claim's own lines; quote what stops F1"),
         (verdict_on("F1", "refuted", {"file": "guard.py", "quote": "LIMIT = 3"}), "its quotations share no name with the claim's place; quote what stops it there"),
@@ -306,6 +308,19 @@ async def test_a_verdict_decides_what_a_claim_of_one_agent_leads_to(
     (measured,) = [one for one in verdict.score.criteria if one.id == "findings-supported"]
     assert measured.score is not None
     assert (found.id in measured.missing) is (support != "verified")
+
+
+async def test_a_true_claim_that_other_code_stops_today_stays_at_low(tmp_path: Path) -> None:
+    stopped = verdict_on("F1", "stopped", STOPS, reason="Unsafe queries return before.")
+    verdict = await reviewed(tmp_path, verifies(stopped))
+    found = only(verdict)
+    assert (found.support, found.severity, found.outcome) == ("claimed", "low", "merge")
+    (said_of_it,) = found.objections
+    assert (said_of_it.by, said_of_it.reason) == ("verifier", "Unsafe queries return before.")
+    assert said_of_it.evidence == ("shop.py: if unsafe(query):",)
+    assert (
+        said_of_it.why_not == "it is true, and goes wrong as soon as that code no longer stops it"
+    )
 
 
 async def test_it_sees_place_claim_and_code_and_not_the_finders_argument(tmp_path: Path) -> None:

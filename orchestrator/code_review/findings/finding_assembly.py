@@ -26,6 +26,10 @@ from orchestrator.code_review.verdict.model import Evidence, Finding
 
 VERIFIER = "verifier"
 """Whoever verifies, in objections, remarks and confirmations."""
+_NOT_DECIDED = {
+    "refuted": "other reports speak for it",
+    "stopped": "it is true, and goes wrong as soon as that code no longer stops it",
+}
 
 
 def build_finding(
@@ -70,8 +74,9 @@ def build_finding(
     words, reports = _words(merged, leading or decides, policy), merged.all_reports
     refs = {ref for report in reports for ref in report.call_refs}
     reporters = {name for report in reports for name in (report.reporter, *report.called_by)}
-    reporters |= merged.supporters
     support, confirmed_by = supported(severity, decides)
+    if support == "refuted" and "stopped" in {one.verdict for one in verifications(merged)}:
+        severity, support = "low", "claimed"
     return Finding(
         id="",
         **_shown(first, words, reports),
@@ -79,7 +84,7 @@ def build_finding(
         confidence=confidence,
         lowered_from=first.lowered_from if severity == "info" else None,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs)), side=first.side),
-        reported_by=tuple(sorted(reporters)),
+        reported_by=tuple(sorted(reporters | merged.supporters)),
         carried_over=merged.is_carried,
         reports=_several(first, reports),
         objections=_objections(merged, objections, support),
@@ -129,9 +134,9 @@ def _objections(
     """The agents' objections and the verifier's refutations, with why the finding is kept."""
     found = list(given)
     for one in verifications(merged):
-        if one.verdict == "refuted":
-            why = "other reports speak for it"
-            found.append(Objection(VERIFIER, one.reason, one.evidence, why, refutes=True))
+        if why := _NOT_DECIDED.get(one.verdict):
+            refutes = one.verdict == "refuted"
+            found.append(Objection(VERIFIER, one.reason, one.evidence, why, refutes=refutes))
     if support != "refuted":
         return tuple(found)
     shown = "it is shown, and does not decide"
@@ -213,7 +218,7 @@ def _support(
     confirmed_by = tuple(sorted((names | before | verifier) - {author.reporter}))
     if proved or verifier:
         return "proven" if proved else "verified", confirmed_by
-    if verdicts and {*verdicts} <= {"refuted", "older"}:
+    if verdicts and {*verdicts} <= {"refuted", "older", "stopped"}:
         return "refuted", confirmed_by
     analyzers = {report.reporter for report in as_severe if report.from_analyzer}
     reporters = {author.reporter, *confirmed_by}

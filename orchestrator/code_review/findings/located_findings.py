@@ -135,7 +135,7 @@ class Verification(Struct, frozen=True):
         duplicate_of: fingerprint of the finding that it repeats; empty: none.
     """
 
-    verdict: Literal["confirmed", "refuted", "older", "cannot_tell"]
+    verdict: Literal["confirmed", "stopped", "refuted", "older", "cannot_tell"]
     reason: str
     severity: Severity
     evidence: tuple[str, ...] = ()

@@ -130,7 +130,7 @@ def _opposite(given: ClaimVerdict, by_claim: Mapping[str, Sequence[ClaimVerdict]
         for other in others:
             linked = other.finding == given.duplicate_of or other.duplicate_of == given.finding
             both = {given.verdict, other.verdict}
-            if linked and "confirmed" in both and both & {"refuted", "older"}:
+            if linked and "confirmed" in both and both & {"stopped", "refuted", "older"}:
                 return f"it is {given.verdict}, and {other.finding}, the same, {other.verdict}"
     return ""
 
