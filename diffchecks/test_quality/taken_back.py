@@ -19,8 +19,9 @@ _KEYWORDS = {*_TEXTS["keywords"].split()}
 def run(job: Mapping[str, Any]) -> list[dict[str, str]]:
     """Files of head with base's lines at a place, a byte a character, by path.
 
-    Three times: those of the cited lines and of what these name; also of what the finding names in
-    any file; also those that are near or in the same function. Empty: the cited lines are base's.
+    Five times: those of the cited lines and of what these name; also of what the finding names in
+    any file; also those in the same function; the cited lines alone; those of the second, and what
+    their function names and is near. Empty: the cited lines are base's.
 
     Args:
         job: ``roots`` of base and head; ``path``, and ``first`` and ``last`` of the cited lines,
@@ -30,13 +31,16 @@ def run(job: Mapping[str, Any]) -> list[dict[str, str]]:
     cited = files[job["path"]].sides[0 if job["removed"] else 1][job["first"] - 1 : job["last"]]
     names = _words(line for line, _ in cited)
     named = names | {*job["names"]}
+    function = set[str]().union(*(own for _, own in cited)) - _KEYWORDS
+    exact, wide, widest = (
+        _reached([*files.values()], some - _KEYWORDS) for some in (names, named, named | function)
+    )
     found = []
-    for wider, near in ((names, 0), (named, 0), (named.union(*(own for _, own in cited)), NEAR)):
-        reached = _reached([*files.values()], wider - _KEYWORDS)
+    for reached, near in ((exact, 0), (wide, 0), (wide | function, 0), (set(), 0), (widest, NEAR)):
         texts = {path: file.taken_back(job, reached, near) for path, file in files.items()}
         found.append({path: text for path, text in texts.items() if text})
-    exact = found[0].get(job["path"])
-    return [{job["path"]: exact}, *found[1:]] if exact else []
+    own = found[0].get(job["path"])
+    return [{job["path"]: own}, *found[1:]] if own else []
 
 
 class _File:

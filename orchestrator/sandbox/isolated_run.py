@@ -3,11 +3,13 @@
 import itertools
 import json
 import os
+import re
 import resource
 import select
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -28,20 +30,22 @@ from orchestrator.sandbox.program_permissions import ResourceLimits
 
 MAIN = Path(__file__).with_name("isolated_run_main.py")
 END_SECONDS = 10.0
+CHECK_SECONDS = 0.25
 ERROR_BYTES = 4096
 KEPT_BYTES = 32 << 10
 """Of the beginning of a stream, and of its end."""
 NO_SANDBOX = f"no sandbox: {bubblewrap.RUNNERS_HINT}"
 _ENVIRONMENT = {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108
+_ENVIRONMENT["PYTHONUNBUFFERED"] = "1"  # what is killed has said what it printed
 _user_numbers = itertools.count(os.getpid() * 31)
 
 
 class TimeUp(SandboxError):
     """A program was ended because it ran out of time; ``output`` is what it had printed."""
 
-    def __init__(self, seconds: float, output: ProgramOutput) -> None:
-        self.output = output
-        super().__init__(f"they ran longer than {seconds:g} s")
+    def __init__(self, bound: str, output: ProgramOutput) -> None:
+        self.bound, self.output = bound, output
+        super().__init__(f"they ran longer than {bound}")
 
 
 async def run_isolated(
@@ -103,7 +107,7 @@ class _IsolatedRun:
         self._argv, self._tree, self._reads, self._writes = argv, tree, reads, writes
         self._limits, self._cgroup = limits, cgroup
         self._stopped, self._stop = os.pipe()
-        self._exit_status, self._error, self._time_is_up = -1, "", False
+        self._exit_status, self._error, self._time_is_up = -1, "", ""
         self._stdout, self._stderr = _Printed(), _Printed()
         self.thread = threading.Thread(target=self._run_in_thread, name="isolated run", daemon=True)
         self.thread.start()
@@ -129,7 +133,7 @@ class _IsolatedRun:
             SandboxError: the program did not run to its end.
         """
         if self._time_is_up:
-            raise TimeUp(self._limits.seconds, self.output())
+            raise TimeUp(self._time_is_up, self.output())
         if self._error:
             raise SandboxError(self._error)
         return self.output()
@@ -208,15 +212,37 @@ class _IsolatedRun:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         poll.register(self._stopped, select.POLLIN)
-        ready = [number for number, _ in poll.poll(self._limits.seconds * 1000)]
+        ready, bound, end = list[int](), "", time.monotonic() + self._limits.seconds
+        most = self._limits.processor_seconds
+        while not (ready or bound):
+            left = end - time.monotonic()
+            ready = [number for number, _ in poll.poll(max(0, min(left, CHECK_SECONDS) * 1000))]
+            if left <= 0:
+                bound = f"{self._limits.seconds:g} s"
+            elif most and _processor_seconds(pidfd) > most:
+                bound = f"{most:g} s of processor time"
         if pidfd in ready:
             return
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         poll.unregister(self._stopped)
         if not poll.poll(END_SECONDS * 1000):
             raise SandboxError("the processes could not be killed")
-        self._time_is_up = True
+        self._time_is_up = bound
         raise SandboxError("it ran out of time")
+
+
+def _processor_seconds(pidfd: int) -> float:
+    """What a process and those below it have used; 0 where the kernel does not say."""
+    numbers = re.findall(r"(?m)^Pid:\s*(\d+)", Path(f"/proc/self/fdinfo/{pidfd}").read_text())
+    ticks = 0
+    for number in numbers:  # which grows
+        process = Path("/proc", number)
+        with suppress(OSError):
+            after_name = (process / "stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, after_name[11:15]))  # its own, and of children that have ended
+            for children in process.glob("task/*/children"):
+                numbers += children.read_text().split()
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class _Printed:

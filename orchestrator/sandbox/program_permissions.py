@@ -10,6 +10,7 @@ class ResourceLimits(Struct, frozen=True):
 
     Attributes:
         seconds: wall time.
+        processor_seconds: of all its processes, 0 for no limit; only isolated runs have one.
         memory: bytes of address space, 0 for no limit.
         data: bytes of memory that it may write, 0 for no limit; for programs that reserve more
             address space than they use.
@@ -20,6 +21,7 @@ class ResourceLimits(Struct, frozen=True):
     """
 
     seconds: float = 60.0
+    processor_seconds: float = 0
     memory: int = 4 << 30
     data: int = 0
     output: int = 64 << 20

@@ -38,7 +38,7 @@ OTHER = "def taxed(n):\n    return n\n"
 
 
 def taken_back(folder: Path, line: int, *names: str) -> list[list[str]]:
-    """What of head stays, for each of the three."""
+    """What of head stays, for each of the five."""
     for side, text, other in (("base", BASE, OTHER), ("head", HEAD, OTHER.replace("n\n", "-n\n"))):
         (folder / side).mkdir()
         (folder / side / "shop.py").write_text(text)
@@ -62,16 +62,17 @@ def taken_back(folder: Path, line: int, *names: str) -> list[list[str]]:
 def test_the_cited_line_and_what_it_names_are_taken_back_and_nothing_beside_it(
     tmp_path: Path,
 ) -> None:
-    exact, named, near = taken_back(tmp_path, 13)
+    exact, named, function, alone, near = taken_back(tmp_path, 13)
     assert exact == named == ["rate", "label", "message", "size", "taxed"]
-    assert near == ["rate", "label", "size", "taxed"]
+    assert alone == ["start", *exact]
+    assert function == near == ["rate", "label", "size", "taxed"]
 
 
 def test_what_the_finding_names_is_taken_back_in_any_file(tmp_path: Path) -> None:
-    exact, named, near = taken_back(tmp_path, 13, "size", "taxed")
+    exact, named, function, _, near = taken_back(tmp_path, 13, "size", "taxed")
     assert exact == ["rate", "label", "message", "size", "taxed"]
     assert named == ["rate", "label", "message"]
-    assert near == ["rate", "label"]
+    assert function == near == ["rate", "label"]
 
 
 def test_a_line_that_is_as_in_base_has_nothing_to_take_back(tmp_path: Path) -> None:
@@ -114,4 +115,5 @@ def test_what_the_cited_line_calls_is_taken_back_however_it_is_defined(
         "paths": ["main.py", path], "first": 8, "last": 8, "removed": False, "names": [],
     }  # fmt: skip
     expected = base + unrelated.replace("{}", "rows")
-    assert [texts.get(path) for texts in run(job)[1:]] == [expected] * 2
+    found = [texts.get(path) for texts in run(job)[1:]]
+    assert found == [expected, expected, None, expected]

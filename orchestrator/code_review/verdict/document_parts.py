@@ -19,6 +19,7 @@ TEMPLATE = "template"
 FixState = Literal["verified", "applies", "refused"]
 ProofState = Literal["reproduced", "not_introduced", "inconclusive"]
 BASE_FAILS = "base fails its test too"
+NEARBY = "that the cited lines cause it, and not others of their function"
 UNTIED = "that the cited lines alone cause it, since they cannot be taken back on their own"
 
 

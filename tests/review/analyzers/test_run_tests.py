@@ -425,7 +425,7 @@ attempt("write", lambda: open(out, "w"))
 attempt("system", lambda: open("/usr/written", "w"))
 attempt("descriptor", lambda: os.fstat(3))
 attempt("root", lambda: os.setuid(0) if os.getuid() else os.mount)
-if os.environ.keys() - {"PATH", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE"}:
+if os.environ.keys() - {"PATH", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE", "PYTHONUNBUFFERED"}:
     got.append("environment")
 attempt("disk", lambda: open("/tmp/big", "wb").write(bytes(80 << 20)))
 open("said", "w").write(" ".join(got))
@@ -472,6 +472,17 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     argv, timed, left = [sys.executable, "-c", beats], tree(), tree()
     with pytest.raises(TimeUp, match=r"longer than 3 s"):
         await run_isolated(argv, timed, limits=ResourceLimits(seconds=3))
+    # Of all processes together: the first one waits for two that work, and says so unasked.
+    spins = f"{sys.executable} -c 'while True: pass'"
+    busy = [
+        sys.executable,
+        "-c",
+        f"import os\nprint('begun')\nos.system({spins + ' & ' + spins!r})",
+    ]
+    limits = ResourceLimits(seconds=300, processor_seconds=1)
+    with pytest.raises(TimeUp, match=r"longer than 1 s of processor time") as late:
+        await run_isolated(busy, timed, limits=limits)
+    assert late.value.output.stdout == b"begun\n"
     async with anyio.create_task_group() as group:
         group.start_soon(run_isolated, argv, left)
         while not (left / "beats").is_file():
