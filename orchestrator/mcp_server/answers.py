@@ -36,7 +36,7 @@ UNTRUSTED = (
 PAGE = 10
 """Findings on a page."""
 
-MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCH = 140, 120, 4_000, 40_000
+MAX_TITLE, MAX_PATH, MAX_TEXT, MAX_PATCH = 160, 120, 4_000, 40_000
 """Characters that are shown; the run's resource has all."""
 
 MAX_GAPS = 5

@@ -30,7 +30,7 @@ from orchestrator.code_review.findings.merging import FindingReport, MergedFindi
 from orchestrator.code_review.verdict.document_parts import Objection
 from orchestrator.engine.canonical_json import digest
 
-MAX_TITLE = 120
+MAX_TITLE = 160
 MAX_DETAIL = 2_000
 """Characters; what is longer is cut, with a mark."""
 LONGEST_WORD = 40
