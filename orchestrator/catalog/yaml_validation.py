@@ -9,23 +9,14 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from msgspec import Struct, ValidationError, convert, structs
 
 from orchestrator.catalog.yaml_parsing import YamlNode, decode_text, parse_text
+from orchestrator.data_directories import read_table
 from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)
 Path = tuple[str | int, ...]
 FEW = 20  # names that a message lists beside the nearest
 
-_TYPE_NAMES: Mapping[str, str] = {
-    "array": "a list",
-    "bool": "true or false",
-    "date": "a day, written as 2027-06-30",
-    "float": "a number",
-    "int": "a whole number",
-    "object": "a map of keys",
-    "str": "text",
-}
-_HINTS = {"str": " (quote a number, or true and false, if it is meant as text)"}
-_SIGNS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+_NAMES = read_table(__file__, "yaml_type_names.yaml")
 _EXPECTED = re.compile(
     r"Expected `(?P<kind>\w+)( \| null)?`(, got `\w+`)?(?P<bound> .*?)?( - at .*)?$", re.DOTALL
 )
@@ -203,11 +194,11 @@ def _describe_error(kind: Any, given: Any, path: Path, error: ValidationError) -
         *others, last = options
         expected = f"{', '.join(others)} or {last}" if others else last
     elif match is None:
-        expected = _TYPE_NAMES["date"]  # msgspec words the errors of dates in another way
+        expected = _NAMES["types"]["date"]  # msgspec words the errors of dates in another way
     else:
         kind, bound = match["kind"], match["bound"]
-        expected = _TYPE_NAMES[kind] + (
-            _format_bound(kind, bound) if bound else _HINTS.get(kind, "")
+        expected = _NAMES["types"][kind] + (
+            _format_bound(kind, bound) if bound else _NAMES["hints"].get(kind, "")
         )
     return (
         f"{_format_path(path)} must be {expected}, not {json.dumps(given, ensure_ascii=False):.60}"
@@ -218,7 +209,7 @@ def _format_bound(kind: str, text: str) -> str:
     """`` of at least 1 characters`` for `` of length >= 1``."""
     number = text.removeprefix(" of length")
     unit = {"str": " characters", "array": " items"}.get(kind, "") if number != text else ""
-    return re.sub("[<>]=?", lambda sign: _SIGNS[sign[0]], number).removesuffix(".0") + unit
+    return re.sub("[<>]=?", lambda sign: _NAMES["signs"][sign[0]], number).removesuffix(".0") + unit
 
 
 def _allowed_values(kind: Any) -> Iterator[Any]:

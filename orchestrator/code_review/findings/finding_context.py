@@ -16,6 +16,7 @@ from orchestrator.code_review.findings.citations import read_lines
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.document_parts import FindingContext
 from orchestrator.code_review.verdict.model import Finding
+from orchestrator.data_directories import read_table
 from orchestrator.engine.canonical_json import digest
 
 NEAR = 10
@@ -27,21 +28,9 @@ MAX_BLOCK = 200
 MAX_SCOPE = 120
 """Characters of a function's first line that are kept."""
 
-_CONTROL = re.compile(
-    r"\s*(?:[})]\s*)?(?:if|elif|else|for|foreach|while|do|switch|case|default|match|try|except|"
-    r"catch|finally|with|using|loop|unless|until|begin|rescue|ensure|select|lock|"
-    r"return|await|yield)\b"
-)
-_TYPE = re.compile(r"\b(?:class|struct|interface|namespace|enum|trait|impl|module|package)\b")
-_DEFINES = re.compile(r"\b(?:def|fn|func|function|fun|sub|proc|method|constructor)\b")
-_OPENS = re.compile(r"\)[^()]*[{:]\s*$|=>\s*\{\s*$")
-_CLOSES = re.compile(r"\s*(?:[{}\])]|end\b)")
-_ABOVE = re.compile(r"\s*(?:@|#\[|\[)")
-_COMMENT = re.compile(r"\s*(?:#(?:\s|$)|//|--\s)")
-_SAYS_NOTHING = re.compile(rf"\s*$|{_COMMENT.pattern}|{_ABOVE.pattern}|\s*/?\*")
-_NAME = re.compile(r"([A-Za-z_$][\w$]*)\s*(?:<[^<>()]*>)?\s*\(")
-_KEY = re.compile(rf"(?:{_TYPE.pattern}|^type)\s+(\w+)|^[-\s\"']*(\w+)[\"']?\s*:")
-_ASSIGNED = re.compile(r"\b(?:const|let|var|val)\s+([A-Za-z_$][\w$]*)\s*=")
+_TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "code_lines.yaml").items()}
+_CONTROL, _TYPE, _DEFINES = _TEXTS["control"], _TEXTS["type"], _TEXTS["defines"]
+_ABOVE, _COMMENT, _SAYS_NOTHING = _TEXTS["above"], _TEXTS["comment"], _TEXTS["says_nothing"]
 
 
 class ContextBlock(Struct, frozen=True):
@@ -66,8 +55,8 @@ class ContextBlock(Struct, frozen=True):
 
 def _defined_name(head: str) -> str:
     """What the first line of a function defines; empty where nothing is found."""
-    names = [name for name in _NAME.findall(head) if not _DEFINES.fullmatch(name)]
-    assigned = _ASSIGNED.search(head)
+    names = [name for name in _TEXTS["name"].findall(head) if not _DEFINES.fullmatch(name)]
+    assigned = _TEXTS["assigned"].search(head)
     return assigned[1] if assigned else next(iter(names), "")
 
 
@@ -122,31 +111,29 @@ def enclosing_names(lines: Sequence[str], start: int) -> frozenset[str]:
     found = set[str]()
     for text in (lines[first - 1] for first, _ in heads(lines, start)):
         if not _CONTROL.match(text):
-            keys = [key for one in _KEY.finditer(text) for key in one.groups() if key]
+            keys = [key for one in _TEXTS["key"].finditer(text) for key in one.groups() if key]
             found.update(keys or [_defined_name(text)])
     return frozenset(found - {""})
 
 
-def code_line(lines: Sequence[str], start: int) -> int:
-    """A line, or the next one that is neither blank nor a comment, decorator or attribute."""
+def find_statement(lines: Sequence[str], start: int, end: int) -> tuple[int, int, int]:
+    """The first and last line of code in these lines or below, and the last that belongs to it.
+
+    Comments, decorators and attributes belong to what is below them.
+    """
     while start < len(lines) and _SAYS_NOTHING.match(lines[start - 1]):
         start += 1
-    return start
-
-
-def statement_end(lines: Sequence[str], start: int, end: int) -> int:
-    """The last of the lines that belong to those between, unless these define something."""
-    last, is_head = end, any(map(_is_header, lines[start - 1 : end]))
+    end = last = max(start, end)
     while last < min(len(lines), end + NEAR) and _indent(lines[last]) > _indent(lines[end - 1]):
         last += 1
-    return end if is_head else last
+    return start, end, end if any(map(_is_header, lines[start - 1 : end])) else last
 
 
 def _is_header(text: str) -> bool:
     if _CONTROL.match(text) or _COMMENT.match(text):
         return False
     near = text.rstrip()[-MAX_SCOPE:]
-    opens = _OPENS.search(near) and not _TYPE.search(near)
+    opens = _TEXTS["opens"].search(near) and not _TYPE.search(near)
     return bool(opens or _DEFINES.search(text[: 2 * MAX_SCOPE]))
 
 
@@ -172,7 +159,7 @@ def _function(lines: Sequence[str], header: int, end: int) -> tuple[int, int]:
         text = lines[number - 1]
         if text.strip():
             inside = _indent(text) > indent
-            if not inside and not (_indent(text) == indent and _CLOSES.match(text)):
+            if not inside and not (_indent(text) == indent and _TEXTS["closes"].match(text)):
                 break
             last = number
     return first, max(last, end)

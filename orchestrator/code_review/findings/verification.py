@@ -19,11 +19,10 @@ from orchestrator.code_review.agent_report_contracts import ClaimVerdict, Quoted
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.citations import MAX_SHOWN_QUOTE, changed_lines, read_lines
 from orchestrator.code_review.findings.finding_context import (
-    code_line,
     enclosing_names,
     find_block,
+    find_statement,
     heads,
-    statement_end,
 )
 from orchestrator.code_review.findings.quote_location import find_quote, lines_between
 from orchestrator.code_review.review_workspace import ReviewWorkspace
@@ -206,7 +205,7 @@ def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
     """Why code of base does not do what a claim, and the line that causes it, does on head."""
     if claim.evidence.side == "base" or (claim.because_of and claim.because_of.removed):
         return "the change removes what the claim is about, so base does not have the defect"
-    needed = _names(_COMMENT.sub("", f"{claim.evidence.quote}\n{claim.cause_quote}"))
+    needed = _names(f"{claim.evidence.quote}\n{claim.cause_quote}")
     missing = sorted(needed.difference(*(one.names for one in quotes)))
     lacks = f"lack {missing[0]}, which" if missing else "are compared by names, and no name"
     return f"its quotations {lacks} is in the claim's code" if missing or not needed else ""
@@ -215,12 +214,11 @@ def _not_in_base(claim: Finding, quotes: Sequence[_Code]) -> str:
 async def _place_of(workspace: ReviewWorkspace, finding: Finding) -> _Place:
     side, path, cause = finding.evidence.side, finding.path, finding.because_of
     lines = await read_lines(workspace, side, path)
-    start = code_line(lines, finding.start_line)
-    own = _code(side, path, lines, start, max(start, finding.end_line))
-    end = statement_end(lines, start, own.last)
-    names = _names_in(lines, finding.start_line, end)
+    start, end, last = find_statement(lines, finding.start_line, finding.end_line)
+    own = _code(side, path, lines, start, end)
+    names = _names("\n".join(lines[finding.start_line - 1 : last]))
     own = replace(own, first=finding.start_line, names=names)
-    block = find_block(lines, start, own.last)
+    block = find_block(lines, start, end)
     names |= own.within
     if not (own.function or (own.names and is_code(path))):
         names |= own.around
@@ -239,10 +237,9 @@ def _code(side: SideName, path: str, lines: Sequence[str], first: int, last: int
     """Lines of a file, with the names that connect them."""
     block = find_block(lines, first, last)
     within = (enclosing_names(lines, first) | {block.name}) - _COMMON
-    around = _names_in(lines, block.start, block.end)
-    names = _names_in(lines, first, last)
+    around = _names("\n".join(lines[block.start - 1 : block.end]))
     text = "\n".join(lines[first - 1 : last])
-    text = text if path.endswith(_PROSE) else _COMMENT.sub("", text)
+    names, text = _names(text), text if path.endswith(_PROSE) else _COMMENT.sub("", text)
     return _Code(side, path, first, last, names, within, block.name, around, text)
 
 
@@ -266,12 +263,8 @@ async def _locate(
     return f"its quotation is not in {quoted.file}{' of base' * in_base}"
 
 
-def _names_in(lines: Sequence[str], first: int, last: int) -> frozenset[str]:
-    return _names(_COMMENT.sub("", "\n".join(lines[first - 1 : last])))
-
-
 def _names(text: str) -> frozenset[str]:
-    return frozenset(_NAME.findall(text)) - _COMMON
+    return frozenset(_NAME.findall(_COMMENT.sub("", text))) - _COMMON
 
 
 def as_evidence(quotes: Sequence[QuotedCode]) -> tuple[str, ...]:

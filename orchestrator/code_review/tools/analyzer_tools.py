@@ -34,6 +34,7 @@ from orchestrator.code_review.findings.analyzer_findings import (
 )
 from orchestrator.code_review.findings.located_findings import AnalysisResult, Lead
 from orchestrator.code_review.review_workspace import ReviewWorkspace
+from orchestrator.data_directories import read_table
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.task_groups import task_group
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -54,17 +55,7 @@ SHOWN_FIELDS = (
     "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
     "confidence", "rule", "fingerprint", "fix_suggestion",
 )  # fmt: skip
-PATHS_SCHEMA: Mapping[str, Json] = {
-    "type": "object",
-    "properties": {
-        "paths": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "changed files to look at; left out: all of them",
-        }
-    },
-    "additionalProperties": False,
-}
+PATHS_SCHEMA: Mapping[str, Json] = read_table(__file__, "paths_schema.yaml")
 
 
 class _Scope(Struct, frozen=True):
