@@ -5,7 +5,7 @@ decides whether a person is asked about a dismissed finding again.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +28,8 @@ MAX_BLOCK = 200
 MAX_SCOPE = 120
 """Characters of a function's first line that are kept."""
 
-_TEXTS = {n: re.compile(text) for n, text in read_table(__file__, "code_lines.yaml").items()}
+_LINES: Mapping[str, str] = read_table(__file__, "code_lines.yaml")
+_TEXTS = {name: re.compile(text) for name, text in _LINES.items()}
 _CONTROL, _TYPE, _DEFINES = _TEXTS["control"], _TEXTS["type"], _TEXTS["defines"]
 _ABOVE, _COMMENT, _SAYS_NOTHING = _TEXTS["above"], _TEXTS["comment"], _TEXTS["says_nothing"]
 
