@@ -88,12 +88,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _INLINE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,2000}?(?<!`)\1(?!`)")
 _IGNORED = re.compile(r"[\x00-\x20]")
 _RUNS = re.compile(r"(?:java|vb)script:(?!\s*(?:void\b|;|$|//))|data:text/html", re.IGNORECASE)
-_WHAT = {
-    "script": "A script",
-    "handler": "An event handler",
-    "frame": "An embedded page",
-    "address": "An address that is a script",
-}
+_WHAT = read_yaml("texts.yaml")["active_content"]
 
 
 def find_scripts(source: Source) -> Iterator[RawFinding]:

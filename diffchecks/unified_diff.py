@@ -13,6 +13,7 @@ from typing import NoReturn
 from msgspec import Struct, field
 
 from diffchecks import shorten
+from diffchecks.data_files import read_yaml
 from diffchecks.jobs import Status
 from diffchecks.safe_paths import unsafe_path_reason
 from diffchecks.skipped_files import LINK, SUBMODULE
@@ -152,15 +153,7 @@ _EXTENDED = re.compile(
 _NEVER = re.compile(rb"\t(?:1970-01-01|1969-12-31) ")
 _BINARY = re.compile(rb"Binary files (.+) and (.+) differ")
 _BASE85 = re.compile(rb"[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+")
-_REFUSED = (
-    ((b"diff --cc ", b"diff --combined ", b"@@@"), "a combined diff; make one against one parent"),
-    ((b"@@ -",), "a hunk without a file header; the patch was cut short at its beginning"),
-    ((b"* Unmerged path ",), "an unmerged path; resolve the conflict first"),
-    ((b"Only in ",), "a file whose contents are not in the patch; make it with diff -ruN"),
-    ((b"Files ",), "files whose contents are not in the patch; make it with diff -ruN"),
-    ((b"***************",), "a context diff; make a unified one with diff -u"),
-    ((b"Submodule ",), "a submodule's log; make the diff with --submodule=short"),
-)
+_REFUSED = [(start.encode(), why) for start, why in read_yaml("refused_diffs.yaml").items()]
 _TOGETHER = (("rename from", "rename to"), ("copy from", "copy to"), ("old mode", "new mode"))
 _CUT = "the patch was cut short"
 _EMPTY = (

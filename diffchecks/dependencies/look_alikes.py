@@ -5,26 +5,21 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
-FILES: Mapping[str, str] = {
-    "PyPI": "pypi.txt",
-    "npm": "npm.txt",
-    "crates.io": "crates.txt",
-    "RubyGems": "rubygems.txt",
-    "Packagist": "packagist.txt",
-}
-"""Ecosystem → file of its well-known packages. A Go module's name is its location."""
+ECOSYSTEMS = ("PyPI", "npm", "crates.io", "RubyGems", "Packagist")
+"""Those with files of well-known packages. A Go module's name is its location."""
 
 # Shorter names are similar to ordinary words.
 MIN_LENGTH, MIN_TO_SUBSTITUTE = 5, 6
 
 
-def _read(name: str) -> frozenset[str]:
+def _read(ecosystem: str) -> frozenset[str]:
+    name = f"{ecosystem.lower().removesuffix('.io')}.txt"
     lines = (Path(__file__).parent / "popular_packages" / name).read_text("utf-8").split("\n")
     return frozenset(word for line in lines if line[:1] != "#" for word in line.split())
 
 
 # Read at import time, since a sandboxed worker cannot open files.
-POPULAR = {ecosystem: _read(name) for ecosystem, name in FILES.items()}
+POPULAR = {ecosystem: _read(ecosystem) for ecosystem in ECOSYSTEMS}
 
 
 def find_look_alike(ecosystem: str, name: str) -> str:

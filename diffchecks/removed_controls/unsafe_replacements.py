@@ -24,14 +24,7 @@ _EXPOSES = read_names("exposing_flags")
 CODE = "unsafe-replacement"
 NEAR = 8  # lines around a directory name in which it is compared
 
-_SUFFIXES = {
-    "python": ".py",
-    "script": ".js .jsx .mjs .cjs .ts .tsx .vue .svelte .html",
-    "php": ".php",
-    "ruby": ".rb .erb",
-    "go": ".go",
-    "jvm": ".java .kt .scala .groovy",
-}
+_SUFFIXES = read_yaml("language_suffixes.yaml")
 _ANY = frozenset(" ".join(_SUFFIXES.values()).split())
 
 

@@ -30,12 +30,7 @@ class Hit(NamedTuple):
     confidence: float = 1.0
 
 
-PASSWORDS = frozenset(
-    """
-    generic-assignment sql-password login-call connection-string compose-env-secret k8s-env-secret
-    cfn-password gitlab-variable-secret
-    """.split()  # noqa: SIM905 - as below
-)
+PASSWORDS = read_names("password_codes")
 """Codes of values that people choose, for samples as well; several checks report them."""
 
 

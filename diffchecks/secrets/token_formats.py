@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from diffchecks.data_files import read_rows
+from diffchecks.data_files import read_names, read_rows
 from diffchecks.secrets.secret_plausibility import Hit, compute_entropy, is_made_up
 
 
@@ -38,13 +38,7 @@ def _hints() -> tuple[tuple[str, TokenFormat], ...]:
     return tuple((hint, shape) for shape in token_formats() for hint in shape.hints)
 
 
-# Published for everybody's use: emulators and documentation.
-PUBLIC = frozenset(
-    {
-        "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
-        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
-    }
-)
+PUBLIC = read_names("published_keys")
 
 
 def find_tokens(text: str) -> Iterator[Hit]:
