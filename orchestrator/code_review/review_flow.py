@@ -47,6 +47,7 @@ from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.rubric_scoring import CriterionMark, Scorecard, score_rubric
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.tool_call_records import calls_under
+from orchestrator.engine.tool_registry import NAVIGATION
 from orchestrator.errors import ApprovalRequired, BudgetExhausted, NotPermitted
 
 ENDS = {
@@ -338,6 +339,7 @@ def _gather_facts(state: ReviewState, scored: Scorecard) -> IterationFacts:
         uncertain=(
             *_uncertain(synthesis),
             *planning.open_questions(state),
+            *dict.fromkeys(_refused_look_ups(state).values()),
             *(f"the judge misses: {text}" for text in missed),
         ),
         gaps=sum(skip.gap for skip in synthesis.skipped),
@@ -362,10 +364,26 @@ def _budget_met(state: ReviewState) -> str:
     for result in sorted(state.iteration.results, key=lambda result: result.agent):
         if result.status == "budget":
             return result.detail
-    for refusal in state.journal.refusals(str(state.iteration.number)).values():
-        if refusal.code == BudgetExhausted.code:
+    passed_over = _refused_look_ups(state)
+    for key, refusal in state.journal.refusals(str(state.iteration.number)).items():
+        if refusal.code == BudgetExhausted.code and key not in passed_over:
             return refusal.reason
     return ""
+
+
+def _refused_look_ups(state: ReviewState) -> dict[str, str]:
+    """Key → text of each look-up beyond a limit, of agents that knew it and reported all the same.
+
+    What a report does not cover is a gap; that somebody would have read further is none.
+    """
+    specs = state.runtime.executor.registry.specs()
+    reported = {result.agent for result in state.iteration.results if result.status == "ok"}
+    return {
+        call.key: f"{call.agent} could not look further with {call.tool}: {call.refusal.reason}"
+        for call in calls_under(state.journal, str(state.iteration.number))
+        if call.refusal and call.refusal.code == BudgetExhausted.code
+        if call.agent in reported and call.tool in specs and NAVIGATION in specs[call.tool].tags
+    }
 
 
 def _human_needed(state: ReviewState) -> str:

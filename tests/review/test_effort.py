@@ -213,12 +213,16 @@ async def test_a_claim_about_a_trivial_change_is_verified_and_nothing_else_is_as
         return says(verdicts=[{"finding": shown["id"], "verdict": "cannot_tell", "reason": "No."}])
 
     report = reports(summary="Read.", findings=[claim], responses=[])  # there is none to answer
-    model = script(generalist=[report], verifier=[verify])
+    more = tool_call_reply(*[("search", {"pattern": f"sum_{n}"}) for n in range(9)])
+    model = script(generalist=[more, report], verifier=[verify])
     repo = change(tmp_path, BASE, SMALL)
     verdict = await review(repo, model, adjust=effort, verifier=True)
     assert (assigned(verdict).tier, verdict.verdict) == ("trivial", "needs_changes")
     assert verdict.findings[0].cwe == (682, 193)
-    assert [request.agent for request in model.requests] == ["generalist", "verifier"]
+    assert [request.agent for request in model.requests] == ["generalist"] * 2 + ["verifier"]
+    # It was told that it may look no further, and reported: nothing was cut off.
+    assert (verdict.status, verdict.stop.reason) == ("complete", "done")
+    assert any("could not look further with search" in one for one in verdict.stop.uncertain)
 
 
 async def test_earlier_fixes_of_a_file_raise_the_tier(tmp_path: Path) -> None:
