@@ -10,7 +10,7 @@ from orchestrator.code_review.tools.lead_tools import by_risk
 from orchestrator.code_review.tools.path_globs import path_matcher
 from orchestrator.code_review.tools.repository_navigation import SPECS, Navigation
 from orchestrator.engine.tool_registry import validator
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, SandboxError
 from tests.review.review_kit import Repo, change, workspace_of
 
 
@@ -144,6 +144,16 @@ async def test_a_search_sorts_by_number_shows_context_and_reads_base(repo):
         assert apart.count("--\n") == 1
         with pytest.raises(InputError, match=r"no file of head matches the glob '\*.rb'"):
             await look.search({"pattern": "x", "glob": "*.rb"})
+
+
+async def test_a_search_of_one_directory_is_not_lost_for_what_others_have(tmp_path):
+    wide = {f"data/{n}.txt": ("x" * 900_000 + "\n") * 30 for n in range(3)}
+    repo = change(tmp_path, wide, {"docs/a.md": "one\n"})
+    async with workspace_of(repo) as workspace:
+        look = Navigation(workspace)
+        with pytest.raises(SandboxError, match="printed more than"):
+            await look.search({"pattern": "."})
+        assert await look.search({"pattern": ".", "glob": "docs/*"}) == "docs/a.md:1: one"
 
 
 async def test_one_large_file_leaves_room_for_the_others_in_a_search(tmp_path):

@@ -1,6 +1,7 @@
 """Navigation tools: files, names, text and history. For models; bounded and read-only."""
 
 import json
+import posixpath
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
@@ -129,13 +130,14 @@ class Navigation:
         if not paths:
             raise InputError(f"no file of {name} matches the glob {arguments.get('glob', '*')!r}")
         side, _ = await workspace.side(name, paths)
+        directory = posixpath.commonpath(map(posixpath.dirname, paths))
         context = min(asked := arguments.get("context", 0), CONTEXT_AT_MOST)
         cut = f"context {asked} is too much, shown is {context}\n" if context < asked else ""
         done = await run(
             [
                 RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
                 f"--max-count={MATCHES_AT_MOST}", f"--context={context}",
-                "-e", arguments["pattern"], "--", ".",
+                "-e", arguments["pattern"], "--", f"./{directory}",
             ],
             permissions=Permissions((side.root,)),
             cwd=side.root,
