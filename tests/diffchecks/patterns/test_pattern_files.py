@@ -302,10 +302,13 @@ def test_binary_content_does_not_break_the_check(tmp_path: Path) -> None:
 
 def test_a_script_of_the_project_may_build_its_commands(tmp_path: Path) -> None:
     text = "function f(tag) { execSync(`git tag ${tag}`); }"
-    for folder in ("scripts", "server"):
+    for folder in ("contrib", "scripts", "server"):
         (tmp_path / folder).mkdir()
     assert codes(tmp_path, "server/a.js", text) == ["js-shell"]
     assert codes(tmp_path, "scripts/a.js", text) == []
+    text = '<?php function f($tag) { return shell_exec("git tag " . $tag); }'
+    assert codes(tmp_path, "server/a.php", text) == ["php-shell"]
+    assert codes(tmp_path, "contrib/a.php", text) == []
 
 
 def test_the_scaffold_around_a_pattern_needs_not_be_in_the_file(tmp_path: Path) -> None:
